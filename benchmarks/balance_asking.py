@@ -1,8 +1,8 @@
-"""`python -m benchmarks balance_asking`: what `barycenter balance` costs the brokers that it asks, and itself.
+"""`python -m benchmarks balance_asking`: the CPU time of `barycenter balance`, in queried brokers and in its process.
 
-The cost for a broker is that of a real one: its load report is asked for again and again over one connection, and the
-CPU time of its process is counted, less what it takes when nobody asks. The cost for `balance` is measured beside a
-process that answers as 1,000 brokers on as many ports, each with a report of some bundles.
+The cost for a broker is measured with a real broker: its load report is requested again and again over one connection,
+and the CPU time of its process is counted, less the CPU time that it takes without requests. The cost for `balance` is
+measured with a process that answers as 1,000 brokers on 1,000 ports, each with a report of some bundles.
 """
 
 import argparse

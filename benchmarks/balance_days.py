@@ -1,16 +1,16 @@
-"""`python -m benchmarks balance_days`: how much of what moves can gain each strategy gains, over days of minutes.
+"""`python -m benchmarks balance_days`: how much of the possible gain each strategy reaches, over simulated days.
 
     python -m benchmarks balance_days [--half held-out] [--seeds 2] [--after 0] [--hours 24] [--days NAME ...]
         [--strategies NAME ...] [--trace PATH ...] [--reports KEY=SHARE ...] [--rows] [--processes 1]
 
-Every day is synthetic, by its name and a seed: brokers are at 45 % on average, and bundles begin evened out by the load
-of the first hour. *Closed* is the share of the regret (`replay.measures`) of doing nothing that a strategy saves, of
-what the oracle saves: `(nothing - strategy) / (nothing - oracle)`. The oracle knows the next hour and makes 20 moves an
-hour. A strategy can be better than it, because it is greedy. The days without anything to gain (`noise`, `pauses`) have
-no share; unloads and flaps count. *Unloads* are for 24 hours.
+Every day is synthetic, generated from its name and a seed: brokers are at 45 % on average, and at the start bundles are
+distributed evenly by the load of the first hour. *Closed* is the share of the regret (`replay.measures`) of doing
+nothing that a strategy saves, of what the oracle saves: `(nothing - strategy) / (nothing - oracle)`. The oracle knows
+the next hour and makes 20 moves an hour. A strategy can be better than it, because it is greedy. The days without
+anything to gain (`noise`, `pauses`) have no share; unloads and flaps count. *Unloads* are for 24 hours.
 
 Seeds are in two halves: `tuning` has the odd numbers, for finding settings, and `held-out` the even ones, for
-reporting. `--after 2` leaves out the first two of the half, for a report on seeds that nobody has looked at.
+reporting. `--after 2` leaves out the first two of the half, for a report on seeds whose results were not seen before.
 
 `--trace` adds a day of CSV traces, as of `balance-bench`. A strategy is written as for `balance-bench`: NAME,
 NAME+PLACEMENT or a load manager, followed by key=value. `extensible:NAME` is a strategy of the modular load manager

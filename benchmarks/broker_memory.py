@@ -1,4 +1,4 @@
-"""Memory of a broker process: idle, where it leads and where it does not, and with many loaded topics."""
+"""Measures the memory of a broker process: idle and leading, idle and not leading, and with many loaded topics."""
 
 import argparse
 import asyncio

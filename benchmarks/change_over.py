@@ -1,4 +1,4 @@
-"""What clients see while a live cluster changes its load manager, broker by broker, and changes it back.
+"""Measures the failures that clients see while a running cluster changes its load manager and changes it back.
 
 Three brokers are restarted one after the other with the extensible load manager, then again with the modular one. A
 producer writes to each of some topics all the while, and each topic is looked up every 50 ms at a broker that runs,

@@ -1,9 +1,9 @@
-"""Rounds of chaos: how even brokers are at the end of each, when others are there and all load is new every time.
+"""Measures how evenly brokers are loaded at the end of each round of chaos, in which all load is new.
 
 `python -m benchmarks chaos` plays 1,000 rounds of each kind of hot bundle by LeastDisturbance and, to compare with, by
-AvgShedder (`replay.experiments.chaos` says what a round is). Told are percentiles of (largest load - mean) and (mean -
-smallest load) in percent of what a broker can carry, the unloads of a round, what part of all traffic they moved, and
-CPU seconds. `--rounds`, `--seed` and `--strategy` choose others.
+AvgShedder (`replay.experiments.chaos` says what a round is). The results are percentiles of (largest load - mean) and
+(mean - smallest load) in percent of what a broker can carry, the unloads of a round, what part of all traffic they
+moved, and CPU seconds. `--rounds`, `--seed` and `--strategy` choose others.
 """
 
 import argparse

@@ -1,7 +1,9 @@
-"""How long the dashboard of a large cluster takes in a browser: `python -m benchmarks dashboard`. Needs Chromium.
+"""Measures how long the dashboard of a large cluster takes to show in a browser: `python -m benchmarks dashboard`.
+Needs Chromium.
 
-One broker leads; the others are reports in its store, of which all change before each update. Told are the first paint,
-the whole picture, an update from the question to the next frame, and what the broker does for it.
+One real broker leads; the other brokers are only reports in its store, all of which change before each update. The
+results are the times until the first paint and until the whole picture, the time of an update from its request to the
+next frame, and the broker's CPU time for an update.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Time and memory of whole rounds of a leader, beside Pulsar's classes.
+"""Measures time and memory of whole rounds of a leader, and compares them with Pulsar's classes.
 
 A round is what the leader runs (`load.rounds.round`): the shedder decides, and each bundle it sheds gets its
 destination by policies, filters and the placement strategy, one after the other. A live leader awaits the owner of each
@@ -6,10 +6,10 @@ bundle in between; here all is answered at once. Every answer has its reason; th
 read, which a leader does of those that it refuses, so 10,000 placements are measured with reading, too.
 
 `python -m benchmarks decisions` measures ours; with `--jvm` also Pulsar's own strategies in a warmed-up JVM, on the
-same clusters, and whether both shed the same bundles. There, shedding and placement strategy run without the filters
-and policies that stand around them, and without reasons. One core, no I/O: times of ours are CPU seconds of the
-process, so that others on the machine disturb them less. Each of our runs gets a snapshot that nothing was computed of
-yet, since a live leader makes a new one after each report; the JVM's classes keep what they keep.
+same clusters, and whether both shed the same bundles. In the JVM, the shedding and the placement strategy run without
+filters, policies and reasons. One core, no I/O: times of ours are CPU seconds of the process, so that others on the
+machine disturb them less. Each of our runs gets a snapshot that nothing was computed of yet, since a live leader makes
+a new one after each report; the JVM's classes keep what they keep.
 
 Snapshots, of which this process holds more than a leader has, are kept out of our garbage collections.
 

@@ -1,8 +1,8 @@
-"""How long the leader's duties hold its event loop, which also serves clients: `python -m benchmarks leader_loop`.
+"""`python -m benchmarks leader_loop`: how long the leader's duties keep the event loop busy that serves clients.
 
 One broker's control plane with the modular load manager, on a store in memory that holds the reports of all others. A
-task that runs in every turn of the loop measures the longest turn of each duty. Whoever commands owners gets his answer
-at once.
+task that runs in every turn of the loop measures the longest turn of each duty. Commands to owners of bundles are
+answered at once.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Lookups per second of broker CPU: over the binary protocol and over HTTP, of topics that are owned.
+"""Measures how many lookups of owned topics a broker answers per second of CPU, over the binary protocol and HTTP.
 
 The client runs on another core; what counts is the broker's own processor time, so that a slow client does not
 make the broker look slow, nor an idle one fast.

@@ -1,4 +1,4 @@
-"""What a figure was measured on, and how a table of figures is printed."""
+"""Describes the machine on which values were measured, and prints tables of values."""
 
 import ctypes
 import gc

@@ -1,9 +1,10 @@
-"""What a message costs in the broker's Python code, counted instead of timed: bytecode instructions and calls.
+"""Counts the bytecode instructions and calls that a message costs in the broker's Python code; nothing is timed.
 
 `python -m benchmarks message_bytecode --before CHECKOUT`: the same frames go through the data plane of one broker, of
 this checkout and of another one. Each read that the broker gets is answered before the next one, so that only its
 timers depend on a clock. Work in C (parsing, checksums, system calls) counts as at most one call, whatever it takes.
-`--policies` configures policies at limits that nobody reaches; `--functions N` lists the functions that differ most.
+`--policies` configures policies with limits that no client reaches; `--functions N` lists the functions that differ
+most.
 """
 
 import argparse

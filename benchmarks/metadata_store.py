@@ -1,11 +1,10 @@
 """How fast a metadata store is: `python benchmarks/metadata_store.py [--seconds S] [--dir DIR | --url URL]`.
 
-Prints, one line each: compare-and-set puts of one process, one after another and 64 at a time; the same with
-three processes at once, on keys of their own and on one key; reads; how long a change takes to reach another
-process; what an idle client costs. Without a URL it is SQLite, in a folder on the disk that the store will live on.
-With one, such as `etcd:http://127.0.0.1:2379/benchmark`, `zk:127.0.0.1:2181/benchmark` or
-`oxia://127.0.0.1:6648/default/benchmark`, it is that store, where keys stay; its servers' own work is not in what an
-idle client costs.
+Prints, one line each: compare-and-set puts of one process, one after another and 64 at a time; the same with three
+processes at once, on keys of their own and on one key; reads; how long a change takes to reach another process; what an
+idle client costs. Without a URL it is SQLite, in a folder on the disk on which the store will be. With one, such as
+`etcd:http://127.0.0.1:2379/benchmark`, `zk:127.0.0.1:2181/benchmark` or `oxia://127.0.0.1:6648/default/benchmark`, it
+is that store, where keys stay; its servers' own work is not in what an idle client costs.
 """
 
 import argparse

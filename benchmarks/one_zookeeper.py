@@ -1,8 +1,8 @@
-"""Apache Pulsar and Barycenter on one and the same ZooKeeper, two brokers each: hand-over, fail-over, a start storm.
+"""Compares Apache Pulsar and Barycenter, two brokers each, on the same ZooKeeper: hand-over, fail-over, a start storm.
 
 The ZooKeeper is Pulsar's, as it starts it; Barycenter's cluster has a folder of its own there. Both sync what they
-acknowledge, Pulsar by one bookie, and both have the modular load manager and sessions of one length. One cluster is
-asked after the other, as each would take the cores from the other; the order is told by the table.
+acknowledge, Pulsar by one bookie, and both have the modular load manager and sessions of one length. The clusters are
+measured one after the other, because each would take the cores from the other; the table has the order.
 
 - *Hand-over*: the longest time without a receipt around an unload to the other broker, under a running client.
 - *Fail-over*: the same around the owner's death by SIGKILL.

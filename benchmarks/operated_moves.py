@@ -3,7 +3,7 @@
 Three brokers serve as many bundles as are moved, with a topic in each, to which a producer sends every 10 ms and from
 which a consumer takes. `barycenter execute` moves every bundle to another broker, `barycenter drain` then empties one.
 The gap of a move is the longest time in which messages of its topic were under way and no receipt came, between the
-begin that the journal tells of and a while after the bundle is served.
+begin of the move in the journal and a while after the new broker serves the bundle.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Batches folded in the driver and by shard: CPU seconds of each part, in turns.
+"""Measures, in turns, the CPU seconds of batches that the pipeline folds in the driver and by shard.
 
     python -m benchmarks.pipeline_shards [--brokers 1000] [--bundles 1000] [--batch 100] [--batches 3] [--workers 2]
 

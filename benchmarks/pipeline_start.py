@@ -7,8 +7,8 @@ Each round runs, one after the other, `barycenter pipeline run --once` over 24 r
 and `pipeline.job` until it says `ready`; without and with the archive of Spark's classes, and with --beside by the
 sources of another tree, too. A run with both compilers, plans compiled, shows from how many reports on that is cheaper.
 The archive is made before if it is not there (BARYCENTER_CACHE says where). Printed are medians over the rounds of CPU
-seconds, which other work on the machine disturbs less than walls: of Python, of Java with all else that Python started,
-of both.
+seconds, which other work on the machine disturbs less than wall times: of Python, of Java with all else that Python
+started, of both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bundle windows and broker averages of a long history: Spark's job beside DuckDB and Polars.
+"""Measures how long Spark's job, DuckDB and Polars take to compute windows and averages of a long history.
 
     python -m benchmarks.pipeline_windows [--samples 1e6 1e7 1e8] [--rounds 3] [--keep DIR]
 

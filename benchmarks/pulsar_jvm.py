@@ -1,8 +1,8 @@
 """Pulsar's own strategies in a JVM, timed on the same clusters as ours.
 
 A cluster is written to a folder as columns; benchmarks/java/…/PulsarDecisions.java reads them, makes Pulsar's LoadData
-of them, runs each task until it is warm and tells the medians, and what was decided. Pulsar's jars and the compiler
-come from the peer suite (tests/support/pulsar_peer.py), which needs Maven and a JDK, 17 or newer.
+of them, runs each task until it is warm, and prints the medians and the decisions. Pulsar's jars and the compiler come
+from the peer suite (tests/support/pulsar_peer.py), which needs Maven and a JDK, 17 or newer.
 """
 
 import json

@@ -4,14 +4,14 @@
 
 One grid (AvgShedder with `--scenarios` low thresholds, on `--brokers` with `--bundles`) runs on one process, on as many
 as there are cores, on Spark with one core, on Spark with all of them, and on a cluster of two workers with a core each:
-real masters and workers on loopback, started before. Every way is the command that a person types, a process of its
-own; the ways take turns, and end with an error unless their results have the same bytes.
+real masters and workers on loopback, started before. Every way is the command that a user would run, as a process of
+its own; the ways take turns, and end with an error unless their results have the same bytes.
 
 *seconds* is wall time with all that a command does, Spark's start included; *CPU s* that of all its processes, those of
 the cluster's workers included. *MiB* are the largest resident sets seen: of the command's own process, of its Java, of
 the other Java processes, of the largest process of Python that runs scenarios; what is mapped of the input's file
 counts in each of these, although it is in memory once. `--recorded` has the load read from a data folder's tables,
-which is what makes an input large; else each process makes it up by itself.
+which is what makes an input large; else each process generates it.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""The simulator against reality: demos of a real cluster, and a replay of what each recorded.
+"""Compares the simulator with reality: runs demos of a real cluster, and replays the load that each demo recorded.
 
 `python -m benchmarks replay_reality` runs `barycenter demo` without a fault (`--runs` 3 of them, each `--seconds` 300
 of load, with a seed of its own), replays each from its own data folder by the settings of its brokers, in steps of a
-second, and tells both side by side, from the moment at which the last broker had reported:
+second, and prints the values of both side by side, from the moment at which the last broker had reported:
 
 - usage, the greatest over the mean: of the real cluster by the last report of each broker at each second, of the
   replay by what brokers carried;

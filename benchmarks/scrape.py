@@ -1,9 +1,10 @@
-"""What a scrape of a broker with many topics costs, and how long the broker answers nobody else meanwhile.
+"""Measures the cost of a scrape of a broker's metrics, and how long the broker answers no other client meanwhile.
 
 Each topic has one message and one subscription. `GET /metrics` is asked several times as text, and as Prometheus asks
-(OpenMetrics, compressed), with figures of every topic and without (`exposeTopicLevelMetricsInPrometheus`). Beside it
-another connection sends a PING every few ms: the longest wait for its PONG is how long the event loop was busy, and is
-told of as much time without a scrape, too. CPU is the broker's, less what it and the PINGs take without a scrape.
+(OpenMetrics, compressed), with figures of every topic and without (`exposeTopicLevelMetricsInPrometheus`). Meanwhile
+another connection sends a PING every few ms: the longest wait for its PONG is how long the event loop was busy. It is
+also measured over the same time without a scrape. CPU is the broker's, less what it and the PINGs take without a
+scrape.
 """
 
 import argparse

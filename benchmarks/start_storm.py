@@ -1,4 +1,4 @@
-"""How long it takes until everybody is served when all clients come at once: to a new cluster, and after a restart.
+"""Measures how long it takes until all clients are served that connect at once: to a new or a restarted cluster.
 
 Each client looks its topics up, follows redirects and has a producer of each, in every bundle one topic. Then all
 brokers are killed at once and started again, and as soon as they are ready all clients come back. A store on a network

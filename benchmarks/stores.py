@@ -1,4 +1,4 @@
-"""What each metadata store does to a cluster: hand-over, fail-over, a start storm, operations, memory.
+"""Measures the effect of each metadata store on a cluster: hand-over, fail-over, start storm, operations, memory.
 
 Each store is a real one on loopback: SQLite's file, one ZooKeeper from the jars of pyspark, one etcd of the PATH; all
 three sync what they answer. The servers of a deployment have disks of their own and are further away; what is compared

@@ -6,7 +6,7 @@
 A start ends with the receipt for the first message of a stock client. *Cold* begins before the interpreter of the test
 process is started, and the client's import, which the program under test pays, is not counted. *Warm* begins with
 `Cluster(…)` in a process that has started one before. CPU seconds are those of all processes, of the start, the message
-and the stop; unlike walls, they hardly depend on what else the machine does. What is left after the last stop is
+and the stop; unlike wall times, they hardly depend on what else the machine does. What is left after the last stop is
 counted: processes, open files, threads and folders. With `--pulsar`, Apache Pulsar's standalone is started in turns
 with the cold cluster of one broker; it comes from Maven.
 """

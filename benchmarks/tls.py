@@ -1,10 +1,10 @@
-"""`python -m benchmarks tls`: what TLS costs, the same loads on one broker process plain and by TLS, in turns.
+"""`python -m benchmarks tls`: what TLS costs, by the same loads on one broker process without and with TLS, in turns.
 
 Messages come from `pulsar-perf`, so it needs Maven and a JDK, 17 or newer, and openssl; without them it says so and
 measures nothing. Clients check the broker's certificate and its host. New connections are those of the binary port,
 each up to the answer to its CONNECT, several at a time, and by TLS with a whole handshake each, as the broker resumes
 no session. CPU is that of all server processes. Figures are medians of the rounds, a round is both in turn; every
-single one is told as it comes, with the load average before it.
+single value is printed when it is measured, with the load average before it.
 """
 
 import argparse

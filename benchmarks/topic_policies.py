@@ -1,4 +1,4 @@
-"""What policies cost each message: broker CPU and rate without any, and with all of them at limits that nobody reaches.
+"""Measures what policies cost each message: broker CPU and rate without any, and with all at limits never reached.
 
 `python -m benchmarks topic_policies --before CHECKOUT --rounds 5`: one broker process for each round and case, the
 cases in turns. CHECKOUT is another checkout, whose broker without policies is measured in the same turns.

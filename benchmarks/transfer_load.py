@@ -1,4 +1,4 @@
-"""Clusters of the extensible load manager, drawn from a seed: what the TransferShedder decides upon, here and in a JVM.
+"""Generates clusters of the extensible load manager from a seed: input of the TransferShedder, ours and Pulsar's.
 
 Each broker lists its ten heaviest bundles, as `loadBalancerMaxNumberOfBundlesInBundleLoadReport` has it, the lightest
 first. Nothing here is measured.

@@ -1,4 +1,4 @@
-"""How long a client's topic gives no receipt when its bundle goes to another broker, and when its broker is killed.
+"""Measures for how long clients of a topic get no receipts when its bundle moves, and when its broker is killed.
 
 A producer sends a message each millisecond without waiting, and a consumer acknowledges what arrives. The gap of an
 event is the longest time around it in which messages were under way and no receipt came. Three clusters, one after the

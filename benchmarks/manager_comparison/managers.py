@@ -1,4 +1,4 @@
-"""Who is compared, and a running cluster of each."""
+"""Names the load managers that are compared, and starts a cluster with each."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress

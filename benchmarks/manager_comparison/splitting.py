@@ -1,4 +1,4 @@
-"""X5: the automatic splitter makes 128 bundles of one."""
+"""X5: automatic splits divide one bundle into 128."""
 
 import asyncio
 import math

@@ -1,4 +1,5 @@
-"""What is measured of one system, a function each: from the system to figures by their names.
+"""The measurements of one system (Barycenter or Pulsar): each function measures a running system and returns values by
+their names.
 
 Costs are processor microseconds of all the server's processes for one message or lookup, whatever the client took.
 """

@@ -1,4 +1,4 @@
-"""The two that are compared, as processes on loopback: where they listen, and what they have used."""
+"""The two systems that are compared, as processes on loopback: their addresses, and the CPU time they used."""
 
 import os
 import ssl

@@ -56,7 +56,9 @@ class Answer:
 
 
 class NewClient(Protocol):
-    """Makes a client, which the caller closes. Brokers store `why` with each change that the client requests."""
+    """A function that makes an `AdminClient`, which the caller closes. Brokers store `why` with each change that the
+    client requests.
+    """
 
     def __call__(
         self, *, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf, why: str = ""
@@ -141,7 +143,7 @@ class AdminClient:
         raise AdminRequestError(method, url, 307, f"there were more than {MAX_REDIRECTS} redirects")
 
     async def ask(self, web_url: str, path: str) -> Answer:
-        """Return the answer of this broker to a GET, also an error or a redirect.
+        """Send a GET request to the broker at `web_url`, and return its answer, also if that is an error or a redirect.
 
         Raises:
             AdminRequestError: the broker does not answer.
@@ -149,7 +151,7 @@ class AdminClient:
         return await self._send("GET", web_url + path, None)
 
     async def forward(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Answer:
-        """Send a request with additional headers, and return the answer, also an error or a redirect.
+        """Send a request with additional headers, and return the answer, also if that is an error or a redirect.
 
         Raises:
             AdminRequestError: there is no answer.
@@ -167,7 +169,7 @@ class AdminClient:
         self, method: str, url: str, data: bytes | None, more_headers: Mapping[str, str] | None = None
     ) -> Answer:
         if self._closed:
-            raise AdminRequestError(method, url, 0, "this broker is stopping")
+            raise AdminRequestError(method, url, 0, "the client is closed, because this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout,
@@ -206,7 +208,7 @@ class AdminClient:
         return self._trust.context()
 
     async def _body(self, method: str, url: str, answer: aiohttp.ClientResponse) -> bytes:
-        """Return the body of an answer.
+        """Return the body of an answer, read up to the maximum size.
 
         Raises:
             AdminRequestError: the body is too large; its rest is not read.
@@ -236,7 +238,7 @@ def reason_of(answer: bytes) -> str:
 
 
 def _why_unanswered(url: str, error: Exception) -> str:
-    """Return why a request has no answer.
+    """Return a text that says why a request got no answer.
 
     aiohttp's text for a connection that failed mentions TLS even for an http address, so it is replaced.
     """
@@ -249,7 +251,7 @@ def _why_unanswered(url: str, error: Exception) -> str:
 
 
 def _moved(method: str, url: str, status: int, location: str) -> str:
-    """Return the target of a redirect from `url`.
+    """Check a redirect from `url`, and return the address that it leads to.
 
     Raises:
         AdminRequestError: the target is not a valid address, or leads from a TLS address to one without TLS.

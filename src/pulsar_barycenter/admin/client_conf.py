@@ -104,7 +104,7 @@ def configured(
 
 
 def parsed(text: str, source: str) -> dict[str, str]:
-    """Return the keys of a client.conf that are set.
+    """Return the keys that the text of a client.conf sets, with their values.
 
     Raises:
         ClientConfError: a line has no `=`; the text does not contain the line, which may have a secret.
@@ -116,7 +116,7 @@ def parsed(text: str, source: str) -> dict[str, str]:
             continue
         key, separator, value = line.partition("=")
         if not separator:
-            raise ClientConfError(f"{source}, line {number}: it must have the form key=value")
+            raise ClientConfError(f"{source}, line {number}: the line must have the form key=value")
         if value.strip():
             found[key.strip()] = value.strip()
     return found

@@ -17,7 +17,9 @@ _APPROVAL: Final = "approval.json"
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A round that waits for an answer. Times are epoch ms; from `until` on it is no longer valid."""
+    """A round of moves that waits for a person's approval. Times are epoch ms; from `until` on the proposal is no
+    longer valid.
+    """
 
     at: int
     until: int
@@ -27,7 +29,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The hash of the moves."""
+        """The name of the proposal: a hash of its moves."""
         return plan_of(self.moves).name
 
 
@@ -42,11 +44,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalError(Exception):
-    """There is nothing to answer; the text says why."""
+    """No proposal waits for an answer; the text says why."""
 
 
 def propose(folder: Path, proposal: Proposal) -> None:
-    """Show a proposal, and drop an answer to an earlier one.
+    """Write a proposal to the state folder, where a person can read it, and delete an answer to an earlier proposal.
 
     Raises:
         OSError: the file cannot be written.
@@ -56,7 +58,7 @@ def propose(folder: Path, proposal: Proposal) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Drop the proposal and its answer. Idempotent."""
+    """Delete the proposal and its answer from the state folder. Idempotent."""
     (folder / PROPOSAL).unlink(missing_ok=True)
     (folder / _APPROVAL).unlink(missing_ok=True)
 
@@ -81,7 +83,7 @@ def waiting(folder: Path, now_ms: int) -> Proposal:
 
 
 def answer(folder: Path, given: Answer) -> None:
-    """Store an answer for the balancer.
+    """Write a person's answer to the state folder, where the balancer reads it.
 
     Raises:
         OSError: the file cannot be written.
@@ -90,7 +92,9 @@ def answer(folder: Path, given: Answer) -> None:
 
 
 def answer_to(folder: Path, proposal: Proposal) -> Answer | None:
-    """Return the answer to a proposal; None if there is none, or it is to another one or cannot be read."""
+    """Return the answer that a person gave to a proposal; None if there is no answer, it is to another proposal, or it
+    cannot be read.
+    """
     try:
         given = read_file(folder / _APPROVAL, Answer)
     except StateError:

@@ -24,7 +24,7 @@ _MAX_REASON: Final = 400
 
 
 class TellMove(Protocol):
-    """Receives each state of a move."""
+    """A function that is called with each state of a move."""
 
     def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None: ...
 
@@ -46,7 +46,7 @@ class Carrier:
     async def carry_out(self, moves: Sequence[PlannedMove], *, by: str = BY) -> Outcome:
         """Carry out moves, each noted in the journal before it begins; `by` is who asked for them.
 
-        A bundle that is not where the move says ends the round: something else moves bundles too.
+        If a bundle is not on the source that its move names, the round ends: something else moves bundles too.
 
         Raises:
             OSError: the journal cannot be written; no other move begins.

@@ -42,11 +42,15 @@ _OWN_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
 
 
 class FactsError(Exception):
-    """The cluster cannot be read, or is not the one that was meant; the text says what to do."""
+    """The cluster cannot be read, or is another cluster than the one that the balancer is for; the text says what to
+    do.
+    """
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster it is: its name, and the address of its metadata store, since names repeat."""
+    """Identifies a cluster: its name, and the address of its metadata store, since two clusters may have the same
+    name.
+    """
 
     cluster: str
     store: str
@@ -56,10 +60,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def identity_of(cluster: AdminCluster) -> Identity:
-    """Return which cluster it is.
+    """Return the identity of `cluster`, read from one of its brokers.
 
     Raises:
-        NotNowError, RefusedError: a broker does not tell it.
+        NotNowError, RefusedError: the broker does not return it.
     """
     settings, stores = await cluster.settings(), await cluster.stores()
     store = next((stores[key] for key in ("metadataStoreUrl", "zookeeperServers") if stores.get(key)), "")
@@ -67,7 +71,8 @@ async def identity_of(cluster: AdminCluster) -> Identity:
 
 
 async def one_cluster(clusters: Mapping[str, AdminCluster]) -> Identity:
-    """Return which cluster the brokers at these addresses belong to; addresses without an answer do not count.
+    """Return the identity of the cluster that the brokers at these addresses belong to; addresses at which no broker
+    answers do not count.
 
     Raises:
         FactsError: no broker answers, or two belong to different clusters.
@@ -100,8 +105,9 @@ def _balancing_keys() -> frozenset[str]:
 
 
 def balancing_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return those settings of a broker that a decision uses; values that are not allowed here are left out, and their
-    defaults apply."""
+    """Return those settings of a broker that decisions use. Values that this program does not allow are left out, so
+    that their defaults apply.
+    """
     return {key: text for key, text in settings.items() if key in _balancing_keys() and _is_allowed(key, text)}
 
 
@@ -122,12 +128,12 @@ async def policies_of(cluster: AdminCluster, namespaces: Collection[str]) -> Clu
     if len(namespaces) > MAX_NAMESPACES:
         raise RefusedError(
             f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-            f"{MAX_NAMESPACES:,} are read: nothing may move without them"
+            f"{MAX_NAMESPACES:,} are read: without them the balancer moves nothing"
         )
     async with asyncio.timeout(_WITHIN_S):
         isolation, errors = IsolationPolicies.decode(await when_told(cluster.isolation))
         if errors:
-            raise RefusedError(f"{errors[0]}; nothing may move while a policy cannot be followed")
+            raise RefusedError(f"{errors[0]}; the balancer moves nothing while it cannot follow a policy")
         domains = msgspec.convert(await when_told(cluster.failure_domains), dict[str, FailureDomain])
         groups = await _groups(cluster, namespaces)
     return ClusterPolicies(isolation, domains_of_brokers(domains), groups)
@@ -148,7 +154,7 @@ async def answering(
     client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int], *, within_s: float = _ANSWERS_S
 ) -> tuple[str, str]:
     """Return the first of the addresses at which a broker answers within this time, and how its clock differs from this
-    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker tells no time.
+    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker's answer has no time.
 
     Raises:
         FactsError: none answers.

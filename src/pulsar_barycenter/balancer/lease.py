@@ -28,22 +28,26 @@ _MAX_NOTE: Final = 1 << 16
 
 
 class LeaseError(Exception):
-    """The lease topic cannot be used; the text says what to do."""
+    """The topic of the lease cannot be used; the text says what to do."""
 
 
 class LeaseLostError(Exception):
-    """Another process holds the lease now: this one may not change anything any more."""
+    """Another process holds the lease now: this one must not change anything any more."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of the lease topic: who holds the lease, and what it has to put back, None for nothing."""
+    """A message in the lease topic: the process that holds the lease, and the settings that it has to put back in the
+    cluster (None: nothing).
+    """
 
     holder: str
     taken_over: TakenOver | None = None
 
 
 def read_note(content: bytes) -> Note | None:
-    """Return the note in a message; None if it is none, for anybody may write to the topic while nobody holds it."""
+    """Return the note in a message; None if the message is no note, because any client may write to the topic while no
+    process holds the lease.
+    """
     try:
         return decode_json(content[:_MAX_NOTE], Note)
     except msgspec.DecodeError:
@@ -51,10 +55,14 @@ def read_note(content: bytes) -> Note | None:
 
 
 class Lease:
-    """The lease on `topic`, for the process that `holder` names. A proof of it counts for `valid_s`."""
+    """A lease that lets one balancer at a time change the cluster: the process named `holder` holds it as the exclusive
+    producer of `topic`. Each proof that it still holds the lease is valid for `valid_s` seconds.
+    """
 
     def __init__(self, client: Callable[[], Any], topic: str, *, holder: str, valid_s: float) -> None:
-        """Make a lease that is not held; `client` opens Pulsar's client, which the lease closes."""
+        """Create a lease that is not held yet; `client` is a function that opens Pulsar's client, which the lease
+        closes.
+        """
         self._open = client
         self._topic = topic
         self._holder = holder
@@ -66,11 +74,12 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease was proven within `valid_s`."""
+        """Whether it was proven within the last `valid_s` seconds that this process holds the lease."""
         return self._producer is not None and time.monotonic() - self._proven_s < self._valid_s
 
     async def try_to_take(self) -> tuple[bool, Note | None]:
-        """Take the lease if nobody holds it; return whether it is held, and the last note of its former holder.
+        """Take the lease if no other process holds it. Return whether this process holds it now, and the last note of
+        the former holder.
 
         Raises:
             LeaseError: the topic cannot be used.
@@ -78,9 +87,9 @@ class Lease:
         return await asyncio.to_thread(self._take)
 
     async def renew(self, taken_over: TakenOver | None) -> None:
-        """Prove the lease by a message that has what is to be put back.
+        """Prove that this process still holds the lease, by a message to the topic that has the settings to put back.
 
-        An attempt without an answer proves nothing; `is_held` then ends by itself.
+        If the message gets no answer, nothing is proven, and `is_held` becomes False after the time of the last proof.
 
         Raises:
             LeaseLostError: another process holds it.
@@ -88,7 +97,7 @@ class Lease:
         await asyncio.to_thread(self._send, Note(holder=self._holder, taken_over=taken_over))
 
     async def close(self) -> None:
-        """Give the lease up, and close the client. Idempotent."""
+        """Release the lease, and close the client. Idempotent."""
         client, self._client, self._producer = self._client, None, None
         if client is not None:
             await asyncio.to_thread(_closed, client)

@@ -17,8 +17,10 @@ _PREFIX: Final = "barycenter_balance"
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers; the rounds change them. Times are in seconds, usages are fractions of a broker. `needed` is
-    the metric of the brokers that the load needs, in Prometheus's text format; blank if it is not known."""
+    """The numbers that the balancer exports as metrics; each round changes them. Times are in seconds, usages are
+    fractions of a broker. `needed` is the metric of the brokers that the load needs, in Prometheus's text format; blank
+    if it is not known.
+    """
 
     mode: Mode
     rounds: int = 0
@@ -36,7 +38,7 @@ class Numbers:
 
 
 def rendered(numbers: Numbers) -> str:
-    """Return the numbers in Prometheus's text format."""
+    """Return the metrics in Prometheus's text format."""
     watch, score = numbers.watch, numbers.score
     may_act = numbers.mode.moves and numbers.is_lease_held and watch.may_act
     groups = (
@@ -99,7 +101,9 @@ def _group(name: str, kind: str, text: str, values: dict[str, float]) -> str:
 
 
 class MetricsServer:
-    """Serves the numbers on a port of 127.0.0.1, and what `add` adds to the server; port 0 serves nothing."""
+    """Serves the metrics on a port of 127.0.0.1, together with the routes that the function `add` adds; with port 0
+    there is no server.
+    """
 
     def __init__(self, numbers: Numbers, port: int, add: Callable[[web.Application], None]) -> None:
         self._numbers = numbers
@@ -108,7 +112,7 @@ class MetricsServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        """Listen.
+        """Open the port and serve the metrics.
 
         Raises:
             OSError: the port cannot be used.
@@ -123,7 +127,7 @@ class MetricsServer:
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
 
     async def close(self) -> None:
-        """Stop. Idempotent."""
+        """Close the port. Idempotent."""
         if self._runner is not None:
             await self._runner.cleanup()
 

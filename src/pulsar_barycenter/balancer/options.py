@@ -33,7 +33,7 @@ class Mode(enum.StrEnum):
 
 
 class SplitWhen(enum.StrEnum):
-    """Who splits bundles that are too large by the cluster's limits."""
+    """Whether the balancer or the cluster itself splits bundles that are too large by the cluster's limits."""
 
     AUTO = "auto"
     """This program, while it acts on a cluster that would split on its own; that is switched off meanwhile."""

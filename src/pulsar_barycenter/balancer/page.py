@@ -54,7 +54,8 @@ _HEADERS: Final = {
 
 
 def read_token(folder: Path) -> str:
-    """Return the token of answers; make it if the folder has none.
+    """Return the secret token that a request must have to approve or reject a round; create the token if the folder has
+    none.
 
     Raises:
         StateError: the file has no token of at least MIN_TOKEN characters.
@@ -68,7 +69,9 @@ def read_token(folder: Path) -> str:
                 stream.write(secrets.token_urlsafe(32) + "\n")
     token = read_regular(file, _MAX_TOKEN_BYTES).decode("ascii", errors="replace").strip()
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
-        raise StateError(f"{file} has no token of at least {MIN_TOKEN} characters; delete it, and a new one is made")
+        raise StateError(
+            f"{file} has no token of at least {MIN_TOKEN} characters; delete the file, and a new token is made"
+        )
     return token
 
 
@@ -97,7 +100,7 @@ class BalancePage:
     record: RoundRecord | None = None
 
     def add_to(self, app: web.Application) -> None:
-        """Add the routes of the page and of the answer."""
+        """Add two routes to the server: of the page, and of the request that approves or rejects a round."""
         app.router.add_get("/", self._show)
         app.router.add_post("/approval", self._take_answer)
 
@@ -217,7 +220,9 @@ def _refusal_of(request: web.Request) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return a token as bytes; a header that is not UTF-8 has characters that UTF-8 does not have."""
+    """Return a token as bytes, for comparison. Works also for a header whose bytes were not UTF-8, which has characters
+    that UTF-8 cannot encode.
+    """
     return text.encode(errors="backslashreplace")
 
 

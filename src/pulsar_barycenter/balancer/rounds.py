@@ -79,7 +79,9 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a round saw. `failed` are the brokers without a report, with the reason; `moves` are new since the last."""
+    """What a round read of the cluster. `failed` are the brokers without a report, with the reason; `moves` are the
+    moves that were seen since the last round.
+    """
 
     at_ms: int
     listed: tuple[str, ...]
@@ -148,7 +150,9 @@ class Rounds:
         return look
 
     async def _turn_to_a_broker(self) -> None:
-        """Ask a broker that answers from now on; a broker that was named may be gone."""
+        """Send requests to a broker that answers from now on, because the broker that the user named may have left the
+        cluster.
+        """
         known = (self.cluster.url, *self.wanted.urls, *self.collector.addresses.values())
         url, self.clock_trouble = await answering(self.client, known, _now_ms)
         self.cluster.turn_to(url)
@@ -176,7 +180,9 @@ class Rounds:
         return policies
 
     def _use(self, settings: Mapping[str, str]) -> None:
-        """Use the settings of the cluster from now on; a change of them begins new rounds with the old memory."""
+        """Use `settings`, those of the cluster, from now on. If they changed, a new decider is created, which keeps the
+        memory of the old one.
+        """
         texts = balancing_settings(settings)
         if texts != self._texts or self._decider is None:
             memory = self.kept.memory if self._decider is None else self._decider.memory()
@@ -214,12 +220,14 @@ class Rounds:
 
     @property
     def configuration(self) -> BrokerConfig:
-        """The settings of the last look, with those that this run overrides."""
+        """The settings that the last look at the cluster read, with the settings that this run overrides in their
+        place.
+        """
         return self._configuration(self._texts or {})
 
     @property
     def decider(self) -> Decider:
-        """The rounds with the settings of the last look."""
+        """The decider, which decides on rounds, with the settings of the last look at the cluster."""
         assert self._decider is not None, "look first"
         return self._decider
 
@@ -262,7 +270,9 @@ class Rounds:
         return self.decider.decide(self._snapshot(_facts(look, recently)), room)
 
     def imagine(self, look: Look) -> DecidedRound | None:
-        """Return the moves of a round on the cluster as it would be by the rounds so far, and count them as made."""
+        """Return the moves of a round on the imagined cluster, in which all moves that `observe` decided on so far were
+        made; then count the new moves as made, too.
+        """
         if too_few(look.current, self.wanted.caps):
             return None
         throughputs = self._throughputs()
@@ -305,7 +315,7 @@ class Rounds:
         state: str,
         held_up: str,
     ) -> RoundRecord:
-        """Keep the score and the record of a round; return the record.
+        """Store the score and the record of a round in the state folder, and return the record.
 
         Raises:
             OSError: the state folder cannot be written.
@@ -357,7 +367,9 @@ class Rounds:
         )
 
     def _loads_of_bundles(self) -> dict[str, tuple[float, int]]:
-        """Return bundle to its throughput (bytes/s) and the number of its clients, by the newest reports."""
+        """Return a mapping from bundle to its throughput (bytes/s) and the number of its clients, by the newest
+        reports.
+        """
         return {
             bundle: (throughput_of(stats), stats.consumer_count + stats.producer_count)
             for report in self.view.reports.values()

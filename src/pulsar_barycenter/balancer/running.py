@@ -76,7 +76,7 @@ class BalanceError(Exception):
 
 
 async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
-    """Balance until SIGINT or SIGTERM, or for the wanted number of rounds.
+    """Balance the cluster until SIGINT or SIGTERM, or for the number of rounds in `wanted`.
 
     `conf` has the credentials for the binary protocol. `reasons` makes the headers by which brokers of Barycenter store
     the reason of a move.
@@ -94,7 +94,7 @@ async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell:
 async def balance_until(
     stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons
 ) -> None:
-    """Balance until `stop` is set; else as `balance`."""
+    """Balance as `balance` does, until `stop` is set, without handling signals."""
     client = new_client(timeout_s=_REQUEST_TIMEOUT_S, why=BY)
     try:
         clusters = {url: AdminCluster(client, url) for url in wanted.urls}
@@ -131,7 +131,7 @@ async def _open(
 
 
 class _Run:
-    """The rounds of one process."""
+    """One run of the balancer in this process: its rounds, its lease, and the settings that it took over."""
 
     def __init__(
         self,
@@ -165,7 +165,9 @@ class _Run:
         self._splitter = SplitCarrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_split, of_moves)
 
     async def go(self) -> None:
-        """Run the rounds; whatever happens, give back what was taken."""
+        """Run the rounds. At the end, also after an error, restore the settings that were switched off and release the
+        lease.
+        """
         if self._wanted.mode is Mode.OBSERVE and (found := self._state.taken_over()) is not None:
             self._tell(
                 f"an earlier process has switched the cluster's own balancing off ({found.sentence}). Put it back: "
@@ -222,7 +224,7 @@ class _Run:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
             broker, why = next(iter(look.failed.items()), ("no broker", "none is registered"))
-            raise FactsError(f"no broker tells its load, so there is nothing to decide on; {broker}: {why}")
+            raise FactsError(f"no broker returned its load, so there is nothing to decide on; {broker}: {why}")
         if mode.moves:
             await self._hold_lease(look)
         await self._hand_back_if_over()
@@ -249,7 +251,7 @@ class _Run:
         return is_on(SPLITTING, {**look.settings, **remembered})
 
     def _off(self) -> tuple[str, ...]:
-        """Return the keys that are off by this process."""
+        """Return the keys of the cluster's own balancing that this process has switched off."""
         if self._taken_over is None or not self._is_ready or self._wanted.mode is not Mode.ACT:
             return ()
         return tuple(known.key for known in self._taken_over.before)
@@ -352,7 +354,7 @@ class _Run:
         withdraw(self._wanted.state)
 
     async def _wait_until(self, due: float) -> None:
-        """Wait for the next round; carry out an approved round meanwhile."""
+        """Wait until the time `due` of the next round; if a round is approved meanwhile, carry it out."""
         loop = asyncio.get_running_loop()
         while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._lost:
             with suppress(TimeoutError):
@@ -377,7 +379,9 @@ class _Run:
     # ---- the lease, and the cluster's own shedding ----
 
     async def _hold_lease(self, look: Look) -> None:
-        """Take the lease, if nobody holds it, and then what this mode takes over; what failed is tried again."""
+        """Take the lease if no other process holds it, then switch off the settings that this mode takes over. A step
+        that failed before is tried again.
+        """
         if self._lease is None or self._is_standby:
             await self._take_lease(look)
         if not self._is_standby and not self._is_ready:
@@ -417,12 +421,14 @@ class _Run:
         found = self._wanted.service_url or one_address(told)
         if not found:
             raise LeaseError(
-                "no broker tells its address for the binary protocol, which the lease needs: give --service-url"
+                "no broker returned its address for the binary protocol, which the lease needs: give --service-url"
             )
         return found
 
     async def _take_over(self, keys: Sequence[str]) -> None:
-        """Switch these keys off, and restore others that an earlier process had switched off and left so."""
+        """Switch `keys` off, and restore the other keys that an earlier process had switched off and did not
+        restore.
+        """
         known = () if self._taken_over is None else self._taken_over.before
         missing = [key for key in keys if key not in {found.key for found in known}]
         if missing:
@@ -444,7 +450,8 @@ class _Run:
             self._tell(f"as before: {', '.join(restored)}")
 
     async def _remember(self, before: tuple[Remembered, ...]) -> None:
-        """Keep what is to be put back, before it is changed, on the disk and in the lease; nothing if it is empty.
+        """Record the values to restore later, on the disk and in the lease, before the settings are changed; do nothing
+        if `before` is empty.
 
         Raises:
             LeaseError, LeaseLostError: the lease cannot be renewed.
@@ -455,7 +462,8 @@ class _Run:
             raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
 
     async def _prove(self) -> bool:
-        """Renew the lease with what is to be put back now; return whether it is proven.
+        """Renew the lease, with the settings that are to be put back now; return whether it is proven that this process
+        holds it.
 
         Raises:
             LeaseLostError: another process holds it.
@@ -476,7 +484,7 @@ class _Run:
             if await self._prove():
                 return
             await asyncio.sleep(_PAUSE_S)
-        raise NotNowError("the lease cannot be renewed")
+        raise NotNowError("the lease cannot be renewed now")
 
     async def _go_on_with_splits(self) -> None:
         """Finish the splits that a killed process left under way within the hour; older ones are decided anew."""
@@ -486,7 +494,9 @@ class _Run:
             await self._carry_out_splits(left)
 
     async def _go_on(self) -> None:
-        """Carry out the moves that a killed process left under way."""
+        """Complete the moves that a former process of the balancer had begun and, as it was killed, did not
+        complete.
+        """
         left = under_way(self._state.moves_since(0))
         if left:
             self._tell(f"{count_of(len(left), 'move')} of an earlier process was under way; looking at each")
@@ -502,7 +512,9 @@ class _Run:
         self._tell(f"handed back to the cluster's own balancer: {watch.why}")
 
     async def _give_back(self) -> None:
-        """Put back what was there, and give the lease up; nothing of it without the lease."""
+        """Restore the settings that were switched off, and release the lease; do nothing if this process does not hold
+        the lease.
+        """
         if self._lease is None:
             return
         try:
@@ -515,7 +527,7 @@ class _Run:
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self._taken_over is not None
             raise BalanceError(
-                f"the cluster did not get back what it had ({self._taken_over.sentence}): "
+                f"the settings of the cluster could not be restored ({self._taken_over.sentence}): "
                 f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
                 "use `barycenter balance restore`"
             ) from error
@@ -529,7 +541,7 @@ class _Run:
         self._state.remember(None)
 
     async def _renew(self) -> None:
-        """Renew the lease; note when it is lost."""
+        """Renew the lease; if another process has it, record that it is lost."""
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
             if not self._is_holder:
@@ -542,7 +554,8 @@ class _Run:
 
 
 def one_address(service_urls: Sequence[str | None]) -> str:
-    """Return one address with the hosts of several brokers, so that one of them may be gone; blank if none tells one.
+    """Return one service URL with the hosts of several brokers, so that it works if one of them has left the cluster;
+    blank if no broker returns a service URL.
 
     Example: pulsar://a:6650 and pulsar://b:6650 become pulsar://a:6650,b:6650.
     """
@@ -557,7 +570,7 @@ def _nouns(keys: Sequence[str]) -> str:
 
 
 def _name() -> str:
-    """Return a name of this process that no other one has."""
+    """Return a name for this process that no other process has."""
     return f"barycenter-balance-{socket.gethostname()}-{os.getpid()}"
 
 

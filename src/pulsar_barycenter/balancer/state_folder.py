@@ -42,9 +42,10 @@ T = TypeVar("T")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a process hands on to the next. `places` maps a bundle to the broker that would have it by the decisions of
-    `observe`, `moved` a bundle to the time of its last would-be move (epoch ms). `peaks` maps hours since the epoch to
-    the greatest load of the hour in brokers, of the last two weeks."""
+    """The state that a process of the balancer leaves for the next one. `places` maps a bundle to the broker that would
+    own it by the decisions of `observe`, `moved` a bundle to the time of its last would-be move (epoch ms). `peaks`
+    maps hours since the epoch to the greatest load of the hour in brokers, of the last two weeks.
+    """
 
     score: Score = Score()
     memory: MemoryDocument = MemoryDocument()
@@ -55,11 +56,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StateError(Exception):
-    """The folder cannot be used; the text says what to do."""
+    """The state folder of a balancer cannot be used; the text says what to do."""
 
 
 class StateFolder:
-    """The files of a balancer below `path`."""
+    """The folder `path` in which a balancer keeps its state, and the files in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +70,7 @@ class StateFolder:
         self._split_entries: deque[SplitEntry] = deque()
 
     def check(self, identity: Identity) -> None:
-        """Make this the folder of a cluster, or check that it is.
+        """Check that this folder belongs to the cluster `identity`; if it belongs to none yet, record that cluster.
 
         Raises:
             FactsError: it is the folder of another cluster.
@@ -104,7 +105,9 @@ class StateFolder:
         self._entries.append(entry)
 
     def moves_since(self, since_ms: int) -> list[Entry]:
-        """Return the entries since then (epoch ms), of the last 24 hours at most, oldest first."""
+        """Return the journal's entries about moves since `since_ms` (epoch ms), oldest first; entries older than 24
+        hours are not kept.
+        """
         newest_ms = self._entries[-1].at if self._entries else 0
         while self._entries and newest_ms - self._entries[0].at > _REMEMBERED_MS:
             self._entries.popleft()
@@ -126,7 +129,9 @@ class StateFolder:
         self._split_entries.append(entry)
 
     def splits_since(self, since_ms: int) -> list[SplitEntry]:
-        """Return the entries of splits since then (epoch ms), of the last 24 hours at most, oldest first."""
+        """Return the journal's entries about splits since `since_ms` (epoch ms), oldest first; entries older than 24
+        hours are not kept.
+        """
         newest_ms = self._split_entries[-1].at if self._split_entries else 0
         while self._split_entries and newest_ms - self._split_entries[0].at > _REMEMBERED_MS:
             self._split_entries.popleft()
@@ -135,7 +140,7 @@ class StateFolder:
     # ---- what is to be put back, and what goes on ----
 
     def taken_over(self) -> TakenOver | None:
-        """Return what is to be put back in the cluster; None: nothing.
+        """Return the settings that are to be put back in the cluster; None: there are none.
 
         Raises:
             StateError: the file cannot be read.
@@ -143,7 +148,7 @@ class StateFolder:
         return self._read("taken-over.json", TakenOver)
 
     def remember(self, taken_over: TakenOver | None) -> None:
-        """Keep what is to be put back; None once it was put back."""
+        """Record the settings that are to be put back; None: record that they were put back."""
         if taken_over is None:
             (self.path / "taken-over.json").unlink(missing_ok=True)
         else:
@@ -165,7 +170,7 @@ class StateFolder:
         """Append the record of a round.
 
         Raises:
-            OSError: it cannot be written; the next one replaces what was.
+            OSError: the record cannot be written; the next call replaces what was written of it.
         """
         file = self.path / "rounds.jsonl"
         if file.exists() and file.stat().st_size > MAX_ROUNDS_BYTES:
@@ -182,10 +187,10 @@ class StateFolder:
 
 
 def read_file(file: Path, kind: type[T]) -> T | None:
-    """Return the value in a JSON file; None if there is no file.
+    """Return the value of type `kind` that a JSON file has; None if there is no file.
 
     Raises:
-        StateError: it is not of this kind, or cannot be read.
+        StateError: the content is not of this type, or the file cannot be read.
     """
     try:
         return decode_json(read_regular(file, _MAX_FILE_BYTES), kind)

@@ -44,8 +44,9 @@ class ClusterLayoutError(BookKeeperError):
 class InvalidQuorumError(BookKeeperError):
     def __init__(self, ensemble_size: int, write_quorum: int, ack_quorum: int) -> None:
         super().__init__(
-            f"ensemble size {ensemble_size}, write quorum {write_quorum} and ack quorum {ack_quorum} do not fit: the"
-            " ensemble size must be at least the write quorum, that at least the ack quorum, and that at least 1"
+            f"ensemble size {ensemble_size}, write quorum {write_quorum} and ack quorum {ack_quorum} do not fit: "
+            "the ensemble size must be at least the write quorum, the write quorum at least the ack quorum, and "
+            "the ack quorum at least 1"
         )
 
 
@@ -59,7 +60,7 @@ class LedgerExistsError(BookKeeperError):
 
 class NoSuchLedgerError(BookKeeperError):
     def __init__(self, ledger: int) -> None:
-        super().__init__(f"ledger {ledger} has no key: it was deleted, or never existed")
+        super().__init__(f"ledger {ledger} has no key in the metadata store: it was deleted, or never existed")
         self.ledger = ledger
 
 
@@ -78,7 +79,7 @@ class EntryTooLargeError(BookKeeperError):
 
 
 class WriterStoppedError(BookKeeperError):
-    """Entries that were not reported may be stored all the same, and a recovery may keep them."""
+    """The writer has stopped. Entries that were not confirmed may still be stored, and a recovery may keep them."""
 
 
 class WriterFencedError(WriterStoppedError):

@@ -1,10 +1,10 @@
-"""Computes the delay before the next attempt."""
+"""Computes how long to wait before the next attempt of an operation that failed."""
 
 import random
 
 
 class Doubling:
-    """Delays in seconds that double from the first to the longest."""
+    """Delays in seconds: each is twice the previous one, until the maximum is reached; then all are the maximum."""
 
     __slots__ = ("_first_s", "_longest_s", "_next_s")
 
@@ -22,8 +22,11 @@ class Doubling:
 
 
 class BackOff:
-    """Delays in seconds that double, each multiplied by a random number from 0.5 to 1: clients that failed at the same
-    time must not try again at the same time."""
+    """Delays in seconds: each is twice the previous one, up to a maximum, and is then multiplied by a random number
+    from 0.5 to 1.
+
+    The random factor is for clients that failed at the same time: they must not try again at the same time.
+    """
 
     __slots__ = ("_random", "_waits")
 

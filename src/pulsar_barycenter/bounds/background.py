@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TasksClosedError(Exception):
-    """The work was cancelled because its owner was closed."""
+    """The task was cancelled, because the `BackgroundTasks` object that kept it was closed."""
 
 
 class BackgroundTasks:
@@ -47,7 +47,7 @@ class BackgroundTasks:
 
     async def complete(self, task: asyncio.Task[T]) -> T:
         """Keep a task, wait for its end, and return its result. The task runs to its end even if the caller is
-        cancelled.
+        cancelled while it waits.
 
         Raises:
             TasksClosedError: `close` cancelled the task.
@@ -69,7 +69,7 @@ class BackgroundTasks:
             task.cancel()
 
     async def ended(self) -> None:
-        """Return when the tasks that run now have ended, except the calling task."""
+        """Wait until all tasks that run now have ended, except the task that calls this."""
         current = asyncio.current_task()
         running = [task for task in self._tasks if task is not current]
         if running:

@@ -1,4 +1,4 @@
-"""Decodes JSON that others wrote: whatever is wrong with it is one kind of error."""
+"""Decodes JSON that clients or other programs wrote. Every kind of invalid text gives the same class of error."""
 
 from typing import TypeVar
 
@@ -8,17 +8,17 @@ T = TypeVar("T")
 
 
 def decode_json(document: bytes | str, kind: type[T]) -> T:
-    """Return the value of JSON as a `kind`.
+    """Decode `document`, JSON text, to a value of the type `kind`.
 
-    msgspec raises errors of other kinds for text that is not UTF-8 and for arrays within thousands of arrays, which a
-    reader that handles damaged input would miss.
+    For text that is not UTF-8, and for thousands of nested arrays, msgspec raises other classes of errors. This
+    function converts them, so that callers need to catch only one class.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, not of this kind, not UTF-8, or too deep.
+        msgspec.DecodeError: the document is not JSON, does not fit `kind`, is not UTF-8, or is nested too deeply.
     """
     try:
         return msgspec.json.decode(document, type=kind)
     except UnicodeDecodeError as error:
-        raise msgspec.DecodeError(f"it is not text in UTF-8: {error.reason}") from error
+        raise msgspec.DecodeError(f"the text is not valid UTF-8: {error.reason}") from error
     except RecursionError as error:
-        raise msgspec.DecodeError("its objects and arrays are too deep within each other") from error
+        raise msgspec.DecodeError("the JSON objects and arrays are nested too deeply") from error

@@ -8,9 +8,9 @@ _Value = TypeVar("_Value")
 
 
 class Recent(Generic[_Key, _Value]):
-    """At most `most` keys with their values; if there are more, the key that was put longest ago is removed.
+    """A map of at most `most` keys. If a new key exceeds this number, the map removes the key that was put longest ago.
 
-    Putting a key again makes it the newest, reading it does not.
+    Putting a key again makes it the newest. Reading a key does not.
     """
 
     __slots__ = ("_kept", "_most", "get")
@@ -30,14 +30,16 @@ class Recent(Generic[_Key, _Value]):
         return key in self._kept
 
     def put(self, key: _Key, value: _Value) -> None:
-        """Keep `value` as the newest, and forget the oldest key if there are too many."""
+        """Store `value` under `key`, which becomes the newest key; remove the oldest key if there are now more than
+        `most`.
+        """
         self._kept.pop(key, None)
         self._kept[key] = value
         if len(self._kept) > self._most:
             del self._kept[next(iter(self._kept))]
 
     def pop(self, key: _Key) -> _Value | None:
-        """Forget a key; return its value, None if it was not kept."""
+        """Remove a key, and return its value; return None if the map does not have the key."""
         return self._kept.pop(key, None)
 
     def clear(self) -> None:

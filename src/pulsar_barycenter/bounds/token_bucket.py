@@ -14,7 +14,9 @@ NO_LIMIT: Final = sys.maxsize
 
 
 class TokenBucket:
-    """Tokens of one kind: `amount` in each `period_s`, at time `now_s` all of them."""
+    """A token bucket of one kind (messages or bytes): it gets `amount` tokens in each `period_s` seconds, and is full
+    at `now_s`.
+    """
 
     __slots__ = ("_at_s", "_balance", "_capacity", "_rate")
 
@@ -25,25 +27,27 @@ class TokenBucket:
         self._at_s = now_s
 
     def balance(self, now_s: float) -> float:
-        """Return the tokens at `now_s`. A time before the last one adds none."""
+        """Return the number of tokens at `now_s`, in seconds. A time before that of the last call adds no tokens."""
         if now_s > self._at_s:
             self._balance = min(self._capacity, self._balance + (now_s - self._at_s) * self._rate)
             self._at_s = now_s
         return self._balance
 
     def take(self, amount: float, now_s: float) -> float:
-        """Take tokens and return the tokens that are left; they may become negative."""
+        """Take `amount` tokens out of the bucket, and return the number that is left, which may be negative."""
         self._balance = left = self.balance(now_s) - amount
         return left
 
     def wait_s(self, now_s: float, least: float) -> float:
-        """Return the seconds until there are `least` tokens, 0.0 if they are there."""
+        """Return the seconds until the bucket has `least` tokens, 0.0 if it has them now."""
         missing = least - self.balance(now_s)
         return missing / self._rate if missing > 0 else 0.0
 
 
 class Throttle:
-    """A rate of messages and a rate of bytes in each `period_s`; one that is 0 or below is no limit."""
+    """Limits the number of messages and the number of bytes in each `period_s` seconds. A limit of 0 or less means no
+    limit.
+    """
 
     __slots__ = ("_messages", "_size")
 
@@ -58,7 +62,7 @@ class Throttle:
         return NO_LIMIT if self._messages is None else max(int(self._messages.balance(now_s)), 0)
 
     def take(self, messages: int, size: int, now_s: float) -> bool:
-        """Count messages that passed, of `size` bytes together. Return whether another one may pass now."""
+        """Count `messages` that passed, `size` bytes in total. Return whether another message may pass now."""
         left = size_left = 1.0
         if self._messages is not None:
             left = self._messages.take(messages, now_s)
@@ -71,5 +75,5 @@ class Throttle:
         return max(0.0 if bucket is None else bucket.wait_s(now_s, 1) for bucket in (self._messages, self._size))
 
     def lift(self) -> None:
-        """Remove both limits, because another throttle replaces this one."""
+        """Remove both limits (messages and bytes). The caller does this when another throttle replaces this one."""
         self._messages = self._size = None

@@ -1,4 +1,4 @@
-"""Logs an event that clients can cause at any rate: a bounded number of lines of bounded length."""
+"""Logs an event that clients can cause at any rate. The number of its log lines, and their length, is limited."""
 
 import traceback
 from collections.abc import Callable
@@ -9,22 +9,24 @@ import structlog
 log = structlog.get_logger(__name__)
 
 MOST_A_SECOND: Final = 20
-"""The most lines of one event in a second; further ones are counted, and the next line has their number."""
+"""The maximum number of log lines of one event in a second. Further events are only counted, and the next line has
+their number.
+"""
 
 LONGEST: Final = 1_000
-"""The most characters of a text in such a line."""
+"""The maximum number of characters of a text in such a log line."""
 
 LONGEST_TRACEBACK: Final = 8_000
-"""The most characters of a traceback (its end); only the first line of a second has one."""
+"""The maximum number of characters of a traceback (its end) in the log. Only the first line of a second has one."""
 
 
 class BoundedLog:
-    """Logs one event, at a bounded rate; `level` is a level of structlog. `total` counts all occurrences, logged or
-    not.
+    """Logs one event, with a limited number of lines in a second; `level` is a level of structlog. `total` counts all
+    events, logged or not.
     """
 
     def __init__(self, event: str, now_s: Callable[[], float], level: str = "warning") -> None:
-        """`now_s` is any clock; the bound applies to each of its whole seconds."""
+        """`now_s` is a clock; the number of lines is limited in each of its whole seconds."""
         self.total = 0
         self._event = event
         self._now_s = now_s

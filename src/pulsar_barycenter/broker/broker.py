@@ -59,13 +59,17 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 DRAIN_S: Final = 0.5
-"""How long clients have, after the last bundle left, to look up its new owner."""
+"""The number of seconds that clients have, after the last bundle left this broker, to look up its new owner."""
 _POLICIES_S: Final = 60.0
-"""How often the policies of namespaces are applied to loaded topics without a notification of a change."""
+"""The interval in seconds at which the policies of namespaces are applied to loaded topics, even without a notification
+of a change.
+"""
 _OWN_CREDENTIALS_S: Final = 15.0
-"""How long a start waits for a token issuer; without an answer the broker starts all the same."""
+"""The number of seconds that the start of a broker waits for a token issuer. Without an answer the broker starts
+anyway.
+"""
 _CLOSE_S: Final = 5.0
-"""How long closing a part may take after the time of the stop is used up."""
+"""The number of seconds that closing a part of the broker may take after the time for the whole stop is used up."""
 
 
 class BrokerState(enum.Enum):
@@ -77,7 +81,7 @@ class BrokerState(enum.Enum):
 
 
 class WebServer(Protocol):
-    """The REST server of a broker, listening."""
+    """The REST server of a broker, which is listening."""
 
     @property
     def port(self) -> int | None: ...
@@ -88,7 +92,9 @@ class WebServer(Protocol):
 
 
 StartWeb: TypeAlias = Callable[["Broker", str, int | None, TlsPort | None], Awaitable[WebServer]]
-"""Starts the REST server of a broker at a host, a port and a TLS port (0 picks a free one, None opens none)."""
+"""A function that starts the REST server of a broker at a host, a port and a TLS port (0: a free port, None: no
+port).
+"""
 
 
 class WebPortInUseError(OSError):
@@ -102,8 +108,8 @@ class WebPortInUseError(OSError):
 
 
 class Broker:
-    """A broker: all its parts, connected. `web` starts the REST server; with None no HTTP is served, and the broker id
-    has the configured webServicePort.
+    """A broker with all its parts. `web` is the function that starts the REST server. If it is None, no HTTP is served,
+    and the broker id contains the configured webServicePort.
 
     `on_fatal` is called with the reason when the process should end: the data was lost (`data_watch`), or the session
     was lost and `zookeeperSessionExpiredPolicy` is `shutdown`.
@@ -218,12 +224,12 @@ class Broker:
 
     @property
     def ready(self) -> bool:
-        """Whether the broker serves clients: started, registered, with all its data, and not stopping."""
+        """Whether the broker serves clients: it has started, is registered, has its data files, and is not stopping."""
         return self.state is BrokerState.STARTED and not self.data_fault
 
     @property
     def data_fault(self) -> str:
-        """The fault that the last check of the broker's data files found; "" if it found none."""
+        """What the last check found wrong with the broker's data files, as text; "" if nothing."""
         return self._data.fault
 
     async def start(self) -> None:
@@ -341,7 +347,9 @@ class Broker:
                 session = await self.authentication.of_connection(Credentials(shows.method, shows.auth_data() or b""))
         except (NoTokenError, TimeoutError) as error:
             mend = "make sure that the token issuer answers; until then this broker reaches no other broker"
-            log.error("own_proof_not_obtained", reason=str(error) or "it takes too long", mend=mend)
+            log.error(
+                "own_proof_not_obtained", reason=str(error) or "the token issuer takes too long to answer", mend=mend
+            )
             return
         except AuthenticationError as error:
             mend = "correct brokerClientAuthenticationParameters; until then this broker reaches no other broker"
@@ -385,8 +393,8 @@ class Broker:
         log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
 
     async def _close(self) -> None:
-        """Close everything that is open, also after an incomplete start or stop. If one step fails, the other steps are
-        still done.
+        """Close all parts that are open, also after an incomplete start or stop. If closing one part fails, the others
+        are still closed.
         """
         self.state = BrokerState.CLOSING
         self._stop_listening()
@@ -432,7 +440,7 @@ class Broker:
         await self.topic_policies.refresh(self.registry.namespaces())
 
     async def _forget_partitioned(self, topic: TopicName) -> None:
-        """Delete what belongs to a partitioned topic that was deleted: schemas, policies."""
+        """Delete the schemas and policies of a partitioned topic that was deleted."""
         await self.registry.schemas.delete(topic, force=True)
         await self.resources.deleted(topic)
 

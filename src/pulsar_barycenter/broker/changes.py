@@ -1,4 +1,4 @@
-"""Waiting for changes: of objects in this process, and of values in the metadata store."""
+"""Waits for changes: of objects in this process, and of values in the metadata store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -15,7 +15,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class NextChange:
-    """Wakes all tasks that wait when `notify` is called. A task that waits later is not woken by it."""
+    """Wakes all tasks that wait for a change when `notify` is called. A task that begins to wait later waits for the
+    next call.
+    """
 
     __slots__ = ("_waiters",)
 
@@ -46,7 +48,7 @@ class NextChange:
 
 
 class KeyedChanges(Generic[K]):
-    """A `NextChange` for each key for which a task waits."""
+    """Wakes the tasks that wait for a change of one key."""
 
     def __init__(self) -> None:
         self._changes: dict[K, NextChange] = {}
@@ -66,7 +68,7 @@ class KeyedChanges(Generic[K]):
 
 
 class StoreWatch:
-    """Reads values from the store again after each change of them, and at the latest every `interval_s`.
+    """Reads values from the metadata store again after each change of them, and at least every `interval_s` seconds.
 
     Notifications may be late or lost; with the interval, a change is noticed after `interval_s` at the latest. A
     reconnection counts as a change. `concerns` returns whether a change of a path may change the values. `read` is
@@ -104,7 +106,7 @@ class StoreWatch:
         self._task = asyncio.create_task(self._watch(), name=self._name)
 
     def look(self) -> None:
-        """Read the values soon, as after a change."""
+        """Read the values again soon, as after a notification of a change."""
         self._changed.set()
 
     async def close(self) -> None:

@@ -133,10 +133,11 @@ class ControlPlane:
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
-            RecordsElsewhereError: the ownership records are in another place than the one that this broker's
-                configuration names.
-            MixedOwnershipError: this broker may not run together with a registered one, by their ways of ownership.
-            MixedWritersError: brokers of the other mode of writing metadata are running.
+            RecordsElsewhereError: this broker's configuration does not name the store in which the ownership records
+                are.
+            MixedOwnershipError: a registered broker owns bundles in another way (locks or records), so this broker may
+                not run together with it.
+            MixedWritersError: brokers that use the other mode of writing metadata are running.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
         """
@@ -157,7 +158,7 @@ class ControlPlane:
     async def _register(self) -> None:
         """Start the load manager, which registers this broker, then check the other brokers again.
 
-        So of two brokers that start at the same time, at least one sees the other.
+        The second check ensures that of two brokers that start at the same time, at least one sees the other.
         """
         await self._switch.start()
         await self._refuse_mixed_ownership()
@@ -172,7 +173,7 @@ class ControlPlane:
         )
 
     async def _lead(self, urls: ServiceUrls) -> None:
-        """Take part in the election."""
+        """Make this broker a candidate of the leader election."""
         await self._parts.candidacy.start(urls.broker_id)
         duties = self.way.leader_duties(self.rounds)
         await self.leadership.start(urls.broker_id, urls.web_url or urls.web_url_tls, duties)
@@ -190,8 +191,8 @@ class ControlPlane:
     # ---- end ----
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
-        """Leave the cluster in order: accept no bundles, resign and release every bundle. The `OwnershipWay` decides
-        the order of these steps. Return the number of released bundles.
+        """Leave the cluster in order: accept no bundles, resign as leader and release every bundle. The `OwnershipWay`
+        decides the order of these steps. Return the number of released bundles.
         """
         await self._parts.own_namespaces.close()
         await self._parts.candidacy.close()
@@ -211,7 +212,7 @@ class ControlPlane:
             await self.load_manager.disable()
 
     async def close(self) -> None:
-        """End everything without handing bundles over. Idempotent."""
+        """End all tasks and ownership without handing over bundles. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
         await self._parts.candidacy.close()

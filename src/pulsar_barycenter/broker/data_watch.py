@@ -1,8 +1,8 @@
-"""Checks twice a second whether a broker still has its data, independently of messages.
+"""Checks twice a second whether the data files of a broker still exist, even if there are no messages.
 
-A broker without its data must not serve: what it writes would be lost. The parts with the data refuse writes themselves
-(`LedgerFolder.require_there`, `SqliteWorker`). This module informs the broker, which informs clients, operators and its
-supervisor.
+A broker without its data files must not serve: what it writes would be lost. The objects that write the files refuse
+writes themselves (`LedgerFolder.require_there`, `SqliteWorker`). This module informs the broker, which informs clients,
+operators and its supervisor.
 """
 
 import asyncio
@@ -19,13 +19,16 @@ log = structlog.get_logger(__name__)
 CHECK_INTERVAL_S: Final = 0.5
 
 DataCheck: TypeAlias = Callable[[], DataFault | None]
-"""Checks one part of the data, in a thread; may block. Returns None if there is no fault."""
+"""A function that checks one part of a broker's data files. It runs in a thread and may block. It returns None if there
+is no fault.
+"""
 
 
 class DataWatch:
-    """Calls `checks` every CHECK_INTERVAL_S, and `on_lost` once with the reason when a fault is final.
+    """Calls `checks` every CHECK_INTERVAL_S seconds. If one finds a final fault (data is lost), calls `on_lost` once
+    with the reason.
 
-    `fault` is the result of the last check, "" without a fault; a final fault stays.
+    `fault` is what the last check found wrong, as text, "" if nothing; after a final fault it does not change.
     """
 
     def __init__(self, checks: Sequence[DataCheck], on_lost: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class Peers(Protocol):
-    """Requests to the other brokers. `broker_url` is the web URL of the broker that gets the request.
+    """Sends requests to other brokers. `broker_url` is the web URL of the broker that gets the request.
 
     `epoch` is the number of the leader's term; a broker that knows a later term refuses the request. None: the request
     is not a command of a leader.
@@ -27,7 +27,9 @@ class Peers(Protocol):
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
     ) -> None:
-        """Make the owner of `bundle`, whichever broker it is, unload it; `destination` is the id of the next owner."""
+        """Make the owner of `bundle`, which that broker finds, unload the bundle. `destination` is the id of the next
+        owner; None: any broker.
+        """
         ...
 
     async def split_bundle(
@@ -40,8 +42,8 @@ class Peers(Protocol):
         `secret` is the secret that the request contains.
 
         Raises:
-            ConnectionRefusedError: the broker cannot be reached, or refused the request before it read it.
-            OSError, AdminRequestError: the outcome is not known.
+            ConnectionRefusedError: the broker cannot be reached, or refused the request without reading it.
+            OSError, AdminRequestError: it is not known whether the leader wrote.
         """
         ...
 
@@ -51,12 +53,13 @@ class Peers(Protocol):
         See `partition_changes`. The broker at `broker_url`, mostly the caller itself, finds the owner.
 
         Raises:
-            OSError, TimeoutError, AdminRequestError: the outcome is not known.
+            OSError, TimeoutError, AdminRequestError: it is not known whether the owner carried out the request.
         """
         ...
 
     async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
-        """Return the plain and the TLS URL for clients of the topic's owner; `broker_url` finds it.
+        """Ask the broker at `broker_url` for the owner of a topic. Return the owner's URLs for clients: the plain one,
+        and the one with TLS.
 
         Raises:
             OSError, TimeoutError, AdminRequestError: no broker answered with an owner.
@@ -74,6 +77,6 @@ class Environment:
     random: random.Random
     peers: Peers
     data_checks: tuple[DataCheck, ...] = ()
-    """The checks whether the broker still has its data; none if the data is in memory."""
+    """Functions that each check whether the broker's data files still exist; none if the data is in memory."""
     instruments: Instruments = field(default_factory=Instruments)
     """The counters and timers of the broker, for Prometheus."""

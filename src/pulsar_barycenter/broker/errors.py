@@ -1,7 +1,7 @@
 """Errors of topics, subscriptions, producers and consumers, one shallow tree.
 
 ServiceError
-├── TopicNotFoundError            the topic does not exist and may not be created
+├── TopicNotFoundError            the topic does not exist, and it is not allowed to create it
 ├── TopicFencedError              the topic is closing or moving; look it up again
 ├── TopicTerminatedError          the topic accepts no message any more
 ├── TopicBusyError                the topic still has producers, consumers or subscriptions

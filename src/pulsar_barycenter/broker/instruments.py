@@ -1,7 +1,7 @@
 """The counters and timers of a broker for Prometheus: one set for each broker, so that several can run in one process.
 
-The code that does the work counts it here; `rest` reads the values and adds labels for cluster and broker. Values that
-change with every message are not here: topics count these as plain integers.
+Each part of the broker counts its own work here; `rest` reads the values, and adds labels for cluster and broker.
+Values that change with every message are not here: topics count these as plain integers.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _STORE_BUCKETS_S: Final = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 
 
 class Connections:
-    """Connections of clients to the binary protocol since the broker started; the counts only grow.
+    """Counts the connections of clients to the binary protocol since the broker started.
 
     A connection is `created`. Then it is `accepted` (its CONNECT was answered), or `refused`, or the client disconnects
     before either. When a connection ends, it is `closed`.
@@ -42,7 +42,7 @@ class Instruments:
         self.registry = CollectorRegistry()
         self.connections = Connections()
         self.loading_topics = 0
-        """Topics that are being loaded."""
+        """The number of topics that are being loaded."""
         self._decisions = Counter(
             "barycenter_decisions",
             "Decisions of the load manager, including those that were not logged because they repeat the last one.",
@@ -77,12 +77,16 @@ class Instruments:
         )
 
     def decided(self, kind: str, reason: str) -> None:
-        """Count a decision; `kind` as in `cluster_logs.decision_log`, `reason` the code of its reason."""
+        """Count a decision of a load manager. `kind` is that of `cluster_logs.decision_log`, `reason` the code of its
+        reason.
+        """
         self._decisions.labels(kind, reason).inc()
 
     @contextmanager
     def round(self, kind: RoundKind) -> Iterator[None]:
-        """Measure the duration of the `with` statement, as that of a round of this kind."""
+        """Context manager: measure the duration of the `with` statement, a run of the leader's strategies (a round of
+        this kind).
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -91,16 +95,16 @@ class Instruments:
             self._rounds.labels(kind).observe(loop.time() - began)
 
     def handed_over(self, phase: HandoverPhase, seconds: float) -> None:
-        """Record how long a phase of a handover took; see `ownership.handover_times`."""
+        """Record how many seconds a phase of handing over a bundle took; see `ownership.handover_times`."""
         self._handovers.labels(phase).observe(seconds)
 
     def store_operation(self, name: str, seconds: float) -> None:
-        """Record how long an operation of the metadata store took."""
+        """Record how many seconds an operation of the metadata store took."""
         self._store.labels(name).observe(seconds)
 
     @contextmanager
     def loading_topic(self) -> Iterator[None]:
-        """Measure the duration of the `with` statement, as the time in which a topic is loaded."""
+        """Context manager: measure the duration of the `with` statement, in which a topic is loaded."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.loading_topics += 1

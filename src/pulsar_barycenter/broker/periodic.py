@@ -1,4 +1,4 @@
-"""Periodic work of a broker."""
+"""Runs periodic work of a broker."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Why a broker did not start, as text for the operator.
+"""Errors that say why a broker did not start, as text for the operator.
 
     BrokerStartError
     ├── BrokerIdInUseError  another running process has this broker's id

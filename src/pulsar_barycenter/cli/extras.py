@@ -34,7 +34,9 @@ _WITH_NUMPY: Final = {
 
 @contextmanager
 def reports_missing_extra(command: str) -> Iterator[None]:
-    """End the program with a message if `command` lacks a module that an extra installs; other errors propagate."""
+    """While the block runs, end the program with a message if a module is missing that an optional extra of the package
+    installs; other errors propagate.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

@@ -9,7 +9,9 @@ from pulsar_barycenter.cli.extras import reports_missing_extra
 
 
 class CommandGroup(click.Group):
-    """A group whose help shows the complete first sentence of each command, on several lines if needed."""
+    """A click group of commands whose help shows the complete first sentence of each command, on several lines if
+    needed.
+    """
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         names = self.list_commands(ctx)
@@ -19,7 +21,7 @@ class CommandGroup(click.Group):
 
 
 class LazyCommandGroup(click.Group):
-    """A group that imports the module of a command only when that command runs.
+    """A click group of commands that imports the module of a command only when that command runs.
 
     A command then works without the libraries of the other commands. `modules` maps the name of a command to its module
     below `pulsar_barycenter.cli`, which defines `command`, and to the sentence for the help.

@@ -19,7 +19,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class InterruptedBySignal(SystemExit):
-    """A signal asked the process to end; the exit code is the one that shells use for such a process."""
+    """A signal asked the process to end. The exit code is 128 plus the number of the signal, as shells report it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -63,7 +63,9 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _begin_end(number: int) -> None:
-    """Print one line, suppress all later output, and end the processes that this process started."""
+    """React to the signal `number`: print one line, suppress all later output, and end the processes that this process
+    started.
+    """
     if _ended_by:
         return
     _ended_by.append(number)

@@ -44,7 +44,9 @@ DAMAGED: Final = 3
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The output of `--json`; `damaged` are the ledgers that were damaged before a repair."""
+    """The last object that `--json` prints, with counts; `damaged` is the number of ledgers that were damaged before a
+    repair.
+    """
 
     data: str
     topics: int
@@ -190,14 +192,14 @@ def _print_bookies(found: BookieReport) -> None:
         click.echo(f"ledger {ledger}  belonged to no topic; deleted")
     counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
     click.echo(
-        f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} lacking;"
-        f" {len(found.unlisted):,} unlisted; {count_of(found.others, 'ledger')} of others"
+        f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} missing;"
+        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """The metadata store: `file`, or `url` with its `metadataStoreConfigPath`."""
+    """The metadata store that the options name: `file`, an SQLite file, or `url` with its `metadataStoreConfigPath`."""
 
     file: Path | None
     url: str
@@ -214,7 +216,9 @@ def _store_of(data: Path, metadata: Path | None, url: str, config_path: str) -> 
 
 
 def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, ListedLedger], LedgerReport]) -> Summary:
-    """Run `work` on every ledger while no broker can start; end the program if folder or store have an error."""
+    """Call `work` for every ledger of the folder, while no broker can start on it; end the program if the folder or the
+    metadata store cannot be used.
+    """
     keep_private()
     ledgers = str(data / LEDGERS)
     try:

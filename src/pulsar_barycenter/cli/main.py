@@ -66,7 +66,9 @@ _COMMANDS: Final = {
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command only when it runs, so that `broker` does not load the libraries of `demo`."""
+    """The click group of all commands, which imports a command only when it runs, so that `broker` does not load the
+    libraries of `demo`.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         with ended_by_signals(), reports_missing_extra("this command"):

@@ -44,7 +44,9 @@ def span_ms(option: str, text: str) -> int:
 
 
 class Seconds(click.ParamType[float]):
-    """Seconds from a span like 90s, 15m, 2h or 3d, or from a bare number of them; at least `least`."""
+    """The type of an option whose value is a time span like 90s, 15m, 2h or 3d, or a number of seconds; the result is
+    in seconds, at least `least`.
+    """
 
     name = "span"
 
@@ -52,7 +54,7 @@ class Seconds(click.ParamType[float]):
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds.
+        """Return the span in seconds.
 
         Raises:
             click.BadParameter: the text is neither a span nor a number, or the value is less than `least`.

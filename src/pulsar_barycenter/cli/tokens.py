@@ -60,7 +60,7 @@ _GIVEN = (
 
 @contextmanager
 def _key_errors_end() -> Iterator[None]:
-    """End the program with a message if a key or a token is not valid."""
+    """While the block runs, end the program with a message if a key or a token is not valid."""
     try:
         yield
     except CredentialsError as error:
@@ -233,7 +233,8 @@ def _give_out(secret: bytes, output: Path | None) -> None:
 
 
 def _write_new(file: Path, data: bytes, *, private: bool) -> None:
-    """Write a new file, never an existing one: if a key is overwritten, all tokens that it signed become useless.
+    """Write `data` to a new file; fail if the file exists, because all tokens that a key signed become useless if the
+    key is overwritten.
 
     A private file is readable only by its owner, whatever the umask is.
     """

@@ -78,8 +78,8 @@ class AuditQuestion:
 
 
 class AuditLog:
-    """Stores changes. With `folder` None they are stored in memory only. If a file cannot be written, the log gets one
-    line and no error is raised.
+    """Stores the requests that changed something (the audit log). With `folder` None they are stored in memory only. If
+    a file cannot be written, the log gets one line and no error is raised.
     """
 
     def __init__(self, broker_id: str, folder: Path | None = None) -> None:
@@ -102,7 +102,7 @@ class AuditLog:
         request_id: str,
         why: str = "",
     ) -> Administered:
-        """Store one change and return it."""
+        """Store a record of one request that changed something, and return the record."""
         self._number += 1
         record = Administered(
             at=at_ms,
@@ -136,6 +136,6 @@ def read_changes(folder: Path | None, question: AuditQuestion, remembered: Itera
 
 
 def merged_changes(pages: Sequence[AuditPage], limit: int, silent: Iterable[str] = ()) -> AuditPage:
-    """Return one page from the pages with which several brokers answered the same question."""
+    """Merge the pages with which several brokers answered the same question into one page."""
     records, cut = merged([(page.changes, page.next) for page in pages], limit)
     return AuditPage(changes=records, next="" if cut is None else cursor_of(cut), silent=sorted(silent))

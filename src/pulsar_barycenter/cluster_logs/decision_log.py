@@ -23,8 +23,8 @@ Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect", "drain", 
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One decision. `at` is ms since 1970 by the clock of the broker that decided, `by` the id of that broker, `number`
-    counts its decisions from 1.
+    """One decision about load, as a line of the decision log. `at` is ms since 1970 by the clock of the broker that
+    decided, `by` the id of that broker, `number` counts its decisions from 1.
 
     | kind | meaning |
     |---|---|
@@ -140,7 +140,9 @@ class DecisionLog:
         return self._number
 
     def count_command(self) -> int:
-        """Count a command to another broker; return the number of commands since this log began."""
+        """Count a command that the leader sends to another broker; return the number of commands since this log
+        began.
+        """
         self._commands += 1
         return self._commands
 
@@ -171,7 +173,7 @@ def read_decisions(data: Path) -> list[DecisionRecord]:
 
 
 def _strategy(reason: Reason) -> str:
-    """Return the strategy of the reason, or of the reason that caused it."""
+    """Return the name of the strategy in a reason, or, if it names none, in the reason that caused it."""
     found: Reason | None = reason
     while found is not None and not found.strategy:
         found = found.cause

@@ -33,7 +33,9 @@ class DecisionPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Hashes from `lower` to `last`, both inclusive, of a namespace."""
+    """A range of hashes of a namespace, from `lower` to `last`, both inclusive, such as that of a bundle, or the hash
+    of a topic.
+    """
 
     namespace: str
     lower: int
@@ -114,7 +116,7 @@ def read_page(
 
 
 def merged_pages(pages: Sequence[DecisionPage], limit: int, silent: Iterable[str] = ()) -> DecisionPage:
-    """Return one page from the pages with which several brokers answered the same question."""
+    """Merge the pages with which several brokers answered the same question into one page."""
     records, cut = merged([(page.decisions, page.next) for page in pages], limit)
     page = _page(records, cut, [at for page in pages for at in (page.known_since, page.known_until) if at])
     return msgspec.structs.replace(page, silent=sorted(silent))

@@ -20,10 +20,12 @@ FILE_BYTES: Final = 64 * 1_048_576
 
 
 class JsonLines:
-    """Appends records to the log of one broker."""
+    """Appends records, as lines of JSON, to the log file of one broker."""
 
     def __init__(self, folder: Path, broker_id: str, *, lost: str) -> None:
-        """`lost` is the log event for a line that could not be written."""
+        """Prepare to append; no file is opened yet. `lost` is the event that is logged for a line that could not be
+        written.
+        """
         self._file = folder / f"{broker_id.replace(':', '_').replace('/', '_')}.jsonl"
         self._lost = lost
         self._may_be_cut = True

@@ -37,7 +37,9 @@ class ReportLog(Protocol):
 
 
 class NoReportLog:
-    """Stores nothing: for `loadReportLogEnabled=false`, and for simulations without a pipeline."""
+    """A log of load reports that stores nothing: for `loadReportLogEnabled=false`, and for simulations without a
+    pipeline.
+    """
 
     def append(self, report: LocalBrokerData) -> None:
         pass
@@ -47,7 +49,7 @@ class NoReportLog:
 
 
 class FileReportLog:
-    """Writes the files that this module describes."""
+    """Stores load reports as files, one for each report; the docstring of the module describes the folders."""
 
     def __init__(self, root: Path, *, retention_hours: float) -> None:
         self._root = root
@@ -67,7 +69,9 @@ class FileReportLog:
         pass
 
     def _sweep(self, now_ms: int) -> None:
-        """Remove folders and files older than the retention. The age of a file is that of its last change."""
+        """Delete folders and files of load reports that are older than the retention. The age of a file counts from its
+        last change.
+        """
         oldest_ms = now_ms - self._retention_ms
         with suppress(OSError):
             for folder in sorted(self._root.iterdir()):

@@ -34,7 +34,7 @@ Key: TypeAlias = tuple[int, str, int]
 
 
 class Kept(Protocol):
-    """A record of a log."""
+    """A record of a log that can be read page by page."""
 
     @property
     def at(self) -> int: ...
@@ -81,7 +81,7 @@ def cursor_of(key: Key) -> str:
 
 
 def parse_cursor(text: str) -> Key:
-    """Return the key that `cursor_of` turned into text.
+    """Return the key of a record from the text of a cursor, which `cursor_of` made.
 
     Raises:
         ValueError: the text is not such a cursor.
@@ -126,7 +126,11 @@ def find(folder: Path | None, question: Question[R], remembered: Iterable[R], de
 
 
 def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R], Key | None]:
-    """Return one page from the pages, each with its cursor, with which several brokers answered the same question."""
+    """Merge the pages of records that several brokers returned for one request into one page of at most `limit`.
+
+    Each page comes with the cursor of its broker. Returns the records, and the key where the next page starts, None if
+    there are no more records.
+    """
     cut = max((parse_cursor(cursor) for _, cursor in pages if cursor), default=None)
     found = {key_of(record): record for records, _ in pages for record in records}
     return bounded([found[key] for key in sorted(found)], limit, cut)
@@ -162,7 +166,7 @@ class _Newest(Generic[R]):
 
     @property
     def oldest_ms(self) -> int | None:
-        """The time of the oldest collected record if the limit is reached; None before."""
+        """The time of the oldest collected record if `limit` records were collected; None before."""
         return self._heap[0][0][0] if len(self._heap) == self._most else None
 
     def records(self) -> list[R]:
@@ -170,8 +174,8 @@ class _Newest(Generic[R]):
 
 
 def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Question[R]) -> Key | None:
-    """Read until no unread record can be selected. Return the key from which on no record is missing in `newest`; None:
-    no record is missing at all.
+    """Read the log files backwards until no unread record can belong to the page. Return the key from which on no
+    record is missing in `newest`; None: no record is missing at all.
     """
     left_bytes = MAX_BYTES_READ
     while True:
@@ -193,7 +197,9 @@ def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Q
 
 
 class _BackwardReader(Generic[R]):
-    """A log, read from its end backwards. Unread records are older than `frontier_ms`, apart from the clock slack."""
+    """Reads a log file from its end backwards. Records that were not read yet are older than `frontier_ms`, apart from
+    the clock slack.
+    """
 
     def __init__(self, path: Path, opened: ExitStack, times: list[int], decode: Callable[[bytes], R]) -> None:
         self._decode = decode
@@ -278,7 +284,7 @@ def _decoded(decode: Callable[[bytes], T], line: bytes) -> T | None:
 
 
 def _logs_of(folder: Path) -> list[Path]:
-    """Return the logs to read. `folder` may be a single log.
+    """Return the paths of the log files to read: those in `folder`, which may also be a single log file.
 
     A current file comes before its previous file, so that none is missed if it is renamed in between.
     """

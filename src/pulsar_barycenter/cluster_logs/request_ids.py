@@ -32,7 +32,7 @@ _RANDOM: Final = random.Random(secrets.token_bytes(32))
 
 
 class _RequestFields:
-    """A request: the fields of its log lines, empty after its end."""
+    """The fields that every log line of a request has; they become empty when the request ends."""
 
     __slots__ = ("fields",)
 
@@ -102,7 +102,7 @@ def kept_task(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
 
 
 def merge_request(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Add the fields of the current request to an event; a processor of structlog."""
+    """Add the fields of the current request to a log event; this function is a processor of structlog."""
     served = _CURRENT_REQUEST.get()
     if served is not None:
         for name, text in served.fields.items():

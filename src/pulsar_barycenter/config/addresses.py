@@ -1,7 +1,7 @@
-"""Validates texts of broker.conf that are parsed further: the cluster's name, hosts, listeners.
+"""Validates those values of broker.conf that have an inner structure: the cluster's name, hosts, listeners.
 
-A text is valid if all later readers can use it. For example, a broker's id is part of the name of its heartbeat
-namespace, in which `:` may occur only before the port.
+A value is valid only if all code that uses it later accepts it. For example, a broker's id is part of the name of its
+heartbeat namespace, in which `:` may occur only before the port.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ ADVERTISED_ALLOWED: Final = (
     "a host name or an IPv4 address without a port, for example broker-1.example.org. A broker's id cannot contain an "
     "IPv6 address: if bindAddress is one, set a host name"
 )
-CLUSTER_ALLOWED: Final = "1 to 255 ASCII letters, digits and _ - = : ."
+CLUSTER_ALLOWED: Final = "a name of 1 to 255 ASCII letters, digits and _ - = : ."
 BIND_ALLOWED: Final = "a host name or an address of this machine, without a port"
 
 _SCHEMES: Final = ("pulsar", "pulsar+ssl")
@@ -24,7 +24,7 @@ _CLUSTER: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 
 
 class ListenerError(ValueError):
-    """An invalid entry of `advertisedListeners`; the message has the entry and the fault."""
+    """An invalid entry of `advertisedListeners`. The message contains the entry and says what is wrong with it."""
 
 
 def is_cluster_name(text: str) -> bool:
@@ -38,7 +38,7 @@ def is_host_name(text: str) -> bool:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a socket may listen at `text`: a host name or an IP address of either kind."""
+    """Return whether a socket can listen at `text`: it is a host name, an IPv4 or an IPv6 address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -47,7 +47,8 @@ def is_address(text: str) -> bool:
 
 
 def listener_urls(text: str) -> dict[str, dict[str, str]]:
-    """Parse `name:pulsar://host:port,name:pulsar+ssl://host:port,…` into URLs by name and scheme.
+    """Parse `name:pulsar://host:port,name:pulsar+ssl://host:port,…`. Return, for each listener name, its URLs by
+    scheme.
 
     Raises:
         ListenerError: an entry has no name, host or port, has another scheme, or repeats a scheme.

@@ -1,4 +1,4 @@
-"""Parses broker.conf, Pulsar's own format, and single keys that are changed at run time.
+"""Parses the file broker.conf, which has Pulsar's format, and single keys that are changed at run time.
 
 A line is `key=value`; blanks around key and value are removed. Lines that begin with `#` or `!` are comments. A line
 that ends with a backslash continues in the next one. A blank value is the default. If a key is given twice, the last
@@ -36,22 +36,23 @@ FORMER_NAMES: Final = {
     "zooKeeperOperationTimeoutSeconds": ("metadataStoreOperationTimeoutSeconds", ""),
     "zooKeeperCacheExpirySeconds": ("metadataStoreCacheExpirySeconds", ""),
 }
-"""Older names of keys: the current name, and a prefix that their value lacks. If both are given, the current one
-wins.
+"""For each outdated name of a key: the current name, and a prefix to add to the value.
+
+If a file has both names, the value of the current name counts.
 """
 
 
 HIDDEN: Final = "*****"
-"""Output in place of a secret value."""
+"""The text that output shows instead of a secret value."""
 
 _SECRET_WORDS: Final = ("password", "secret", "privatekey", "authparam", "authenticationparam", "credential")
-"""A key that is not known here is treated as secret if its name contains one of these words."""
+"""If the name of an unknown key contains one of these words, its value is treated as secret."""
 
 
 class ConfigError(ValueError):
     """A key whose value is not allowed. `allowed` describes the allowed values. The message hides a secret value.
 
-    `place` is the file and line of the value; blank if it does not come from a file.
+    `place` is the file and line that has the value; blank if it does not come from a file.
     """
 
     def __init__(self, key: str, value: str, allowed: str, place: str = "") -> None:
@@ -66,7 +67,7 @@ class ConfFileError(ConfigError):
     """A file that is not a broker.conf: not text, or a line without `=`."""
 
     def __init__(self, place: str, line: str, detail: str) -> None:
-        ValueError.__init__(self, f"{place}: {detail}")
+        ValueError.__init__(self, f"{place}: {detail}. Correct the file")
         self.key = place
         self.value = line
         self.allowed = "key=value"
@@ -74,7 +75,7 @@ class ConfFileError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class ConfResult:
-    """A configuration, and the keys of its source that are unknown to this program, in their order."""
+    """The configuration that was parsed, and the keys of the file that this program does not know, in file order."""
 
     config: BrokerConfig
     unknown_keys: tuple[str, ...]
@@ -82,7 +83,7 @@ class ConfResult:
 
 @cache
 def keys() -> Mapping[str, Key]:
-    """Return every key by its name, in the order of the documentation."""
+    """Return the descriptions of all keys by name, in the order in which the documentation lists them."""
     hints = get_type_hints(BrokerConfig, include_extras=True)
     return {
         field.encode_name: key_of(field.encode_name, field.name, hints[field.name], field.default)
@@ -97,7 +98,7 @@ def dynamic_keys() -> tuple[str, ...]:
 
 
 def load_broker_conf(path: Path | str) -> ConfResult:
-    """Return the validated configuration in a file, and its unknown keys.
+    """Read a broker.conf file; return its validated configuration, and the keys that this program does not know.
 
     Raises:
         OSError: the file cannot be read.
@@ -107,7 +108,7 @@ def load_broker_conf(path: Path | str) -> ConfResult:
 
 
 def read_conf_text(path: Path | str) -> str:
-    """Return the text of a file.
+    """Return the text of a configuration file.
 
     Raises:
         OSError: the file cannot be read.
@@ -116,12 +117,16 @@ def read_conf_text(path: Path | str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfFileError(str(path), "", f"not a text file in UTF-8 (byte {error.start})") from error
+        raise ConfFileError(
+            str(path), "", f"this is not a text file in UTF-8 (byte {error.start} is not valid)"
+        ) from error
 
 
 def parse_broker_conf(text: str, source: str) -> ConfResult:
-    """Return the validated configuration in a file's text, and its unknown keys. `source` is the file's name for
-    messages.
+    """Parse the text of a broker.conf file; return its validated configuration, and the keys that this program does not
+    know.
+
+    `source` is the name of the file, for error messages.
 
     Raises:
         ConfigError: a line or a value is not allowed.
@@ -152,7 +157,8 @@ def parse_broker_conf(text: str, source: str) -> ConfResult:
 
 
 def read_pairs(text: str, source: str) -> dict[str, str]:
-    """Return keys and values of a file as texts, in file order, without validation.
+    """Return the keys and values in the text of a broker.conf file, in file order. Values are texts and are not
+    validated.
 
     Raises:
         ConfigError: a line has no `=`.
@@ -161,19 +167,20 @@ def read_pairs(text: str, source: str) -> dict[str, str]:
 
 
 def _numbered_pairs(text: str, source: str) -> dict[str, tuple[int, str]]:
-    """Return, for each key, the number of the line where it begins, and its value."""
+    """Return, for each key in the text of a broker.conf file, the number of the line where it begins, and its value."""
     pairs: dict[str, tuple[int, str]] = {}
     for number, line in _logical_lines(text):
         name, separator, value = line.partition("=")
         if not separator or not name.strip():
-            raise ConfFileError(f"{source}, line {number}", line, f"{line!r} is not of the form key=value")
+            raise ConfFileError(f"{source}, line {number}", line, f"the line {line!r} is not of the form key=value")
         pairs.pop(name.strip(), None)
         pairs[name.strip()] = (number, value.strip())
     return pairs
 
 
 def with_overrides(config: BrokerConfig, overrides: Mapping[str, str]) -> BrokerConfig:
-    """Return `config` with the given keys set from their texts. A blank text sets the default.
+    """Return a copy of `config` in which the given keys have other values. A value is a text; a blank text means the
+    default.
 
     If the overrides change the version of Pulsar, keys that have the default of the previous version get the default of
     the new one.
@@ -190,13 +197,13 @@ def with_overrides(config: BrokerConfig, overrides: Mapping[str, str]) -> Broker
 
 
 def default_config(version: PulsarVersion) -> BrokerConfig:
-    """Return the defaults of a version of Pulsar."""
+    """Return the configuration in which every key has its default in the given version of Pulsar."""
     return _for_version(BrokerConfig(), version)
 
 
 def _for_version(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
-    """Return `config` for another version: each value that is the default of the previous version is replaced by the
-    default of the new version.
+    """Return a copy of `config` for another version of Pulsar: values that are defaults of the previous version become
+    those of `version`.
     """
     before = config.barycenter_pulsar_compatibility
     if version == before:
@@ -216,10 +223,10 @@ client.
 """
 
 MAX_LEASED_SESSION_MS: Final = 3_600_000
-"""The longest session that a leader grants when it writes for all brokers."""
+"""The longest session in milliseconds that a leader grants if it writes the metadata for all brokers."""
 _NEEDS_CURRENT_READS: Final = (
-    "false or administration if metadataStoreUrl is a ZooKeeper or Oxia: their reads may be outdated, and brokers read "
-    "there how long they may serve. See docs/leader-epochs.md"
+    "false or administration if metadataStoreUrl is a ZooKeeper or Oxia: a read from these stores may return an "
+    "old value, but with true brokers read there until when they may serve bundles. See docs/leader-epochs.md"
 )
 
 
@@ -243,7 +250,11 @@ def validate_dynamic(name: str, text: str) -> None:
         ConfigError: the key is unknown or not dynamic, or the value is not allowed.
     """
     if name not in keys() or not keys()[name].dynamic:
-        raise ConfigError(name, text, "a dynamic key; GET /admin/v2/brokers/configuration lists them")
+        raise ConfigError(
+            name,
+            text,
+            "a dynamic key, which may change while the broker runs; GET /admin/v2/brokers/configuration lists them",
+        )
     parse_value(name, text)
 
 
@@ -258,7 +269,7 @@ def shown_values(config: BrokerConfig) -> dict[str, str]:
 
 
 def shown(key: str, text: str) -> str:
-    """Return a value for output. A non-blank value that is a secret, or by the key's name may be one, is hidden."""
+    """Return the text of a value for output. If the key is secret, or by its name may be, the value is hidden."""
     known = keys().get(key)
     is_secret = (known is not None and known.secret) or any(word in key.lower() for word in _SECRET_WORDS)
     return HIDDEN if text and is_secret else text
@@ -293,7 +304,7 @@ def _check_together(config: BrokerConfig) -> None:
         raise ConfigError(
             "superUserRoles",
             "",
-            "the roles of the brokers and of the administrators, because authorizationEnabled=true",
+            "the roles of the brokers and of the administrators (not blank), because authorizationEnabled=true",
         )
     _check_bookies(config)
     writes = config.leader_only_metadata_writes
@@ -316,7 +327,11 @@ def _check_bookies(config: BrokerConfig) -> None:
         raise ConfigError("managedLedgerDefaultAckQuorum", str(confirmed), most)
     uri = config.bookkeeper_metadata_service_uri
     if uri and not uri.startswith(_BOOKIE_URIS):
-        raise ConfigError("bookkeeperMetadataServiceUri", uri, f"blank or a URI that begins with {_BOOKIE_URIS_TEXT}")
+        raise ConfigError(
+            "bookkeeperMetadataServiceUri",
+            uri,
+            f"blank or the URI of the bookies' metadata, which begins with {_BOOKIE_URIS_TEXT}",
+        )
 
 
 def _check_addresses(config: BrokerConfig) -> None:
@@ -336,7 +351,10 @@ def _check_addresses(config: BrokerConfig) -> None:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that have content, each with the number of its first line. Continuation lines are joined."""
+    """Yield the lines that are not blank and no comments, each with its line number.
+
+    A line that ends with a backslash is joined with the next; its number is that of its first line.
+    """
     joined, first = "", 0
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()

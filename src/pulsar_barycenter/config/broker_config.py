@@ -2,7 +2,7 @@
 otherwise.
 
 Defaults are those of the newest version (`pulsar_version`). A percentage is a whole number from 0 to 100, as in Pulsar.
-Keys that Pulsar counts in whole minutes or seconds accept fractions here. Pulsar's keys are in `serving_config`,
+Keys that are whole minutes or seconds in Pulsar may have fractions here. Pulsar's keys are in `serving_config`,
 `security_config` and `load_balancing_config`, Barycenter's own in this module.
 
 Source: Pulsar's `ServiceConfiguration`.
@@ -29,7 +29,8 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     barycenter_pulsar_compatibility: Annotated[
         PulsarVersion,
         about(
-            "Version of Pulsar whose load balancing and defaults apply; a key that is set wins. See pulsar-versions.md."
+            "Version of Pulsar whose load balancing and defaults apply; a key that is set overrides its default. "
+            "See pulsar-versions.md."
         ),
     ] = "5.x"
     barycenter_data_dir: Annotated[
@@ -43,7 +44,7 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     ] = "data"
     barycenter_log_level: Annotated[
         Literal["debug", "info", "warn", "error"],
-        about("Lowest level of events in the process log. The variable PULSAR_LOG_LEVEL wins; see logs.md."),
+        about("Lowest level of events in the process log. The variable PULSAR_LOG_LEVEL overrides this; see logs.md."),
     ] = "info"
     load_report_log_enabled: Annotated[bool, about("Append every load report to the log that the pipeline reads.")] = (
         True
@@ -59,7 +60,11 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
         about("Age of the pipeline's values from which the leader uses its own until newer ones arrive.", dynamic=True),
     ] = 60.0
     barycenter_extensible_pipeline_enabled: Annotated[
-        bool, about("The extensible load manager uses the pipeline's windows while they are current.", dynamic=True)
+        bool,
+        about(
+            "The extensible load manager uses the pipeline's averages of load reports while these are current.",
+            dynamic=True,
+        ),
     ] = False
     barycenter_drained_brokers: Annotated[
         DrainedBrokers,
@@ -90,7 +95,9 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
 
     @property
     def effective_advertised_address(self) -> str | None:
-        """The address to advertise; None: the name of the host, which is not known here."""
+        """The host name or address that this broker advertises to clients; None if the name of the machine is to be
+        used.
+        """
         if self.advertised_address:
             return self.advertised_address
         if self.bind_address == "localhost":
@@ -105,12 +112,12 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
 
     @property
     def is_open_to_strangers(self) -> bool:
-        """Whether clients on other machines reach the ports and may do everything without authentication."""
+        """Whether clients on other machines can connect, and may do everything without authentication."""
         return self.opened_to_strangers_by is not None
 
     @property
     def opened_to_strangers_by(self) -> str | None:
-        """The settings because of which `is_open_to_strangers` is True; None if it is False."""
+        """The settings that make `is_open_to_strangers` True, as text for a message; None if it is False."""
         try:
             is_loopback = ipaddress.ip_address(self.bind_address).is_loopback
         except ValueError:

@@ -72,7 +72,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def key_name(attribute: str) -> str:
-    """Return Pulsar's name of an attribute."""
+    """Return the name in broker.conf of an attribute of `BrokerConfig`: `bind_address` is `bindAddress`."""
     if attribute.startswith("openid_"):
         return "openID" + "".join(word.capitalize() for word in attribute.split("_")[1:])
     head, *rest = attribute.split("_")
@@ -89,11 +89,12 @@ def about(
     blank_is_none: bool = False,
     own: bool = False,
 ) -> Meta:
-    """Describe a key by its effect.
+    """Describe a key of broker.conf; `effect` says what its value changes. The result is put into the annotation of a
+    field.
 
     `offered` False: the key is known, but only its default is accepted. `secret`: the value is never shown.
-    `blank_is_none`: a blank value means none, and not the default. `own`: each broker has its own value, for a port, an
-    address, a folder, its certificate or its hardware.
+    `blank_is_none`: a blank value means that there is none (no port, for example), and not the default. `own`: the
+    value differs from broker to broker, for example a port, an address, a folder, a certificate.
     """
     extra: dict[str, object] = {
         "dynamic": dynamic,
@@ -112,8 +113,8 @@ class Key:
     """One key: Pulsar's name, the attribute of `BrokerConfig`, and the allowed values.
 
     `at_least` and `at_most` are inclusive, `above` is exclusive. `default` is the default of the newest version, None
-    for an optional key that is not set. `former_defaults` has the defaults of other versions of Pulsar that differ from
-    it.
+    for an optional key that is not set. `former_defaults` has the defaults in other versions of Pulsar, where they
+    differ from `default`.
     """
 
     name: str
@@ -136,11 +137,11 @@ class Key:
     former_defaults: Mapping[PulsarVersion, Any]
 
     def default_of(self, version: PulsarVersion) -> Any:
-        """Return the default of a version of Pulsar."""
+        """Return the default of this key in the given version of Pulsar."""
         return self.former_defaults.get(version, self.default)
 
     def allowed(self) -> str:
-        """Return the allowed values as text: "a whole number from 0 to 100"."""
+        """Return a text that describes the allowed values of this key, such as "a whole number from 0 to 100"."""
         if not self.offered:
             return f"{format_value(self.default) or 'blank'} (other values are not supported)"
         if self.choices:
@@ -160,7 +161,7 @@ class Key:
         return f"{words} above {format_value(self.above)}" if self.above is not None else words
 
     def parse(self, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-        """Return the value of `text`. A blank text means the default of that version of Pulsar, or None with
+        """Parse `text`, a value of this key. A blank text means the default in that version of Pulsar, or None if
         `blank_is_none`.
 
         Raises:
@@ -208,7 +209,7 @@ def _one_of(text: str, choices: tuple[str, ...]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the text of `value` in a broker.conf file. None is blank, 15.0 is "15"."""
+    """Return the text that stands for `value` in a broker.conf file: blank for None, "15" for 15.0."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -221,7 +222,7 @@ def format_value(value: Any) -> str:
 
 
 def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
-    """Return the description of a field from its annotation, including its `Annotated` extras."""
+    """Build the description of a key from a field of `BrokerConfig`: its name, annotation and default."""
     metas: list[Meta] = []
     base = _unwrap(annotation, metas)
     optional = False
@@ -257,7 +258,7 @@ def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
 
 
 def _unwrap(annotation: Any, metas: list[Meta]) -> Any:
-    """Collect the `Meta` objects around a type, outermost first, and return the type."""
+    """Return the type inside an annotation; append the `Meta` objects around it to `metas`, outermost first."""
     while get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
         metas.extend(meta for meta in reversed(extras) if isinstance(meta, Meta))

@@ -29,7 +29,7 @@ from pulsar_barycenter.config.security_config import SecurityConfig
 
 
 class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_name):
-    """The part of `BrokerConfig` with the keys about load balancing."""
+    """The keys of broker.conf about load balancing. `BrokerConfig` inherits them."""
 
     # ---- Load balancing: general ----
     load_balancer_enabled: Annotated[bool, about("Master switch: reports, shedding, splitting.")] = True
@@ -59,7 +59,9 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
     load_balancer_distribute_bundles_evenly_enabled: Annotated[
         bool, about("Prefer brokers with the fewest bundles of the namespace.", dynamic=True)
     ] = False
-    load_balancer_shedding_excluded_namespaces: Annotated[Names, about("Namespaces never shed.", dynamic=True)] = ()
+    load_balancer_shedding_excluded_namespaces: Annotated[
+        Names, about("Namespaces whose bundles are never unloaded because of load.", dynamic=True)
+    ] = ()
     prefer_later_versions: Annotated[bool, about("Prefer brokers of the newest version.", dynamic=True)] = False
     failure_domains_enabled: Annotated[bool, about("Spread anti-affinity groups over domains.", dynamic=True)] = False
     load_balancer_debug_mode_enabled: Annotated[
@@ -145,7 +147,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         True
     )
     load_balancer_shedding_interval_minutes: Annotated[
-        IntervalMinutes, about("How often the leader looks for overload.", dynamic=True)
+        IntervalMinutes, about("How often the leader looks for overloaded brokers.", dynamic=True)
     ] = 1.0
     load_balancer_shedding_grace_period_minutes: Annotated[
         Minutes, about("Time during which an unloaded bundle is not unloaded again.", dynamic=True)
@@ -244,7 +246,10 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         Count, about("Throughput, in and out, above which a bundle is split.", dynamic=True, unit="MiB/s")
     ] = 100
     load_balancer_namespace_maximum_bundles: Annotated[
-        AtLeastOne, about("Bundles of a namespace from which none is split any more.", dynamic=True, unit="bundles")
+        AtLeastOne,
+        about(
+            "If a namespace has this number of bundles, none of them is split any more.", dynamic=True, unit="bundles"
+        ),
     ] = 128
     supported_namespace_bundle_split_algorithms: Annotated[
         tuple[SplitAlgorithm, ...], about("Algorithms that a request for a split may name.", dynamic=True)
@@ -255,7 +260,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         "flow_or_qps_equally_divide",
     )
     default_namespace_bundle_split_algorithm: Annotated[
-        SplitAlgorithm, about("Algorithm of a split that names none.", dynamic=True)
+        SplitAlgorithm, about("Algorithm of a split whose request names no algorithm.", dynamic=True)
     ] = "range_equally_divide"
     flow_or_qps_difference_threshold_percentage: Annotated[
         Percent, about("flow_or_qps_equally_divide: smallest difference that justifies a split.", dynamic=True)

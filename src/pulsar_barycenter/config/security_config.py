@@ -16,7 +16,7 @@ from pulsar_barycenter.config.serving_config import ServingConfig
 
 
 class SecurityConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
-    """The part of `BrokerConfig` with the keys about security."""
+    """The keys of broker.conf about authentication and TLS. `BrokerConfig` inherits them."""
 
     # ---- Authentication ----
     authentication_enabled: Annotated[bool, about("Authenticate clients, at both ports. See security.md.")] = False

@@ -34,7 +34,7 @@ from pulsar_barycenter.config.key import (
 
 
 class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
-    """The part of `BrokerConfig` with the keys about serving topics and clients."""
+    """The keys of broker.conf about serving topics and clients. `BrokerConfig` inherits them."""
 
     # ---- The broker and its cluster ----
     cluster_name: Annotated[str, about("Name of the cluster. Pulsar has no default.")] = "standalone"
@@ -68,12 +68,14 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Port | None,
         about("Port of the binary protocol; 0: a free one, blank: none.", blank_is_none=True, own=True),
     ] = 6650
-    broker_service_port_tls: Annotated[Port | None, about("The same with TLS; see security.md.", own=True)] = None
+    broker_service_port_tls: Annotated[
+        Port | None, about("Port of the binary protocol with TLS; see security.md.", own=True)
+    ] = None
     web_service_port: Annotated[
         Port | None,
         about("Port of the REST interface; 0: a free one, blank: none.", blank_is_none=True, own=True),
     ] = 8080
-    web_service_port_tls: Annotated[Port | None, about("The same with TLS.", own=True)] = None
+    web_service_port_tls: Annotated[Port | None, about("Port of the REST interface with TLS.", own=True)] = None
     bind_address: Annotated[str, about("Address to listen at. Pulsar's default is 0.0.0.0.", own=True)] = "127.0.0.1"
     bind_addresses: Annotated[str, about("More listeners. Not supported yet.", offered=False, own=True)] = ""
     advertised_address: Annotated[
@@ -87,7 +89,7 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         str, about("Further addresses that clients may request: `name:pulsar://host:port,…`.", own=True)
     ] = ""
     internal_listener_name: Annotated[
-        str, about("The one of `advertisedListeners` for brokers, and for clients that name none.")
+        str, about("The listener in `advertisedListeners` that brokers use, and clients that name no listener.")
     ] = ""
     broker_shutdown_timeout_ms: Annotated[
         Millis, about("Time for an orderly shutdown; 0: end at once.", dynamic=True)
@@ -144,9 +146,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         SchemaStrategy,
         about("How a new schema is compared with those of its topic; a namespace may have its own. UNDEFINED: FULL."),
     ] = "FULL"
-    system_topic_schema_compatibility_strategy: Annotated[SchemaStrategy, about("The same for system topics.")] = (
-        "ALWAYS_COMPATIBLE"
-    )
+    system_topic_schema_compatibility_strategy: Annotated[
+        SchemaStrategy, about("How a new schema is compared with those of its topic, for system topics.")
+    ] = "ALWAYS_COMPATIBLE"
     is_allow_auto_update_schema_enabled: Annotated[
         bool, about("Let clients add versions of a schema; a namespace may have its own value.", dynamic=True)
     ] = True
@@ -173,22 +175,27 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = 0
     subscription_expiration_time_minutes: Annotated[
         WholeMinutes,
-        about("Time without consumers after which a subscription is deleted; 0: never. Policies win.", dynamic=True),
+        about(
+            "Time without consumers after which a subscription is deleted; 0: never. A policy overrides this.",
+            dynamic=True,
+        ),
     ] = 0
     subscription_expiry_check_interval_in_minutes: Annotated[
-        IntervalMinutes, about("How often to look for such subscriptions.")
+        IntervalMinutes,
+        about("How often to look for subscriptions that are to be deleted after a time without consumers."),
     ] = 5.0
     subscription_types_enabled: Annotated[
-        Names, about("The types of subscriptions that consumers may use. Policies win.", dynamic=True)
+        Names, about("The types of subscriptions that consumers may use. A policy overrides this.", dynamic=True)
     ] = ("Exclusive", "Shared", "Failover", "Key_Shared")
     delayed_delivery_enabled: Annotated[
-        bool, about("Deliver messages at the time that they name, not at once. Policies win.")
+        bool, about("Deliver messages at the time that they name, not at once. A policy overrides this.")
     ] = True
     delayed_delivery_tick_time_millis: Annotated[
         Millis, about("Shown as policy; messages are delivered at their time, to the millisecond.")
     ] = 1_000
     delayed_delivery_max_delay_in_millis: Annotated[
-        Millis, about("Longest delay of a message, others are refused; 0: no limit. Policies win.", dynamic=True)
+        Millis,
+        about("Longest delay of a message, others are refused; 0: no limit. A policy overrides this.", dynamic=True),
     ] = 0
     force_delete_namespace_allowed: Annotated[bool, about("Allow `force=true` of namespaces.", dynamic=True)] = False
     force_delete_tenant_allowed: Annotated[bool, about("Allow `force=true` of tenants.", dynamic=True)] = False
@@ -206,20 +213,35 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     broker_max_connections: Annotated[
         Count, about("Maximum number of connections to the binary port, more are refused; 0: no limit.")
     ] = 0
-    broker_max_connections_per_ip: Annotated[Count, about("The same from one address.")] = 0
+    broker_max_connections_per_ip: Annotated[
+        Count,
+        about("Maximum number of connections to the binary port from one address, more are refused; 0: no limit."),
+    ] = 0
     max_producers_per_topic: Annotated[
-        Count, about("Maximum number of producers of a topic; 0: no limit. A namespace's policy wins.", dynamic=True)
+        Count,
+        about(
+            "Maximum number of producers of a topic; 0: no limit. A namespace's policy overrides this.", dynamic=True
+        ),
     ] = 0
     max_consumers_per_topic: Annotated[
-        Count, about("Maximum number of consumers of a topic; 0: no limit. A namespace's policy wins.", dynamic=True)
+        Count,
+        about(
+            "Maximum number of consumers of a topic; 0: no limit. A namespace's policy overrides this.", dynamic=True
+        ),
     ] = 0
     max_consumers_per_subscription: Annotated[
         Count,
-        about("Maximum number of consumers of a subscription; 0: no limit. A namespace's policy wins.", dynamic=True),
+        about(
+            "Maximum number of consumers of a subscription; 0: no limit. A namespace's policy overrides this.",
+            dynamic=True,
+        ),
     ] = 0
     max_subscriptions_per_topic: Annotated[
         Count,
-        about("Maximum number of subscriptions of a topic; 0: no limit. A namespace's policy wins.", dynamic=True),
+        about(
+            "Maximum number of subscriptions of a topic; 0: no limit. A namespace's policy overrides this.",
+            dynamic=True,
+        ),
     ] = 0
     max_message_publish_buffer_size_in_mb: Annotated[
         CountOrOff,
@@ -247,33 +269,63 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         AtLeastOne, about("Unanswered messages of a connection at which the broker stops reading it.")
     ] = 1_000
     max_publish_rate_per_topic_in_messages: Annotated[
-        Count, about("Messages a second that a topic accepts; 0: no limit. Policies win.", dynamic=True, unit="1/s")
+        Count,
+        about(
+            "Messages a second that a topic accepts; 0: no limit. A policy overrides this.", dynamic=True, unit="1/s"
+        ),
     ] = 0
-    max_publish_rate_per_topic_in_bytes: Annotated[Count, about("The same in bytes.", dynamic=True, unit="bytes/s")] = 0
+    max_publish_rate_per_topic_in_bytes: Annotated[
+        Count,
+        about(
+            "Bytes a second that a topic accepts; 0: no limit. A policy overrides this.", dynamic=True, unit="bytes/s"
+        ),
+    ] = 0
     dispatch_throttling_rate_per_topic_in_msg: Annotated[
-        Count, about("Messages a second that a topic delivers; 0: no limit. Policies win.", dynamic=True, unit="1/s")
+        Count,
+        about(
+            "Messages a second that a topic delivers; 0: no limit. A policy overrides this.", dynamic=True, unit="1/s"
+        ),
     ] = 0
     dispatch_throttling_rate_per_topic_in_byte: Annotated[
-        Count, about("The same in bytes.", dynamic=True, unit="bytes/s")
+        Count,
+        about(
+            "Bytes a second that a topic delivers; 0: no limit. A policy overrides this.", dynamic=True, unit="bytes/s"
+        ),
     ] = 0
     dispatch_throttling_rate_per_subscription_in_msg: Annotated[
-        Count, about("The same for each subscription.", dynamic=True, unit="1/s")
+        Count,
+        about(
+            "Messages a second that a subscription delivers; 0: no limit. A policy overrides this.",
+            dynamic=True,
+            unit="1/s",
+        ),
     ] = 0
     dispatch_throttling_rate_per_subscription_in_byte: Annotated[
-        Count, about("The same for each subscription, in bytes.", dynamic=True, unit="bytes/s")
+        Count,
+        about(
+            "Bytes a second that a subscription delivers; 0: no limit. A policy overrides this.",
+            dynamic=True,
+            unit="bytes/s",
+        ),
     ] = 0
     dispatch_throttling_rate_relative_to_publish_rate: Annotated[
-        bool, about("Add the rate at which messages arrive to these four.", dynamic=True)
+        bool,
+        about(
+            "Add the rate at which messages arrive to the four limits of dispatch (`dispatchThrottlingRatePer…`).",
+            dynamic=True,
+        ),
     ] = False
     subscribe_throttling_rate_per_consumer: Annotated[
-        Count, about("How often a consumer may attach in a period; 0: no limit. Policies win.", dynamic=True)
+        Count, about("How often a consumer may attach in a period; 0: no limit. A policy overrides this.", dynamic=True)
     ] = 0
-    subscribe_rate_period_per_consumer_in_second: Annotated[WholeSeconds, about("That period.", dynamic=True)] = 30
+    subscribe_rate_period_per_consumer_in_second: Annotated[
+        WholeSeconds, about("The period of `subscribeThrottlingRatePerConsumer`.", dynamic=True)
+    ] = 30
     dispatcher_pause_on_ack_state_persistent_enabled: Annotated[
         bool,
         about(
-            "Deliver no more while a subscription has more ranges of acknowledged messages than are stored. Policies "
-            "win.",
+            "Deliver no more while a subscription has more ranges of acknowledged messages than are stored. A "
+            "policy overrides this.",
             dynamic=True,
         ),
     ] = False
@@ -282,17 +334,28 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         AtLeastOne, about("Messages after which a topic stores the last sequence ids of its producers.", unit="entries")
     ] = 1_000
     broker_deduplication_snapshot_frequency_in_seconds: Annotated[
-        Seconds, about("How often to look for topics that have to store them because of their age; 0: never.")
+        Seconds,
+        about(
+            "How often to look for topics that have to store their producers' sequence ids because of their age; 0: "
+            "never."
+        ),
     ] = 120.0
     broker_deduplication_snapshot_interval_seconds: Annotated[
-        Seconds, about("Time after which a topic with new messages stores them; 0: only by number of messages.")
+        Seconds,
+        about(
+            "Time after which a topic with new messages stores its producers' sequence ids; 0: only by number of "
+            "messages."
+        ),
     ] = 120.0
     broker_deduplication_max_number_of_producers: Annotated[
         AtLeastOne,
-        about("Maximum number of producers of a topic that are remembered; those that left first are dropped first."),
+        about(
+            "Maximum number of producers of a topic whose sequence ids are kept; those that left first are dropped "
+            "first."
+        ),
     ] = 10_000
     broker_deduplication_producer_inactivity_timeout_minutes: Annotated[
-        IntervalMinutes, about("Time after which a producer that left is dropped.")
+        IntervalMinutes, about("Time after which the sequence id of a producer that left is dropped.")
     ] = 360.0
     max_unacked_messages_per_consumer: Annotated[
         Count, about("Unacknowledged messages at which a consumer gets no more; 0: no limit.", dynamic=True)
@@ -338,33 +401,37 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = 0
     default_retention_size_in_mb: Annotated[
         MebibytesOrOff,
-        about("Size of a topic up to which they are kept; -1: any size."),
+        about("Size of a topic up to which its consumed ledgers are kept; -1: any size."),
     ] = 0
     retention_check_interval_in_seconds: Annotated[
         IntervalSeconds, about("How often to look for ledgers whose retention has ended.")
     ] = 120.0
     ttl_duration_default_in_seconds: Annotated[
-        WholeSeconds, about("Age at which messages leave the backlog of every subscription; 0: never.")
+        WholeSeconds, about("Age at which a message leaves the backlog of every subscription; 0: never.")
     ] = 0
     message_expiry_check_interval_in_minutes: Annotated[
-        IntervalMinutes, about("How often to look for messages of that age.")
+        IntervalMinutes,
+        about("How often to look for messages that are older than their topic allows (`ttlDurationDefaultInSeconds`)."),
     ] = 5.0
     backlog_quota_check_enabled: Annotated[bool, about("Look for topics whose backlog exceeds its quota.")] = True
-    backlog_quota_check_interval_in_seconds: Annotated[IntervalSeconds, about("How often to look for such topics.")] = (
-        60.0
-    )
+    backlog_quota_check_interval_in_seconds: Annotated[
+        IntervalSeconds, about("How often to look for topics whose backlog exceeds its quota.")
+    ] = 60.0
     backlog_quota_default_limit_bytes: Annotated[
         BytesOrOff, about("Size of a topic's largest backlog; -1: no limit.")
     ] = -1
     backlog_quota_default_limit_gb: Annotated[
-        GibibytesOrOff, about("The same in GiB; above 0 it wins over the limit in bytes.")
+        GibibytesOrOff, about("Size of a topic's largest backlog in GiB; above 0 it replaces the limit in bytes.")
     ] = -1.0
     backlog_quota_default_limit_second: Annotated[
         WholeSecondsOrOff, about("Age of a topic's oldest unacknowledged message; 0 or less: no limit.")
     ] = -1
     backlog_quota_default_retention_policy: Annotated[
         Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"],
-        about("At these limits producers wait, producers get an error, or the oldest messages leave the backlog."),
+        about(
+            "At the limits of the backlog: producers wait, producers get an error, or the oldest messages leave the "
+            "backlog."
+        ),
     ] = "producer_request_hold"
 
     # ---- Ledgers ----

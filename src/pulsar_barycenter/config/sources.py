@@ -1,4 +1,4 @@
-"""Where a current value comes from, and who changed it."""
+"""Where the current value of a key comes from (the file, a default, a change at run time), and who changed it."""
 
 import enum
 from typing import Annotated, Final
@@ -9,22 +9,24 @@ from pulsar_barycenter.config.broker_conf import shown
 
 
 class Source(enum.StrEnum):
-    """The source of a current value."""
+    """Where the current value of a key comes from."""
 
     DEFAULT = "default"
     FILE = "broker.conf"
     DYNAMIC = "dynamic"
     UNKNOWN = "default or broker.conf"
-    """For a broker of Apache Pulsar, whose defaults are not known here."""
+    """The source of a value of an Apache Pulsar broker, whose defaults this program does not know."""
 
 
 MAX_NOTED_CHARACTERS: Final = 4_000
-"""The maximum number of characters of a value or a reason in the record of a change."""
+"""The maximum number of characters of the value and of the reason that the record of a change contains."""
 _Noted = Annotated[str, msgspec.Meta(max_length=MAX_NOTED_CHARACTERS)]
 
 
 class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """Who set a part of a value, when (ms since 1970), why and by which request."""
+    """An earlier change of a value, which still has an effect: by whom, when (ms since 1970), why, and by which
+    request.
+    """
 
     by: _Noted
     at: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -33,13 +35,12 @@ class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 
 
 class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The last change of a dynamic setting: principal ("anonymous" while authentication is off), time (ms since 1970),
-    why, and by which request.
+    """The last change of a dynamic key of broker.conf: by whom (`by`; "anonymous" without authentication), when (`at`,
+    ms since 1970), why, and by which request.
 
-    `value` is the new value, None if the override was removed; `before` is the previous value. Of a possible secret,
-    both only say whether there was a value (`shown`).
-    `earlier` exists for the list barycenterDrainedBrokers only: the changes that added the names that were in the list
-    before this change and are still in it, as far as they were recorded.
+    `value` is the new value, None if the override was removed; `before` is the previous value. If the key may be
+    secret, both are hidden, see `shown`. `earlier` is for the list barycenterDrainedBrokers only: for each name that
+    was in the list before this change and still is, the change that added it, if it was recorded.
     """
 
     by: _Noted
@@ -51,14 +52,18 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     earlier: dict[str, EarlierChange] = {}
 
     def is_of(self, key: str, override: str | None) -> bool:
-        """Return whether this change set the override that is stored now. Other tools change settings without recording
-        the change.
+        """Return whether this change set `override`, the value of `key` that is stored now. Other tools change settings
+        without recording the change.
         """
         return self.value == (None if override is None else shown(key, override)[:MAX_NOTED_CHARACTERS])
 
 
 def source_of(value: str, default: str | None, override: str | None) -> Source:
-    """Return where a value comes from. `default` is None if it is unknown, `override` is None if none is stored."""
+    """Return where the value of a key comes from.
+
+    `default` is the default of the key, None if it is unknown. `override` is the value that was set at run time, None
+    if there is none.
+    """
     if override is not None and override == value:
         return Source.DYNAMIC
     if default is None:

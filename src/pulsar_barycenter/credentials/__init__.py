@@ -1,7 +1,7 @@
-"""Credentials as files and texts: keys, tokens, passwords, certificates.
+"""Reads, creates and verifies credentials: keys, tokens, passwords, certificates.
 
 Problem. Brokers verify the credentials of clients, and present their own to other brokers; so do the commands of an
-operator. All parse what an outsider may have written, and none may reveal a secret.
+operator. All of them parse input that an attacker may have written, and none of them may reveal a secret.
 
 Rules. Sizes are limited before anything is parsed. A token never chooses the key or the algorithms with which it is
 verified. Secrets are not part of a `repr` or of an error message.

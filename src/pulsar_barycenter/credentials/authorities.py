@@ -8,10 +8,11 @@ from pulsar_barycenter.credentials.key_material import read_file
 
 
 def client_context(file: str, setting: str) -> ssl.SSLContext:
-    """Return a client's TLS context that trusts only the authorities in `file`, or those of the system if it is blank.
+    """Return a client's TLS context that trusts only the certificate authorities in `file`, or those of the system if
+    `file` is blank.
 
-    The host name is verified, and the protocol is at least TLS 1.2. An authority may lack the key-usage extension, like
-    the authorities of Pulsar's documentation; by default, Python refuses such authorities from 3.13 on. `setting` is
+    The host name is verified, and the protocol is at least TLS 1.2. Authorities without the key-usage extension are
+    accepted, because those of Pulsar's documentation lack it; Python refuses them by default from 3.13 on. `setting` is
     the setting that names the file.
 
     Raises:
@@ -27,7 +28,7 @@ def client_context(file: str, setting: str) -> ssl.SSLContext:
 
 
 def load_authorities(context: ssl.SSLContext, file: str, setting: str) -> None:
-    """Add the authorities in a PEM file to a context.
+    """Make a TLS context trust the certificate authorities in a PEM file. `setting` is the setting that names the file.
 
     Raises:
         KeyMaterialError: the file cannot be read, or contains no PEM certificates.

@@ -3,6 +3,6 @@
 from typing import Final
 
 MAX_TOKEN: Final = 8_000
-"""The maximum number of characters of a token. An HTTP header may have that many too."""
+"""The maximum number of characters of a token. HTTP headers are limited to the same number."""
 MAX_ROLE: Final = 1_000
-"""The maximum number of characters of a role."""
+"""The maximum number of characters of a role, the name by which permissions are granted."""

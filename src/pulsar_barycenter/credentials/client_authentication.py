@@ -1,4 +1,4 @@
-"""How a client of brokers authenticates, by the plugin names and parameters of Pulsar's clients.
+"""How a client of brokers authenticates. The names of the plugins and their parameters are those of Pulsar's clients.
 
 | plugin                            | parameters                                                       |
 |-----------------------------------|------------------------------------------------------------------|
@@ -8,8 +8,8 @@
 | `…AuthenticationOAuth2`, `oauth2` | those of `client_credentials`: a token from an issuer            |
 | blank                             | none: no credentials                                             |
 
-A token file is read at each use, because it may be renewed. `renew` obtains an issuer's token; await it before each
-use.
+A token file is read at each use, because it may be renewed. `renew` obtains a token from an issuer; await it before
+each use.
 
 Source: the classes of `org.apache.pulsar.client.impl.auth`.
 """
@@ -35,7 +35,7 @@ PLUGINS: Final = {
 }
 
 NO_METHOD: Final = "none"
-"""The method of the binary protocol without credentials."""
+"""The name of the authentication method in the binary protocol for a client without credentials."""
 
 
 class _User(msgspec.Struct, rename="camel"):
@@ -45,7 +45,10 @@ class _User(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ClientAuthentication:
-    """The credentials of a client. `method` is a method of the binary protocol. Created by `parse_authentication`."""
+    """The credentials of a client. `method` is the name of the authentication method in the binary protocol.
+
+    Created by `parse_authentication`.
+    """
 
     method: str = NO_METHOD
     secret: str = field(default="", repr=False)
@@ -56,8 +59,8 @@ class ClientAuthentication:
     obtained: ObtainedToken | None = field(default=None, repr=False)
 
     async def renew(self, *, not_this: bytes | None = None) -> None:
-        """Obtain a new token from the issuer if there is no token, if it expires soon, or if it is `not_this`, a token
-        that a broker has refused. Without an issuer, do nothing.
+        """Obtain a new token from the issuer if there is no token, if it expires soon, or if it is equal to `not_this`,
+        which a broker has refused. Without an issuer, do nothing.
 
         Raises:
             KeyMaterialError: no token can be obtained.
@@ -66,7 +69,8 @@ class ClientAuthentication:
             await self.obtained.renew(not_this=None if not_this is None else not_this.decode())
 
     def token_in_thread(self) -> str:
-        """Return the current token for a client with threads. Do not call it while an event loop runs in this thread.
+        """Return the current token, for a client that uses threads. Do not call this in a thread that runs an event
+        loop.
 
         Raises:
             KeyMaterialError: no token can be obtained.
@@ -76,7 +80,7 @@ class ClientAuthentication:
         return self._text()
 
     def auth_data(self) -> bytes | None:
-        """Return the credentials for CONNECT, None if there are none.
+        """Return the credentials to send in the CONNECT command, None if there are none.
 
         Raises:
             KeyMaterialError: the token file cannot be read, or no token was obtained.
@@ -85,7 +89,7 @@ class ClientAuthentication:
         return text.encode() if text else None
 
     def headers(self) -> Mapping[str, str]:
-        """Return the headers for an HTTP request.
+        """Return the headers that authenticate an HTTP request.
 
         Raises:
             KeyMaterialError: the token file cannot be read, or no token was obtained.
@@ -114,7 +118,8 @@ NO_AUTHENTICATION: Final = ClientAuthentication()
 def parse_authentication(
     plugin: str, parameters: str, setting: str = "brokerClientAuthenticationParameters"
 ) -> ClientAuthentication:
-    """Parse a plugin and its parameters. `setting` is the setting that contains the parameters, for messages.
+    """Parse the name of an authentication plugin and its parameters. `setting` names the setting with the parameters,
+    for messages.
 
     Raises:
         KeyMaterialError: the plugin is unknown, or the parameters are invalid.
@@ -133,7 +138,11 @@ def parse_authentication(
     if method == "tls":
         pairs = dict(pair.strip().split(":", 1) for pair in parameters.split(",") if ":" in pair)
         if not pairs.keys() >= {"tlsCertFile", "tlsKeyFile"}:
-            raise KeyMaterialError(setting, "write tlsCertFile:/path/cert.pem,tlsKeyFile:/path/key.pem")
+            raise KeyMaterialError(
+                setting,
+                "certificate and key are not given in the required form; write "
+                "tlsCertFile:/path/cert.pem,tlsKeyFile:/path/key.pem",
+            )
         return ClientAuthentication(
             "tls", certificate_file=pairs["tlsCertFile"], key_file=pairs["tlsKeyFile"], setting=setting
         )
@@ -144,9 +153,10 @@ def parse_authentication(
 
 
 def parse_authentication_text(text: str, setting: str) -> ClientAuthentication:
-    """Parse a text that comes without the name of a plugin.
+    """Parse credentials that come without the name of an authentication plugin.
 
-    It is a token, as `parse_authentication` parses it, or the OAuth 2.0 parameters (JSON) to get one from an issuer.
+    The text is a token, as `parse_authentication` parses it, or the OAuth 2.0 parameters (JSON) to get one from an
+    issuer.
 
     Raises:
         KeyMaterialError: the text is neither.
@@ -156,8 +166,9 @@ def parse_authentication_text(text: str, setting: str) -> ClientAuthentication:
 
 
 def is_no_less_secret(scheme: str, url: str) -> bool:
-    """Return whether credentials that were received by `scheme`, or requested by it, may be sent on to `url`.
-    Credentials that were sent by TLS may be sent on by TLS only.
+    """Return whether credentials that a client sent by `scheme` (http or https) may be sent on to `url`.
+
+    Credentials that came by TLS may be sent on by TLS only.
 
     Raises:
         ValueError: `url` is not a URL.
@@ -175,13 +186,17 @@ def _of_token(parameters: str, setting: str) -> ClientAuthentication:
         try:
             text = msgspec.json.decode(text, type=dict[str, str])["token"]
         except (msgspec.MsgspecError, KeyError):
-            raise KeyMaterialError(setting, 'write token:TEXT, file:///path or {"token": "TEXT"}') from None
+            raise KeyMaterialError(
+                setting, 'the token parameter has no valid form; write token:TEXT, file:///path or {"token": "TEXT"}'
+            ) from None
     return ClientAuthentication("token", secret=_token(text.strip(), setting), setting=setting)
 
 
 def _token(text: str, setting: str) -> str:
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise KeyMaterialError(setting, "there is no token; write token:TEXT or file:///path/to/the/token")
+        raise KeyMaterialError(
+            setting, "there is no token in the parameters; write token:TEXT or file:///path/to/the/token"
+        )
     return text
 
 
@@ -189,4 +204,7 @@ def _user(parameters: str, setting: str) -> _User:
     try:
         return msgspec.json.decode(parameters, type=_User)
     except msgspec.MsgspecError:
-        raise KeyMaterialError(setting, 'write {"userId": "NAME", "password": "TEXT"}') from None
+        raise KeyMaterialError(
+            setting,
+            'user and password are not given in the required form; write {"userId": "NAME", "password": "TEXT"}',
+        ) from None

@@ -1,4 +1,5 @@
-"""Tokens that an issuer gives to a client for its id and secret: the *client credentials* flow of OAuth 2.0.
+"""Tokens that an issuer gives to a client in exchange for the client's id and secret: the *client credentials* flow of
+OAuth 2.0.
 
 The parameters are those of Pulsar's clients, as one JSON object:
 
@@ -34,15 +35,15 @@ from pulsar_barycenter.credentials.issuers import MAX_URL, discovery_url
 from pulsar_barycenter.credentials.key_material import read_key_material
 
 USED_FOR: Final = 0.9
-"""The fraction of a token's lifetime after which another one is requested."""
+"""The fraction of a token's lifetime after which a new token is requested."""
 MAX_TEXT: Final = 2_000
-"""The maximum number of characters of a parameter, of an id and of a secret."""
+"""The maximum number of characters of a parameter, of a client id and of a client secret."""
 
 _UNSTATED_LIFETIME_S: Final = 60.0
-"""The lifetime of a token for which the issuer gives none."""
+"""The lifetime in seconds of a token, if the issuer states none."""
 _LONGEST_LIFETIME_S: Final = 366 * 86_400.0
 _RETRY_S: Final = 1.0
-"""How long no token is requested after an issuer has refused one."""
+"""After an issuer refused a token, the number of seconds in which no other is requested."""
 _CLIENT_CREDENTIALS: Final = "client_credentials"
 _SECONDS: Final = re.compile(r"PT(\d{1,3})S", re.ASCII)
 _ERROR_CODE: Final = re.compile(r"[a-z_]{1,50}", re.ASCII)
@@ -75,7 +76,7 @@ class ClientCredentials:
 
     @classmethod
     def of(cls, parameters: str, setting: str) -> "ClientCredentials":
-        """Parse the parameters, and check that the credentials that they refer to can be read.
+        """Parse the parameters of a token request, and check that the key file that they name can be read.
 
         Raises:
             KeyMaterialError: the parameters are invalid, or a file cannot be read.
@@ -100,13 +101,13 @@ class ClientCredentials:
             setting,
         )
         if (refusal := made.http.refusal(issuer)) is not None:
-            raise KeyMaterialError(setting, f"the issuerUrl {refusal}")
+            raise KeyMaterialError(setting, f"issuerUrl {refusal}. Give the https address of the issuer")
         made.http.check()
         made.key_file()
         return made
 
     def key_file(self) -> _KeyFile:
-        """Return the current id and secret.
+        """Read the client id and the client secret, which may have changed since the last call.
 
         Raises:
             KeyMaterialError: the file or the data cannot be read, or has no id and secret.
@@ -124,7 +125,7 @@ class ClientCredentials:
         return found
 
     async def token(self) -> tuple[str, float]:
-        """Request a token; return it and its lifetime in seconds.
+        """Request a token from the issuer; return the token and its lifetime in seconds.
 
         Raises:
             NoTokenError: the issuer cannot be reached, or refuses.
@@ -143,11 +144,12 @@ class ClientCredentials:
             status, body = await self.http.post(endpoint, {name: given for name, given in form.items() if given})
             return _token(status, body, endpoint)
         except IssuerError as error:
-            raise NoTokenError(self.setting, f"no token was obtained: {error}") from error
+            raise NoTokenError(self.setting, f"no token was obtained from the issuer: {error}") from error
 
 
 class ObtainedToken:
-    """The current token of an issuer, which is renewed before it expires. Times are those of the event loop.
+    """The current token from an issuer. `renew` replaces it before it expires. Times are seconds of the event loop's
+    clock.
 
     Only one request runs at a time; concurrent callers wait for its answer.
     """
@@ -166,18 +168,20 @@ class ObtainedToken:
 
     @property
     def token(self) -> str:
-        """The latest token.
+        """The token that the issuer gave last.
 
         Raises:
             NoTokenError: no token was obtained yet, or the last request failed.
         """
         if not self._token:
-            raise self._failure or NoTokenError(self.credentials.setting, "there is no token yet")
+            raise self._failure or NoTokenError(
+                self.credentials.setting, "there is no token yet: the issuer has not given one"
+            )
         return self._token
 
     async def renew(self, *, not_this: str | None = None) -> None:
-        """Ensure that there is a token which does not expire soon and is not `not_this`, the token that a broker has
-        refused.
+        """Ensure that there is a token which does not expire soon. A token equal to `not_this`, which a broker refused,
+        is replaced too.
 
         If no new token can be obtained, the current token is used until it expires.
 
@@ -212,7 +216,7 @@ class ObtainedToken:
         return bool(self._token) and self._token != not_this and self._now_s() < until_s
 
     def _lock(self) -> asyncio.Lock:
-        """Return the lock of the running event loop. A command runs several loops, one after the other."""
+        """Return a lock for the event loop that runs now. A command runs several event loops, one after the other."""
         loop = asyncio.get_running_loop()
         if self._turn is None or self._turn[0] is not loop:
             self._turn = (loop, asyncio.Lock())
@@ -223,7 +227,7 @@ def _parameters(text: str, setting: str) -> Mapping[str, str]:
     try:
         given = msgspec.json.decode(text, type=dict[str, str])
     except (msgspec.MsgspecError, RecursionError):
-        raise KeyMaterialError(setting, f"write {_EXAMPLE}") from None
+        raise KeyMaterialError(setting, f"the parameters are not a JSON object; write {_EXAMPLE}") from None
     given = {_NAMES_OF_CPP.get(name, name): value.strip() for name, value in given.items()}
     if given.get("type", _CLIENT_CREDENTIALS) != _CLIENT_CREDENTIALS:
         raise KeyMaterialError(setting, "the parameter type must be client_credentials")
@@ -262,7 +266,9 @@ def _token_endpoint(document: bytes, url: str) -> str:
 def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
     if status != 200:
         raise IssuerError(
-            url, f"refused the request with status {status}{_error_code(body)}; check id, secret and audience"
+            url,
+            f"refused the request with status {status}{_error_code(body)}; check the client's id and secret, and "
+            "the audience",
         )
     try:
         answer = msgspec.json.decode(body, type=_TokenAnswer, strict=False)
@@ -275,8 +281,9 @@ def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
 
 
 def _error_code(body: bytes) -> str:
-    """Return the `error` of an answer, such as invalid_client. Other content of the answer is not returned, because it
-    may contain anything.
+    """Return the field `error` of an issuer's answer, such as invalid_client, as text for a message.
+
+    Other content of the answer is not returned, because it may contain anything.
     """
     try:
         code = msgspec.json.decode(body, type=dict[str, object]).get("error")

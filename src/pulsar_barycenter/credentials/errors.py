@@ -1,4 +1,4 @@
-"""Errors in what an operator configured, one shallow tree. No message repeats a secret.
+"""Errors in the credentials that an operator configured. No message repeats a secret.
 
 CredentialsError
 ├── KeyMaterialError       a key, certificate or password file that cannot be used
@@ -12,8 +12,10 @@ class CredentialsError(Exception):
 
 
 class KeyMaterialError(CredentialsError):
-    """A credential, or a file of one, cannot be used. `setting` is the key of broker.conf or the option with the fault,
-    `detail` the fault and what to do.
+    """A credential cannot be used, or the file that contains it.
+
+    `setting` is the key of broker.conf or the command's option that is wrong. `detail` says what is wrong and what to
+    do.
     """
 
     def __init__(self, setting: str, detail: str) -> None:
@@ -23,12 +25,13 @@ class KeyMaterialError(CredentialsError):
 
 
 class NoTokenError(KeyMaterialError):
-    """The settings are correct; a later attempt may succeed."""
+    """No token could be obtained now. The settings are correct, so a later attempt may succeed."""
 
 
 class IssuerError(CredentialsError):
-    """An issuer's address or answer cannot be used. `url` is the address that was requested, `detail` the fault. The
-    message does not repeat the answer, nor a user, password or query in the address.
+    """An address of an issuer, or its answer, cannot be used. `url` is the address, `detail` says what is wrong.
+
+    The message does not repeat the answer, nor a user, password or query in the address.
     """
 
     def __init__(self, url: str, detail: str) -> None:

@@ -1,7 +1,8 @@
-"""HTTP requests to an issuer of tokens, with limits on everything that it may answer.
+"""Sends HTTP requests to an issuer of tokens. Size and duration of every answer are limited.
 
 Redirects are not followed: only the configured server may answer, or one that the issuer's metadata names. Requests are
-rare, so each has its own connection. Renewed authority files apply at once, and no connection stays open.
+rare, so each has its own connection. Renewed files of certificate authorities apply at once, and no connection stays
+open.
 """
 
 from collections.abc import Mapping
@@ -18,16 +19,19 @@ from pulsar_barycenter.credentials.errors import IssuerError
 from pulsar_barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, MAX_URL
 
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
-"""Disables compression, because a compressed answer could have any size."""
+"""Headers of each request. They disable compression, because a compressed answer could have any size after
+decompression.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerHttp:
-    """The rules for requests to an issuer.
+    """Sends requests to an issuer, and has the rules for them.
 
-    `trust_file` is the file of the trusted authorities, blank: those of the system; `trust_setting` is the setting that
-    names this file. A connection may take `connect_timeout_s`, and reading from it `read_timeout_s` in total.
-    `asks_https` refuses every http address, `asks_https_elsewhere` refuses http addresses other than loopback.
+    `trust_file` is the PEM file of the trusted certificate authorities, blank for those of the system; `trust_setting`
+    is the setting that names this file. Connecting may take `connect_timeout_s`, and reading the answer
+    `read_timeout_s` in total. `asks_https` refuses every http address, `asks_https_elsewhere` refuses http addresses
+    other than loopback.
     """
 
     connect_timeout_s: float = 10.0
@@ -38,7 +42,7 @@ class IssuerHttp:
     asks_https_elsewhere: bool = True
 
     def check(self) -> None:
-        """Check that the trusted authorities can be read.
+        """Check that the file of the trusted certificate authorities can be read.
 
         Raises:
             KeyMaterialError: the trusted authorities cannot be read.
@@ -46,7 +50,7 @@ class IssuerHttp:
         client_context(self.trust_file, self.trust_setting)
 
     def refusal(self, url: str) -> str | None:
-        """Return why an address must not be requested, as the end of a sentence about it; None if it may be
+        """Return why `url` must not be requested, as the end of a sentence that begins with the URL; None if it may be
         requested.
         """
         try:
@@ -64,7 +68,7 @@ class IssuerHttp:
         return None
 
     async def get(self, url: str) -> bytes:
-        """Return the document at `url`, of at most MAX_DOCUMENT_BYTES.
+        """Request the document at `url`, which may have at most MAX_DOCUMENT_BYTES, and return it.
 
         Raises:
             IssuerError: the address is refused, the server does not answer in time, or answers with an error.
@@ -76,10 +80,10 @@ class IssuerHttp:
         return body
 
     async def post(self, url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
-        """Return status and body of the answer to a form. A redirect is an error.
+        """Send a form to `url`, and return the status and the body of the answer. A redirect is an error.
 
         Raises:
-            IssuerError, KeyMaterialError: as `get`.
+            IssuerError, KeyMaterialError: for the same reasons as in `get`.
         """
         status, body = await self._ask("POST", url, form)
         if 300 <= status < 400:
@@ -113,7 +117,11 @@ class IssuerHttp:
 
 
 async def _body(url: str, answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body. A body that is too large is not read to its end."""
+    """Return the body of an answer. If it is too large, it is not read to its end.
+
+    Raises:
+        IssuerError: the body is too large.
+    """
     pieces, size = [], 0
     async for piece in answer.content.iter_any():
         size += len(piece)
@@ -129,7 +137,7 @@ def _redirect_hint(status: int) -> str:
 
 
 def _description(error: Exception) -> str:
-    """Describe the error without the content of an answer."""
+    """Describe a failed request without repeating any content of an answer."""
     if isinstance(error, aiohttp.ClientConnectorError | OSError):
         return str(error)[:300] or type(error).__name__
     return type(error).__name__

@@ -1,13 +1,13 @@
-"""The address of an issuer's metadata, and the maximum sizes of what an issuer publishes."""
+"""The address of the metadata that an issuer of tokens publishes, and the maximum sizes of its documents."""
 
 from typing import Final
 
 MAX_URL: Final = 2_000
-"""The maximum number of characters of an address."""
+"""The maximum number of characters of an issuer's address."""
 MAX_DOCUMENT_BYTES: Final = 256 << 10
-"""The maximum size of a document of an issuer: its metadata, or its keys."""
+"""The maximum size in bytes of a document that an issuer publishes: its metadata, or its keys."""
 
 
 def discovery_url(issuer: str) -> str:
-    """Return the address of an issuer's metadata."""
+    """Return the address of the metadata of an issuer, below its own address."""
     return f"{issuer.removesuffix('/')}/.well-known/openid-configuration"

@@ -1,6 +1,6 @@
-"""Reads what a key of broker.conf refers to: a file, or data in the key itself.
+"""Reads a secret or a certificate to which a value of broker.conf refers: the value names a file, or contains the data.
 
-| text                            | meaning                                            |
+| value                            | meaning                                            |
 |---------------------------------|----------------------------------------------------|
 | `file:///path`, `file:/path`    | the content of the file                            |
 | `data:;base64,…`, `data:,…`     | these bytes, in Base64 or percent-encoded          |
@@ -19,15 +19,15 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from pulsar_barycenter.credentials.errors import KeyMaterialError
 
 MAX_BYTES: Final = 1 << 20
-"""The maximum size of a file of keys, certificates or passwords."""
+"""The maximum size in bytes of a file of keys, certificates or passwords."""
 
 _SHORTEST_KEY: Final = 40
-"""The length of the shortest key in Base64. A path has the same characters, and may be shorter."""
+"""The number of characters of the shortest key in Base64. A shorter text can only be a path."""
 _HINT: Final = "set file:///path/to/the/key, or data:;base64, followed by the key in Base64"
 
 
 def read_key_material(text: str, setting: str) -> bytes:
-    """Return the bytes that `text` refers to. `setting` is the setting that contains it, for messages.
+    """Return the bytes to which `text` refers. `setting` names the setting that contains `text`, for messages.
 
     Raises:
         KeyMaterialError: the file does not exist, cannot be read, is empty or larger than MAX_BYTES, or the data is not
@@ -43,12 +43,13 @@ def read_key_material(text: str, setting: str) -> bytes:
             raise KeyMaterialError(setting, f"{otherwise}; {_HINT}")
         data = _decoded(text, setting, otherwise)
     if not data:
-        raise KeyMaterialError(setting, "it is empty")
+        raise KeyMaterialError(setting, "the value, or the file that it names, is empty")
     return data
 
 
 def read_file(path: Path, setting: str) -> bytes:
-    """Return the content of a file.
+    """Return the content of a file with a credential. `setting` names the setting that refers to the file, for
+    messages.
 
     Raises:
         KeyMaterialError: the file cannot be read, or is larger than MAX_BYTES.
@@ -58,14 +59,19 @@ def read_file(path: Path, setting: str) -> bytes:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise KeyMaterialError(setting, f"cannot read {path}: {reason}; name a file that this user may read") from error
+        raise KeyMaterialError(
+            setting, f"cannot read {path}: {reason}; name a file that the user of this process may read"
+        ) from error
     if len(data) > MAX_BYTES:
-        raise KeyMaterialError(setting, f"{path} has more than {MAX_BYTES:,} bytes; a key is smaller")
+        raise KeyMaterialError(
+            setting,
+            f"{path} has more than {MAX_BYTES:,} bytes: a key is smaller. Name another file",
+        )
     return data
 
 
 def path_of_url(text: str) -> Path:
-    """Return the path in `file:///path`, or of a text that is a path itself."""
+    """Return the path in the URL `file:///path`. A text without `file:` is a path already."""
     return Path(unquote(urlsplit(text).path)) if text.startswith("file:") else Path(text)
 
 
@@ -81,7 +87,9 @@ def _path_of(text: str) -> Path | None:
 def _data_of_url(url: str, setting: str) -> bytes:
     kind, comma, data = url.removeprefix("data:").partition(",")
     if not comma:
-        raise KeyMaterialError(setting, "data: has no comma; write data:;base64, followed by the key in Base64")
+        raise KeyMaterialError(
+            setting, "the text after data: has no comma; write data:;base64, followed by the key in Base64"
+        )
     if kind.endswith(";base64"):
         return _decoded(unquote(data), setting, "the text after data:;base64, is not Base64")
     return unquote_to_bytes(data)
@@ -99,7 +107,7 @@ def _is_like_path(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return a text for a message: the text itself if it looks like a path, else a placeholder, because the text may be
-    part of a key.
+    """Return `text` for a message. A text that does not look like a path may be part of a key: then return a
+    placeholder.
     """
     return text[:200] if _is_like_path(text) else "of that name"

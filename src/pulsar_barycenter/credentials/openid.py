@@ -42,25 +42,25 @@ from pulsar_barycenter.credentials.tokens import (
 )
 
 MAX_KEYS: Final = 100
-"""The maximum number of keys of an issuer."""
+"""The maximum number of keys that an issuer may publish."""
 MAX_KEY_ID: Final = 500
 """The maximum number of characters of a key's id."""
 
 RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 EC_ALGORITHMS: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
-"""The algorithms by the names of their curves in JSON Web Keys."""
+"""For each elliptic curve in a JSON Web Key: the algorithm of its signatures."""
 ALGORITHMS: Final = frozenset(RSA_ALGORITHMS) | frozenset(EC_ALGORITHMS.values())
 
 _MIN_RSA_BITS: Final = 2_048
 _MAX_RSA_BITS: Final = 8_192
 _MAX_EXPONENT: Final = 1 << 32
 _MAX_NUMBER: Final = 1_400
-"""The maximum number of characters of a number in a key: 8,192 bits in Base64."""
+"""The maximum number of characters of a number in a JSON Web Key: 8,192 bits in Base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIDRules:
-    """The requirements for a token. `leeway_s` is how much the clocks of issuer and broker may differ."""
+    """The requirements for an OpenID token. `leeway_s`: how many seconds the clocks of issuer and broker may differ."""
 
     issuers: frozenset[str]
     audiences: frozenset[str]
@@ -70,8 +70,8 @@ class OpenIDRules:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The statements of an unverified token: the issuer (an allowed one), the key and the algorithm of its
-    signature.
+    """What a token says about itself before it is verified: its issuer (an allowed one), and the key and algorithm of
+    its signature.
     """
 
     issuer: str
@@ -81,7 +81,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class IssuerKeys:
-    """The keys of one issuer, by id and algorithm."""
+    """The keys of one issuer. Each is found by its key id and algorithm."""
 
     _keys: Mapping[tuple[str, str], VerifyingKey] = field(repr=False)
 
@@ -93,7 +93,7 @@ class IssuerKeys:
 
 
 def keys_url(document: bytes, issuer: str) -> str:
-    """Return the address of an issuer's keys from its metadata.
+    """Return the address of an issuer's keys. `document` is the metadata that the issuer publishes.
 
     Raises:
         IssuerError: the document is not metadata, or names another issuer.
@@ -102,7 +102,8 @@ def keys_url(document: bytes, issuer: str) -> str:
     if metadata.get("issuer") != issuer:
         raise IssuerError(
             discovery_url(issuer),
-            "names another issuer than the allowed one: write the allowed issuer exactly as this document does",
+            "names another issuer than the allowed one: write the allowed issuer in broker.conf exactly as this "
+            "document writes it",
         )
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL:
@@ -111,7 +112,8 @@ def keys_url(document: bytes, issuer: str) -> str:
 
 
 def issuer_keys(document: bytes, url: str) -> IssuerKeys:
-    """Return the usable keys of a JSON Web Key Set. Others, such as encryption keys, are ignored.
+    """Return the keys in `document`, a JSON Web Key Set, with which tokens can be verified. Others, such as encryption
+    keys, are ignored.
 
     Raises:
         IssuerError: the document is not a key set, or has more than MAX_KEYS keys; `url` is its address.
@@ -131,14 +133,16 @@ def issuer_keys(document: bytes, url: str) -> IssuerKeys:
 
 
 def names_allowed_issuer(token: str, rules: OpenIDRules) -> bool:
-    """Return whether an unverified token states an allowed issuer."""
+    """Return whether the token says that an allowed issuer made it. Its signature is not verified here."""
     stated = _unverified_parts(token)
     issuer = None if isinstance(stated, Refused) else stated[1].get("iss")
     return isinstance(issuer, str) and issuer in rules.issuers
 
 
 def claimed(token: str, rules: OpenIDRules) -> Claimed | Refused:
-    """Return the issuer, key and algorithm that an unverified token states; Refused if they are not allowed."""
+    """Return the issuer, key and algorithm that a token states; Refused if they are not allowed. Its signature is not
+    verified here.
+    """
     stated = _unverified_parts(token)
     if isinstance(stated, Refused):
         return stated
@@ -154,16 +158,16 @@ def claimed(token: str, rules: OpenIDRules) -> Claimed | Refused:
 
 
 def check_openid_token(token: str, stated: Claimed, keys: IssuerKeys, rules: OpenIDRules, now_s: float) -> TokenResult:
-    """Verify a token with the keys of the issuer that it states; return its role, or why it is refused. `now_s` is in
-    seconds since 1970.
+    """Verify a token with `keys`, those of the issuer that the token states. Return the token's role, or why it is
+    refused. `now_s` is in seconds since 1970.
     """
     key = keys.find(stated)
     if key is None:
         is_known = keys.has(stated.key_id)
         return Refused(
-            "the token is not signed with an algorithm of that key"
+            "the token names a key, but is not signed with an algorithm of that key"
             if is_known
-            else "its issuer has no key with that id"
+            else "the token names a key, but its issuer has no key with that id"
         )
     claims = signed_claims(token, VerifyingKey(key.key, (stated.algorithm,)))
     if isinstance(claims, Refused):
@@ -202,7 +206,7 @@ def _outside(claims: Mapping[str, Any], rules: OpenIDRules, now_s: float) -> Ref
     if not is_moment(claims["iat"]):
         return Refused("the token's claim iat is not a number of seconds since 1970")
     if now_s < claims["iat"] - rules.leeway_s:
-        return Refused("the token's issue time is in the future; the clocks differ")
+        return Refused("the token's issue time is in the future: the clocks of its issuer and of this broker differ")
     return outside_time(claims, rules.leeway_s, now_s)
 
 
@@ -220,7 +224,10 @@ def _is_key_id(key_id: object) -> bool:
 
 
 def _key(jwk: Mapping[str, Any]) -> VerifyingKey | None:
-    """Return a key to verify signatures with; None if it cannot be used, or if its private part is published."""
+    """Return the key that a JSON Web Key contains, for verifying signatures.
+
+    Return None if it cannot be used, or if it contains the private part, which should be secret.
+    """
     operations = jwk.get("key_ops", ["verify"])
     if "d" in jwk or jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
         return None

@@ -30,13 +30,15 @@ def _kinds() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Passwords:
-    """The hash of each user's password. Created by `read_passwords`."""
+    """The users and the hash of each user's password. Created by `read_passwords`."""
 
     hashes: Mapping[str, str] = field(repr=False)
 
     def are(self, user: str, password: str) -> bool:
-        """Return whether `password` is the user's password. For an unknown user the check takes the same time, and
-        returns False.
+        """Return whether `password` is the password of `user`.
+
+        For an unknown user the result is False, and the check takes the same time, so that nobody can find out which
+        users exist.
         """
         known = self.hashes.get(user)
         if len(password) > MAX_PASSWORD or "\0" in password:
@@ -48,8 +50,9 @@ class Passwords:
 
 
 def read_passwords(text: str, setting: str = "basicAuthConf") -> Passwords:
-    """Parse the file that `text` refers to, or contains in Base64. Blank lines and lines that begin with `#` are
-    ignored.
+    """Parse a file of users and passwords. `text` refers to the file, or contains it in Base64.
+
+    Blank lines and lines that begin with `#` are ignored.
 
     Raises:
         KeyMaterialError: the file cannot be read, has no user or more than MAX_USERS, or a line is not `user:hash`.
@@ -72,5 +75,7 @@ def read_passwords(text: str, setting: str = "basicAuthConf") -> Passwords:
             raise KeyMaterialError(setting, f"line {number}: the hash of this user has an unsupported kind: {known}")
         hashes[user] = hashed
     if not 0 < len(hashes) <= MAX_USERS:
-        raise KeyMaterialError(setting, f"there are {len(hashes)} users; from 1 to {MAX_USERS:,} are allowed")
+        raise KeyMaterialError(
+            setting, f"there are {len(hashes)} users in the password file; from 1 to {MAX_USERS:,} are allowed"
+        )
     return Passwords(hashes)

@@ -1,9 +1,9 @@
 """TLS contexts from PEM files, for servers and clients, and their renewal when the files change.
 
-A context is created from the current files; an error says what is wrong with them. `Renewed` creates another context
-when the files have changed. Open connections keep the context with which they began, and no connection resumes a
-session of an older context (`ListeningContext`). Protocols before TLS 1.2 are not supported. Ciphers have OpenSSL's or
-Java's names.
+A TLS context is created from the files as they are then; an error says what is wrong with them. `Renewed` creates
+another context when the files have changed. Open connections keep the context with which they began, and no connection
+resumes a session of an older context (`ListeningContext`). Protocols before TLS 1.2 are not supported. Ciphers have
+OpenSSL's or Java's names.
 
 Source: Pulsar's `SecurityUtility` and `TlsServerContext`.
 """
@@ -30,11 +30,11 @@ _OF_TLS_1_3: Final = ("TLS_AES_", "TLS_CHACHA20_")
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """The certificate of a server, the authorities that it trusts, and how strict it is.
+    """The TLS settings of a server: its certificate, the certificate authorities that it trusts, and how strict it is.
 
-    With `trust_file` clients are asked for a certificate of one of its authorities; a certificate of another authority
-    is refused. With `requires_certificate` a client without a certificate is refused too. If `protocols` or `ciphers`
-    is empty, all safe protocols or ciphers are allowed.
+    With `trust_file` the server requests a certificate from clients, and refuses one that is not from an authority in
+    this file. With `requires_certificate` a client without a certificate is refused too. If `protocols` or `ciphers` is
+    empty, all safe protocols or ciphers are allowed.
     """
 
     certificate_file: str
@@ -49,7 +49,7 @@ class ServerTls:
         return tuple(file for file in (self.certificate_file, self.key_file, self.trust_file) if file)
 
     def context(self) -> ssl.SSLContext:
-        """Create a TLS context from the current files.
+        """Create a TLS context from the certificate and key files as they are now.
 
         Raises:
             KeyMaterialError: a file is missing, cannot be read, or has the wrong content; or a protocol or cipher is
@@ -63,12 +63,13 @@ class ServerTls:
         elif self.requires_certificate:
             raise KeyMaterialError(
                 "tlsTrustCertsFilePath",
-                "tlsRequireTrustedClientCertOnConnect=true needs the file of the trusted authorities",
+                "tlsRequireTrustedClientCertOnConnect=true needs the file of the trusted authorities: set "
+                "tlsTrustCertsFilePath",
             )
         return made
 
     def bare_context(self) -> ssl.SSLContext:
-        """Create a TLS context without the files, with which no handshake can succeed.
+        """Create a TLS context without reading the certificate and key files. No handshake can succeed with it.
 
         Raises:
             KeyMaterialError: a protocol version is unknown.
@@ -84,8 +85,10 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """The authorities that a client trusts: those of `trust_file`, or the system's if it is blank. `shows` may have the
-    client certificate to present.
+    """The TLS settings of a client. It trusts the certificate authorities in `trust_file`, or those of the system if it
+    is blank.
+
+    `shows` may contain the certificate that the client presents to the server.
     """
 
     trust_file: str = ""
@@ -99,7 +102,7 @@ class ClientTls:
         return tuple(file for file in named if file)
 
     def context(self) -> ssl.SSLContext:
-        """Create a TLS context from the current files.
+        """Create a TLS context from the files as they are now.
 
         Raises:
             KeyMaterialError: a file is missing, cannot be read, or has the wrong content.
@@ -114,8 +117,8 @@ class ClientTls:
 
 
 class Renewed:
-    """The TLS context of `tls`, created again when its files have changed. The files are checked at most every
-    `check_s` seconds.
+    """Keeps the TLS context for the settings `tls`, and creates it again when the files have changed. The files are
+    checked at most every `check_s` seconds.
 
     `now_s` is a monotonic clock. If the new files are invalid, this is logged once, and the previous context is used.
 
@@ -132,7 +135,7 @@ class Renewed:
         self._context = tls.context()
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
+        """Return the TLS context for a new connection; create it again if the files have changed."""
         if self._now_s() - self._looked_s >= self._check_s:
             self._looked_s = self._now_s()
             state = _state(self._tls.files)
@@ -175,7 +178,7 @@ class ListeningContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Begin a connection. Both event loops call this."""
+        """Begin the TLS of a new connection. The event loops of asyncio and uvloop call this method."""
         outer = self._tls.bare_context()
         outer.sni_callback = self._choose
         return outer.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
@@ -185,7 +188,8 @@ class ListeningContext(ssl.SSLContext):
 
 
 def renewing_server_context(tls: ServerTls, *, check_s: float, now_s: Callable[[], float]) -> ListeningContext:
-    """Return the context of a listening socket whose files are checked as in `Renewed`.
+    """Return the context of a listening socket. It is created again when the files of `tls` have changed, which is
+    checked at most every `check_s` seconds.
 
     Raises:
         KeyMaterialError: a file cannot be used, or a protocol or cipher is unknown.
@@ -194,7 +198,9 @@ def renewing_server_context(tls: ServerTls, *, check_s: float, now_s: Callable[[
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """Return the CN of a certificate in Python's format, None if there is no certificate or no CN."""
+    """Return the common name (CN) in `certificate`, a dict as Python's `ssl` returns it; None if there is no
+    certificate or no CN.
+    """
     names = [
         value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName" and value
     ]
@@ -202,7 +208,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def _state(files: Iterable[str]) -> tuple[object, ...]:
-    """Return a value that changes when a file is written, replaced or deleted."""
+    """Return a value for comparison, which differs after one of the files was written, replaced or deleted."""
     found: list[object] = []
     for file in files:
         try:
@@ -227,7 +233,9 @@ def _versions(protocols: tuple[str, ...], ciphers: tuple[str, ...]) -> tuple[ssl
 
 
 def _set_ciphers(context: ssl.SSLContext, ciphers: tuple[str, ...]) -> None:
-    """Allow only these ciphers. Those of TLS 1.3, which are all safe, are enabled whenever TLS 1.3 is."""
+    """Allow only `ciphers` in a TLS context. The ciphers of TLS 1.3, which are all safe, are always allowed with TLS
+    1.3.
+    """
     names = [_of_openssl(name) for name in ciphers if not name.startswith(_OF_TLS_1_3)]
     if not names:
         return
@@ -240,7 +248,9 @@ def _set_ciphers(context: ssl.SSLContext, ciphers: tuple[str, ...]) -> None:
 
 
 def _of_openssl(name: str) -> str:
-    """Return OpenSSL's name of a cipher: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256."""
+    """Return OpenSSL's name for a cipher with Java's name: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is
+    ECDHE-RSA-AES128-GCM-SHA256.
+    """
     if "_WITH_" not in name:
         return name
     exchange, _, cipher = name.removeprefix("TLS_").partition("_WITH_")

@@ -45,7 +45,7 @@ PrivateKey: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
-    """A key to verify signatures, and the only algorithms that they may have."""
+    """A key that verifies signatures of tokens. `algorithms` are the only ones that such a signature may have."""
 
     key: bytes | PublicKey = field(repr=False)
     algorithms: tuple[str, ...]
@@ -53,14 +53,14 @@ class VerifyingKey:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A key to sign tokens, and its algorithm."""
+    """A key that signs tokens, and the algorithm with which it signs."""
 
     key: bytes | PrivateKey = field(repr=False)
     algorithm: str
 
 
 def secret_key(text: str, setting: str = "tokenSecretKey") -> VerifyingKey:
-    """Read a secret key. Its algorithms are those for which it is long enough.
+    """Read a secret key that verifies tokens. The accepted algorithms are those for which the key is long enough.
 
     Raises:
         KeyMaterialError: the key cannot be read, is too short, or is of another kind.
@@ -70,19 +70,21 @@ def secret_key(text: str, setting: str = "tokenSecretKey") -> VerifyingKey:
 
 
 def signing_secret_key(text: str, setting: str) -> SigningKey:
-    """Read a secret key to sign with, by the strongest algorithm for which it is long enough, as Pulsar's tools do.
+    """Read a secret key that signs tokens, with the strongest algorithm for which it is long enough, as Pulsar's tools
+    do.
 
     Raises:
-        KeyMaterialError: as `secret_key`.
+        KeyMaterialError: the key cannot be read, is too short, or is of another kind.
     """
     return SigningKey(_secret(text, setting), secret_key(text, setting).algorithms[-1])
 
 
 def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicKey") -> VerifyingKey:
-    """Read a public key for one of PUBLIC_ALGORITHMS. An RSA key accepts all three RSA algorithms.
+    """Read a public key that verifies tokens signed by one of PUBLIC_ALGORITHMS. An RSA key accepts all three RSA
+    algorithms.
 
     Raises:
-        KeyMaterialError: it cannot be read, is of another kind than `algorithm` needs, or is too weak.
+        KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.
     """
     data = read_key_material(text, setting)
     try:
@@ -93,10 +95,10 @@ def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicK
 
 
 def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
-    """Read a private key to sign with one of PUBLIC_ALGORITHMS.
+    """Read a private key that signs tokens by one of PUBLIC_ALGORITHMS.
 
     Raises:
-        KeyMaterialError: it cannot be read, is of another kind than `algorithm` needs, or is too weak.
+        KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.
     """
     data = read_key_material(text, setting)
     try:
@@ -115,7 +117,9 @@ def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
 
 
 def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
-    """Return a new private key (PKCS #8) and its public key (X.509), both in DER, for one of PUBLIC_ALGORITHMS."""
+    """Create a key pair for one of PUBLIC_ALGORITHMS. Return the private key (PKCS #8) and the public key (X.509), both
+    in DER.
+    """
     key: PrivateKey
     if algorithm in RSA_ALGORITHMS:
         key = rsa.generate_private_key(public_exponent=65_537, key_size=_MIN_RSA_BITS)

@@ -24,7 +24,9 @@ _JWS: Final = PyJWS(options={"verify_signature": True, "enforce_minimum_key_leng
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """The requirements for a token. With `audience` the claim `audience_claim` must contain it, alone or in a list."""
+    """The requirements for a token. If `audience` is set, the claim named `audience_claim` must be this text, or a list
+    that contains it.
+    """
 
     key: VerifyingKey
     role_claim: str = "sub"
@@ -35,8 +37,8 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """An accepted token. `expires_at_s` (seconds since 1970) is the end of its validity, clock skew included; None: it
-    does not expire.
+    """An accepted token. `expires_at_s` (seconds since 1970) is when it ends, including the allowed difference of the
+    clocks; None if it never ends.
     """
 
     role: str
@@ -57,7 +59,9 @@ TokenResult: TypeAlias = VerifiedToken | Refused
 
 
 def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
-    """Verify a token; return its role and claims, or why it is refused. `now_s` is in seconds since 1970."""
+    """Verify a token. Return its role and claims, or why it is refused. `now_s` is the current time in seconds since
+    1970.
+    """
     claims = signed_claims(token, rules.key)
     if isinstance(claims, Refused):
         return claims
@@ -72,8 +76,8 @@ def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
 
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
-    """Return the claims of a token if the key signed it, otherwise why it is refused. Its time limits are not
-    checked.
+    """Return the claims of a token if `key` signed it, otherwise why it is refused. The token's time limits are not
+    checked here.
     """
     if not token:
         return Refused("there is no token")
@@ -96,7 +100,9 @@ def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
 
 
 def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refused:
-    """Return header and claims of a token without verifying its signature; Refused if it is not a token."""
+    """Return the header and the claims of a token without verifying its signature; Refused if `token` is not a
+    token.
+    """
     try:
         found = PyJWS().decode_complete(token, options={"verify_signature": False})
         claims = msgspec.json.decode(found["payload"], type=dict[str, Any])
@@ -108,14 +114,16 @@ def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refu
 def create_token(
     key: SigningKey, subject: str, *, expires_at_s: int | None = None, headers: Mapping[str, str] | None = None
 ) -> str:
-    """Return a token for `subject`, which is the role unless brokers use another claim."""
+    """Create a token signed with `key`. Its claim `sub`, which brokers use as the role by default, is `subject`."""
     claims: dict[str, Any] = {"sub": subject} | ({} if expires_at_s is None else {"exp": expires_at_s})
     return _JWS.encode(msgspec.json.encode(claims), key.key, key.algorithm, {**(headers or {}), "typ": "JWT"})
 
 
 def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
-    """Return why the time is before `nbf` (inclusive) or not before `exp` (exclusive) of these claims; None if the time
-    is within these limits. Both claims are optional.
+    """Return why a token is not valid at `now_s` (seconds since 1970), or None if it is.
+
+    It is valid from the claim `nbf` (inclusive) to the claim `exp` (exclusive), each extended by `skew_s`. Both are
+    optional.
     """
     for name in ("exp", "nbf"):
         if name in claims and not is_moment(claims[name]):
@@ -128,7 +136,7 @@ def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refu
 
 
 def is_moment(value: object) -> bool:
-    """Return whether a claim can be a number of seconds since 1970."""
+    """Return whether the value of a claim can be a time in seconds since 1970."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LAST_MOMENT_S
 
 
@@ -145,7 +153,7 @@ def _of_audience(claims: Mapping[str, Any], rules: TokenRules) -> Refused | None
 
 
 def role_of(claim: object) -> str | None:
-    """Return the role in a claim: a text, or the first item of a list; None if that is not a valid role."""
+    """Return the role in the value of a claim: a text, or the first item of a list; None if it is not a valid role."""
     role = claim[0] if isinstance(claim, list) and claim else claim
     return role if isinstance(role, str) and 0 < len(role) <= MAX_ROLE and role.isprintable() else None
 

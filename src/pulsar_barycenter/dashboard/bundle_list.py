@@ -6,7 +6,9 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bun
 
 
 class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle with its owner: rate in msg/s and throughput in bytes/s are in + out, None if no broker reports them."""
+    """A bundle with its owner and its load: rate in msg/s and throughput in bytes/s are in + out, None if no broker
+    reports them.
+    """
 
     bundle: str
     broker: str
@@ -16,7 +18,7 @@ class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The heaviest bundles, heaviest first; `count` is the number of all that match."""
+    """The heaviest bundles of a query, heaviest first; `count` is the number of all bundles that match the query."""
 
     count: int
     bundles: list[BundleFigures]

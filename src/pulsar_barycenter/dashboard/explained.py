@@ -93,7 +93,8 @@ class SnapshotDecisions:
 
 
 def decisions_upon(document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind) -> SnapshotDecisions:
-    """Run the leader's round and its split check on a document; nothing is carried out.
+    """Run the leader's round and its split check on the snapshot `document`, and return the decisions; none of them is
+    carried out.
 
     Raises:
         PolicyError, StrategyError: the document or the configuration is not valid.

@@ -34,7 +34,7 @@ START: Final = "index.html"
 
 @dataclass(frozen=True, slots=True)
 class DashboardFile:
-    """A file with its media type; `tag` is its `ETag`, which changes with the content."""
+    """A file of the dashboard with its media type; `tag` is its `ETag`, which changes with the content."""
 
     body: bytes
     content_type: str
@@ -43,7 +43,9 @@ class DashboardFile:
 
 @cache
 def dashboard_files() -> Mapping[str, DashboardFile]:
-    """Return all files by name. A request is looked up in this table; it is never used as a path."""
+    """Return all files of the dashboard by name. The path of a request is looked up in this table, and never used as a
+    path of the file system.
+    """
     own = [entry for entry in files(page).iterdir() if entry.name.rpartition(".")[2] in _TYPES]
     found = {}
     for entry in (*own, files(html_pages) / "base.css"):

@@ -21,8 +21,8 @@ class LoadHistory:
         self._count = 0
 
     def add(self, at_ms: int, shares: Iterable[BrokerShare]) -> None:
-        """Add the loads of a moment, unless the last is less than APART_MS ago; drop the oldest ones if there are too
-        many.
+        """Add the loads of the brokers at the time `at_ms` (epoch ms), unless the last loads that were added are less
+        than APART_MS older; drop the oldest loads if there are too many.
         """
         if self._moments and at_ms - self._moments[-1].at < APART_MS:
             return
@@ -43,5 +43,5 @@ class LoadHistory:
 
     @property
     def moments(self) -> list[Moment]:
-        """The moments that are kept, oldest first."""
+        """The loads that are kept, with their times, oldest first."""
         return list(self._moments)

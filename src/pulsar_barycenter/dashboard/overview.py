@@ -25,7 +25,7 @@ _NO_REPORT: Final = BrokerLoadData()
 
 
 class BundleShare(msgspec.Struct, frozen=True, array_like=True):
-    """A bundle: rate in msg/s and throughput in bytes/s are in + out. It is an array in JSON."""
+    """The load of a bundle: rate in msg/s and throughput in bytes/s are in + out. It is an array in JSON."""
 
     bundle: str
     msg_rate: float
@@ -34,7 +34,8 @@ class BundleShare(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker. `usage` has the resources whose usage is known, in percent; rates and throughputs are in + out.
+    """The load of a broker. `usage` has the resources whose usage is known, in percent; rates and throughputs are in +
+    out.
 
     `top` are its heaviest bundles, heaviest first; `others` counts the other bundles with a known load, and
     `others_rate` and `others_throughput` are their sums. `unknown` counts bundles whose load is not known: the
@@ -85,7 +86,7 @@ class WatchedFrom(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A cluster as its leader sees it.
+    """The overview of a cluster that the dashboard shows, as the leader sees the cluster.
 
     `decisions` is the number of decisions that this leader has taken since it started; a page compares it to find new
     decisions. `epoch` is the epoch of the leader's term. `drained` brokers get no bundles. `drain_change` is the last
@@ -131,7 +132,9 @@ def complaints_of(
 
 
 class Shares:
-    """Makes the rows of brokers, and reuses a row while the broker's report has not changed."""
+    """Computes the load of each broker for the overview, and reuses the result while the broker's report has not
+    changed.
+    """
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[Any, int, BrokerShare]] = {}

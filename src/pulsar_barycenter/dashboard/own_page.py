@@ -29,14 +29,15 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Strange:
-    """Why a request is refused: the status of the answer, and the reason as text."""
+    """The refusal of a request: the HTTP status of the answer, and the reason as text."""
 
     status: int
     reason: str
 
 
 def strange_host(headers: Headers, known: Collection[str], server: str, advice: str = "") -> Strange | None:
-    """Return why a request is refused whose header Host names another host; None: it is not.
+    """Return why a request is refused if its header Host names another host than this server; None if the request is
+    accepted.
 
     `known` are the names of this server in lower case; addresses and localhost are always known. `server` is what it
     is called, `advice` what a person can do. A request without that header is accepted: browsers always send it.
@@ -57,8 +58,9 @@ def strange_host(headers: Headers, known: Collection[str], server: str, advice: 
 
 
 def strange_origin(headers: Headers, method: str, path: str, server: str) -> Strange | None:
-    """Return why a request is refused that a page of another origin sends; None: it is not. `server` is what this
-    server is called."""
+    """Return why a request is refused if a web page of another origin sent it; None if the request is accepted.
+    `server` is the name of this server in the text.
+    """
     origin, host = headers.get("Origin", ""), headers.get("Host", "")
     if origin and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
         return Strange(

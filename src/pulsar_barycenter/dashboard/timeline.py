@@ -34,7 +34,9 @@ class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 
     @property
     def decided_by(self) -> str:
-        """What the reason is based on, as text; "" for a decision of the log."""
+        """What the reason is based on, as text, if `barycenter watch` saw the decision from outside; "" for a decision
+        of the decision log.
+        """
         return f"{self.basis}, does not agree" if self.agrees is False else self.basis
 
 

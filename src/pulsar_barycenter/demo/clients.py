@@ -52,8 +52,8 @@ class TopicClients:
         )
 
     def send_due(self, at_s: float, passed_s: float) -> None:
-        """Send the messages that are due for `passed_s` seconds, at the rate that the trace has at `at_s`. Both are
-        clock time.
+        """Send the messages that are due for the last `passed_s` seconds, at the rate that the trace has at `at_s`,
+        seconds since the start of the run. Both are by the clock, not in trace time.
         """
         rate = self._trace.rate_at(at_s * self._run.speedup) * self._run.speedup
         self._credit += min(max(rate, self._run.least_rate), self._run.most_rate) * passed_s
@@ -142,7 +142,7 @@ class ClientRun:
         self.topics = {topic.topic: TopicClients(self._client, topic, plan) for topic in plan.topics}
 
     def pace(self) -> None:
-        """Send for the plan's duration and report progress, then wait until all messages have arrived."""
+        """Send messages for the duration of the plan and report progress, then wait until all messages have arrived."""
         start = last = told = time.monotonic()
         while (now := time.monotonic()) - start < self._plan.duration_s:
             for topic in self.topics.values():

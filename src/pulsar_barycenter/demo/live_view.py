@@ -59,7 +59,7 @@ class LiveView:
 
     @property
     def starts(self) -> "StartInView":
-        """The view of the steps of the cluster's start."""
+        """The part of the view that shows the steps of the cluster's start."""
         return self._starts
 
     def dashboards(self, web_urls: Sequence[str]) -> None:

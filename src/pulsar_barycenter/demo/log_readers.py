@@ -11,7 +11,9 @@ _KINDS = {"assign": "assignment", "unload": "unload", "split": "split"}
 
 
 class DecisionReader:
-    """Reads the decisions since the last call; an incomplete line is read by the next call."""
+    """Reads the decisions that brokers have written to their logs since the last call; a line that is incomplete is
+    read by a later call.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -139,7 +139,9 @@ def _place(lane: Lane) -> tuple[str, float, str]:
 
 
 def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[DemoMove]:
-    """Give the bundle to the destination of `event`; return the move if it is one."""
+    """Record that the bundle of `event` goes to the event's destination; return the move if the bundle changed its
+    owner.
+    """
     destination = event.destination
     if destination == state.owner:
         return []

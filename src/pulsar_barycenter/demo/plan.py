@@ -27,13 +27,13 @@ class ClientPlan(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True, tag="mark"):
-    """A request to the clients: measure the time from now until each of `topics` is served again."""
+    """A request to the process of the clients: measure the time from now until each of `topics` is served again."""
 
     topics: list[str]
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """Totals so far; `at` is seconds since 1970."""
+    """The total numbers of messages sent and received until the time `at` (seconds since 1970)."""
 
     at: float
     produced: int
@@ -55,8 +55,9 @@ class TopicResult(msgspec.Struct, frozen=True):
 
 
 class ClientResult(msgspec.Struct, frozen=True, tag="result"):
-    """The end of the run. `recovered` maps each marked topic to the seconds from the mark to the first
-    receipt of a message sent after it."""
+    """The result of the clients at the end of the run. `recovered` maps each topic of a `Mark` to the seconds from the
+    mark to the first receipt of a message that was sent after the mark.
+    """
 
     topics: list[TopicResult]
     recovered: dict[str, float]

@@ -20,7 +20,7 @@ class LoadSample:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: an assignment, unload, split, or a broker that joined or was killed."""
+    """An event of the demo's cluster: a bundle was assigned, unloaded or split, or a broker joined or was killed."""
 
     at_s: float
     kind: str
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass(slots=True)
 class Record:
-    """Everything seen in one run, oldest first."""
+    """Everything that the demo observed in one run: samples and events, oldest first."""
 
     started_at_s: float
     samples: list[LoadSample] = field(default_factory=list)

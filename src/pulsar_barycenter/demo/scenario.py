@@ -68,7 +68,9 @@ class DemoSettings:
     is_compared: bool = False
 
     def beside(self, other: Contender) -> "DemoSettings":
-        """Return the settings of a run with the same load and another strategy, in a folder of its own."""
+        """Return the settings of a second run of the demo with the same load, another strategy, and a folder of its
+        own.
+        """
         return replace(self, out=self.out / other.name, balancing=other, is_compared=True)
 
     def client_plan(self, service_url: str) -> ClientPlan:
@@ -196,7 +198,7 @@ class Demo:
                 await cluster.kill()
 
     def end_at_once(self) -> None:
-        """Let a run that is ending kill its processes instead of waiting for them."""
+        """Kill the processes of a run that is ending, so that it does not wait for their orderly end."""
         self._at_once.set()
 
     async def _drive(self, cluster: StandaloneCluster) -> None:
@@ -276,7 +278,7 @@ class Demo:
         return process
 
     async def _listen(self, clients: asyncio.subprocess.Process) -> None:
-        """Receive the clients' progress until their result.
+        """Receive progress from the process of the clients until it sends its result.
 
         Raises:
             ProcessFailedError: the clients ended without a result.

@@ -21,7 +21,7 @@ def summarise(
     pipeline_lags_s: Sequence[float],
     ended_at_s: float,
 ) -> dict[str, Any]:
-    """Return the values of `summary.json`.
+    """Return the results of a run, which become the file `summary.json`.
 
     `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the
     first unload after it; `imbalance_after` is the mean over the last fifth of the run. `recovery_seconds` is the time
@@ -80,7 +80,7 @@ def summarise(
 
 
 def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the results of a run as pairs of a heading and a sentence."""
+    """Return the results in the summary of a run, each as a heading and a sentence."""
     said = [
         (
             "messages",

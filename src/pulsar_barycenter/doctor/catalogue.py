@@ -20,7 +20,9 @@ MAX_FINDINGS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A row of the catalogue. `in_motion`: a finding may be an effect of a change while the cluster was read."""
+    """A check of the doctor, a row of the catalogue. `in_motion`: a finding of this check may be the effect of a change
+    that happened while the cluster was read.
+    """
 
     name: str
     run: Callable[[Picture], Iterator[ClusterFinding]]
@@ -78,7 +80,9 @@ CHECKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The findings, by severity (worst first), catalogue order and subject; and the parts that were not checked."""
+    """The findings of the checks, sorted by severity (worst first), order of the catalogue and subject; and the parts
+    of the cluster that were not checked.
+    """
 
     findings: tuple[ClusterFinding, ...]
     unseen: tuple[Unseen, ...]

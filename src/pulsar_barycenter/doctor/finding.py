@@ -6,7 +6,7 @@ import msgspec
 
 
 class Severity(enum.StrEnum):
-    """The severities, lowest first."""
+    """How bad a finding is; the severities are listed with the lowest first."""
 
     INFO = "info"
     """Normal in many clusters, but useful to know."""
@@ -33,8 +33,9 @@ class ClusterFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Unseen(msgspec.Struct, frozen=True, rename="camel"):
-    """A part that was not checked, and why. `is_optional`: it is only checked if an option names it, so its absence
-    says nothing about the cluster."""
+    """A part of the cluster that was not checked, and why. `is_optional`: the part is only checked if an option names
+    it, so it says nothing about the cluster that it was not checked.
+    """
 
     what: str
     why: str

@@ -32,7 +32,9 @@ OWN_KEY: Final = "barycenterPulsarCompatibility"
 
 
 class Part(enum.Enum):
-    """A part of a picture that a check may need; the value is its name in messages."""
+    """A part of the picture (all that the doctor read of a cluster) that a check may need; the value is the part's name
+    in messages.
+    """
 
     BROKERS = "the brokers"
     NAMESPACES = "the namespaces"
@@ -46,7 +48,8 @@ class Part(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """The answers of one broker. If `failure` is not blank, the broker did not answer, and `failure` says why.
+    """What one broker answered to the doctor's requests. If `failure` is not blank, the broker did not answer, and
+    `failure` says why.
 
     `clock_ms` is the least and the greatest time by which the broker's clock may be ahead of the doctor's. `leader` is
     the leader that the broker names, "" if none; `leads` is whether the broker acts as the leader. `owned` maps the
@@ -103,7 +106,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreView:
-    """The content of the metadata store.
+    """The content of the metadata store that the checks need.
 
     `brokers` are registrations, None for one that cannot be read. `leaders` maps each election path to the broker that
     is recorded there. `copies` are the boundaries in the policies. `ledgers_folder` is the identity of the brokers'
@@ -157,7 +160,7 @@ class FileView:
 
 @dataclass(frozen=True)
 class Picture:
-    """The state of a cluster. `now_ms` is the time by the doctor's clock.
+    """The state of a cluster, as the doctor read it. `now_ms` is the time by the doctor's clock.
 
     `brokers` is None if no broker was queried, `namespaces` if they could not be listed. `pipeline_lag_s` comes from
     the leader's metrics; it is None unless the leader decides without the pipeline's windows. `pipeline_silent_s` is
@@ -279,7 +282,7 @@ class Picture:
 
 
 def configuration_of(settings: Mapping[str, str]) -> BrokerConfig:
-    """Return the configuration with the given texts; unknown keys are ignored.
+    """Return the configuration of a broker from the texts of its settings; unknown keys are ignored.
 
     Raises:
         ConfigError: a value is not allowed.

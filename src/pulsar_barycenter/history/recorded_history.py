@@ -59,7 +59,7 @@ class RecordedHistory:
 
     @property
     def table_names(self) -> Sequence[str]:
-        """The names of the tables, of docs/tables.md."""
+        """The names of the tables that docs/tables.md describes."""
         return tuple(TABLES)
 
     def table(self, name: str) -> pa.Table:
@@ -157,10 +157,10 @@ class RecordedHistory:
         """Return the last decisions, oldest first, with the sentence that gives the reason.
 
         Args:
-            limit: The number of decisions.
-            manager: Only those of this load manager: "modular", "extensible", "simple"; "person": requested by an
+            limit: The number of decisions. manager: Only decisions of this load manager: "modular", "extensible",
+            "simple"; "person": requested by an
                 operator; "unknown": the log does not say.
-            kind: Only those of this kind, such as "unload", "split" or "assign".
+            kind: Only decisions of this kind, such as "unload", "split" or "assign".
 
         Returns:
             `at`, `by`, `manager`, `strategy`, `kind`, `bundle`, `source`, `destination`, `refused`, `principal`,

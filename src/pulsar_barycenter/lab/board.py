@@ -45,7 +45,7 @@ class Row:
 
 
 def heading(figure: Measure) -> str:
-    """Return the title of a column."""
+    """Return the title of the column for a measure in the results table."""
     return f"{figure.title}{', ' if ' ' in figure.title and figure.unit else ' '}{figure.unit}".strip()
 
 
@@ -55,7 +55,9 @@ def figure_text(value: float) -> str:
 
 
 def rows_of(runs: Sequence[RunFile]) -> list[Row]:
-    """Return a row for each strategy and its settings, the least regret first."""
+    """Return the rows of the results table: one for each strategy and its settings, the one with the least regret
+    first.
+    """
     groups: dict[str, list[RunFile]] = defaultdict(list)
     for run in runs:
         groups[run.scenario.title].append(run)

@@ -10,7 +10,7 @@ from pulsar_barycenter.replay.errors import ReplayInputError
 
 
 class GridError(RuntimeError):
-    """The runs cannot continue; the text says what to do."""
+    """The runs of a grid of replays cannot continue; the text says what to do."""
 
 
 UNUSABLE: Final = (

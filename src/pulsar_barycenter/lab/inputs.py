@@ -40,7 +40,7 @@ _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the input, as typed."""
+    """The options that describe the input of a replay, as the user gave them."""
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}
@@ -51,9 +51,11 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Input:
-    """The input of a replay: `settings` came with it; `warnings` are problems of the data.
+    """The input of a replay: what was recorded of a cluster, or generated.
 
-    `is_apache_pulsar` says that it was recorded from brokers of Apache Pulsar, whose reports have no incarnation.
+    `settings` are the keys of broker.conf that were recorded with the data, and `warnings` the problems of the data.
+    `is_apache_pulsar` is set if the brokers were those of Apache Pulsar: their load reports do not say which start of
+    the broker's process they are from.
     """
 
     demand: Demand
@@ -66,7 +68,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Source:
-    """The data read from an input; it yields an `Input` for each seed."""
+    """The data that was read from an input; its method `input` returns the `Input` of a replay for each seed."""
 
     spec: InputSpec
     traces: tuple[Trace, ...] = ()
@@ -112,7 +114,9 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
             f"give one data folder, one workload file, or only CSV files, not {', '.join(spec.paths)}"
         )
     if spec.shape:
-        raise ReplayInputError(f"--shape is for CSV traces and synthetic load; {first} has its recorded shape")
+        raise ReplayInputError(
+            f"--shape is for CSV traces and synthetic load; {first} is a recorded load, so leave --shape out"
+        )
     return Source(spec, recorded=_of_folder(spec, elsewhere or _local(first)))
 
 
@@ -216,7 +220,7 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
 
 
 def _missing(folder: Path | None) -> tuple[str, ...]:
-    """Return what an imported history does not have; empty for a recorded one."""
+    """Return texts that name what an imported history does not have; empty for a recorded one."""
     try:
         progress = read_progress(folder) if folder is not None else None
     except ImportRefusedError as error:
@@ -289,7 +293,7 @@ def usages_of(rows: pa.Table, reports: pa.Table) -> Usages:
 
 
 def shape_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the pairs of `--shape key=value`.
+    """Return the keys and values that the user gave with `--shape key=value`.
 
     Raises:
         ReplayInputError: a pair is not valid.
@@ -304,7 +308,9 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
-    """Return the brokers that were in the cluster at `at_ms` (epoch ms), by default at the end."""
+    """Return the brokers, with their capacities, that were in the cluster at `at_ms` (epoch ms); by default at the end
+    of the input.
+    """
     brokers = dict(found.cluster.brokers)
     for event in sorted(found.events, key=lambda event: event.at_ms):
         if at_ms is not None and event.at_ms >= at_ms:
@@ -317,7 +323,7 @@ def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
 
 
 def size_of(found: Input) -> str:
-    """Return the size of an input as text."""
+    """Return a text that says how large an input is."""
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
     bundles, brokers = count_of(len(demand.bundles), "bundle"), count_of(len(found.cluster.brokers), "broker")

@@ -21,7 +21,7 @@ _WIDTH: Final = 160
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run in `results.json`."""
+    """A run in `results.json`: its name, its scenario and its measures."""
 
     name: str
     scenario: Scenario
@@ -47,13 +47,13 @@ def write_results(out: Path, runs: Sequence[RunFile]) -> None:
 
 
 def moves_table(runs: Iterable[RunFile]) -> pa.Table:
-    """Return all moves with their reasons, in the order of the runs."""
+    """Return a table of all moves of bundles with their reasons, in the order of the runs."""
     rows = [{"run": run.scenario.name, **msgspec.structs.asdict(move)} for run in runs for move in run.moves]
     return pa.Table.from_pylist(rows, schema=_MOVES)
 
 
 def splits_table(runs: Iterable[RunFile]) -> pa.Table:
-    """Return all splits with their reasons, in the order of the runs."""
+    """Return a table of all splits of bundles with their reasons, in the order of the runs."""
     rows = [
         {"run": run.scenario.name, **msgspec.structs.asdict(split), "parts": list(split.parts)}
         for run in runs
@@ -63,7 +63,7 @@ def splits_table(runs: Iterable[RunFile]) -> pa.Table:
 
 
 def series_table(runs: Iterable[RunFile]) -> pa.Table:
-    """Return the balance of each step, in the order of the runs."""
+    """Return a table with the balance of the brokers in each step of each run, in the order of the runs."""
     series: dict[str, list[Any]] = {name: [] for name in _SERIES.names}
     for run in runs:
         series["run"] += [run.scenario.name] * len(run.series.at_ms)

@@ -44,7 +44,7 @@ FORMAT: Final = 2
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The content of a run's file."""
+    """The content of the file that is written for each completed run."""
 
     scenario: Scenario
     measures: Measures
@@ -54,7 +54,7 @@ class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Identifies the grid of a folder; `digest` is a hash of the input data."""
+    """Identifies the grid whose runs are in a folder; `digest` is a hash of the input data."""
 
     format: int = FORMAT
     spec: InputSpec
@@ -63,7 +63,7 @@ class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> RunFile:
-    """Run one scenario and return its result."""
+    """Replay one scenario on the input `found`, and return its result."""
     first, end = scenario.period
     demand = found.demand.period(first, end)
     start_ms, end_ms = demand.start_ms, demand.start_ms + demand.steps * demand.step_ms
@@ -82,7 +82,7 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
 
 
 def digest_of(found: Input) -> str:
-    """Return a hash that identifies an input."""
+    """Return a hash that identifies the data of an input."""
     digest = hashlib.sha256(msgspec.json.encode((found.demand.start_ms, found.demand.step_ms, found.demand.bundles)))
     for name in (*FIGURES, "bundle_of", "hashes", "sessions", "topics"):
         digest.update(np.ascontiguousarray(getattr(found.demand, name)).data)
@@ -118,7 +118,7 @@ def read_run(out: Path, scenario: Scenario) -> RunFile | None:
 
 
 class Ended(NamedTuple):
-    """A run that is completed and written, or that failed with a reason."""
+    """How a run of a scenario ended: it is completed and its file is written, or it failed, for the reason `reason`."""
 
     scenario: Scenario
     reason: str = ""
@@ -151,7 +151,9 @@ class Runner:
 
 
 def waiting_of(scenarios: Sequence[Scenario], out: Path) -> list[Scenario]:
-    """Return the scenarios without a completed run, ordered by seed, so that a process rarely changes its input."""
+    """Return the scenarios that have no completed run yet, ordered by seed, so that a process rarely has to load
+    another input.
+    """
     return sorted((scenario for scenario in scenarios if read_run(out, scenario) is None), key=lambda one: one.seed)
 
 
@@ -175,7 +177,8 @@ def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
 
 @contextmanager
 def one_command(out: Path) -> Iterator[None]:
-    """Lock the folder while the block runs; delete the shared input afterwards.
+    """Lock the folder `out` while the block runs, so that one command at a time uses it; delete the shared input at the
+    end.
 
     Raises:
         ReplayInputError: another command uses the folder.

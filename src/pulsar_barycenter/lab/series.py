@@ -18,7 +18,8 @@ _ABSENT: Final = -1
 
 
 class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Values for each step: the highest, mean and lowest usage of live brokers, the floor, and the number of brokers.
+    """What is stored of each step of a run: the highest, mean and lowest usage of live brokers, the floor (a lower
+    bound of the highest usage), and the number of brokers.
 
     `usage_of` are the usages of `names`, packed. `rate_of` are the rates of `bundles` at the steps `rated_at`, packed;
     they are the bundles that moved or were split, and their parts. `overload_limit` is from the initial settings,
@@ -45,12 +46,14 @@ class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return unpacked(self.usage_of, len(self.names)) * USAGE_UNIT
 
     def rates(self) -> Floats:
-        """Return msg/s in + out of each of `bundles`, one row for each of `rated_at`; NaN while there was no bundle."""
+        """Return the rate (msg/s in + out) of each of `bundles`, one row for each step in `rated_at`; NaN while a
+        bundle did not exist.
+        """
         return unpacked(self.rate_of, len(self.bundles))
 
 
 def series_of(outcome: Outcome) -> Series:
-    """Return the stored values of each step of an outcome."""
+    """Return the values of each step of an outcome, in the form in which they are stored."""
     live = outcome.live
     count = np.maximum(live.sum(axis=1), 1)
     usage = np.where(live, outcome.usage, 0.0)

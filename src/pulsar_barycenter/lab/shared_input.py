@@ -17,7 +17,7 @@ _ALIGNED: Final = 64
 
 
 def write_source(path: Path, source: Source) -> None:
-    """Write the file.
+    """Write `source`, the data of an input, to the file `path`, which all processes map into memory.
 
     Raises:
         OSError: the file cannot be written.
@@ -34,7 +34,8 @@ def write_source(path: Path, source: Source) -> None:
 
 
 def mapped_source(path: Path) -> Source:
-    """Return the content of the file; its arrays are read-only, and loaded on access.
+    """Return the data in a file that `write_source` wrote; its arrays are read-only, and loaded from the disk when they
+    are used.
 
     Raises:
         OSError: the file cannot be read.
@@ -59,7 +60,7 @@ def _source_in(path: Path) -> Source:
 
 @lru_cache(maxsize=1)
 def shared_input(path: Path, seed: int) -> Input:
-    """Return the input of a seed; a process keeps the last one.
+    """Return the input of a seed from the file; a process keeps the input that it used last in memory.
 
     Raises:
         OSError: the file cannot be read.

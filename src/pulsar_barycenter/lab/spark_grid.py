@@ -30,8 +30,8 @@ _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueE
 
 @contextmanager
 def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["SparkGrid"]:
-    """Run Spark while the block runs. Without a master it runs on one core of this machine, which is enough to read an
-    input.
+    """Start Spark, and stop it when the block ends. Without a `master` Spark uses one core of this machine, which is
+    enough to read an input.
 
     Raises:
         GridError: Spark does not start.
@@ -52,7 +52,9 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
 
 @dataclass(frozen=True)
 class _BroughtInput:
-    """Returns the input of a seed in a task, from the file that Spark copied."""
+    """A function that returns the input of a seed inside a task, from the file that Spark copied to the task's
+    machine.
+    """
 
     file: BroughtFile
 
@@ -61,7 +63,7 @@ class _BroughtInput:
 
 
 class SparkGrid:
-    """A Spark session that reads the input of a grid and runs it."""
+    """Reads the input of a grid of replays with a Spark session, and runs the grid as a Spark job."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

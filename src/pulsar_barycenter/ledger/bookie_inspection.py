@@ -1,7 +1,9 @@
-"""Compares the ledgers that topics list with the ledgers that are on bookies, in both directions.
+"""Compares the ledgers in the lists of topics with the ledgers on bookies: which ones are missing, and which ones no
+topic lists.
 
 A ledger is created before a topic lists it, and taken off the list before it is deleted. A broker that ends between
-creating and listing leaves a ledger that no topic lists. Nothing was reported to a producer of such a ledger.
+creating and listing leaves a ledger that no topic lists. No entry of such a ledger was reported to a producer as
+stored.
 """
 
 import asyncio
@@ -23,7 +25,7 @@ _AT_ONCE: Final = 64
 
 
 class LackingLedger(msgspec.Struct, frozen=True, rename="camel"):
-    """A ledger that a topic needs, and what is wrong with it."""
+    """A ledger that a topic lists and that is missing or not usable; `detail` says what is wrong."""
 
     topic: str
     ledger: int
@@ -31,8 +33,10 @@ class LackingLedger(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The ledgers of all topics. `unlisted` are ids of ledgers that the brokers created and no topic lists; `others`
-    counts ledgers of other users of the bookies.
+    """The result of comparing topics with bookies. `lacking` are ledgers that topics need and that are not usable.
+
+    `unlisted` are the ids of ledgers that the brokers created and no topic lists. `others` is the number of ledgers of
+    other users of the bookies.
     """
 
     topics: int
@@ -44,7 +48,8 @@ class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def compare(store: MetadataStore, client: LedgerClient, cluster: str) -> BookieReport:
-    """Compare both sides; `cluster` is the id that the brokers store with their ledgers. Changes nothing.
+    """Compare the topics' lists of ledgers with the ledgers on bookies. `cluster` is the id that the brokers store with
+    their ledgers. Changes nothing.
 
     The ledgers on bookies are listed first. While brokers run, a ledger that is being created may count as unlisted.
 
@@ -68,7 +73,7 @@ async def compare(store: MetadataStore, client: LedgerClient, cluster: str) -> B
 async def delete_unlisted(store: MetadataStore, client: LedgerClient, ledgers: Iterable[int]) -> list[int]:
     """Delete ledgers that no topic lists; return those that were deleted. No broker may run.
 
-    Each is fenced first, so that a broker that was paused and goes on cannot write to it; then the lists are read
+    Each ledger is fenced first, so that a paused broker that continues cannot write to it. Then the lists are read
     again, and a ledger that is listed now is kept.
 
     Raises:
@@ -105,14 +110,16 @@ def _fault(ledger: ListedLedger, metadata: LedgerMetadata | NoSuchLedgerError | 
         return str(metadata)
     stored = metadata.last_entry + 1
     if ledger.entries is not None and metadata.state is LedgerState.CLOSED and stored < ledger.entries:
-        return f"it ends after {count_of(stored, 'entry')}, but the topic lists {count_of(ledger.entries, 'entry')}"
+        return (
+            f"it ends after {count_of(stored, 'entry')}, but the topic's list says {count_of(ledger.entries, 'entry')}"
+        )
     return ""
 
 
 async def _metadata(
     client: LedgerClient, ledgers: Sequence[int]
 ) -> list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError]:
-    """Return what is stored of each ledger, or why it cannot be read."""
+    """Return the metadata of each ledger, or the error why it cannot be read."""
     found: list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError] = []
     for at in range(0, len(ledgers), _AT_ONCE):
         found += await asyncio.gather(*(_read(client, ledger) for ledger in ledgers[at : at + _AT_ONCE]))

@@ -15,14 +15,14 @@ _DEFAULT_READER_BYTES = 32 << 20
 
 
 class Readable(Protocol):
-    """A ledger. Its `reader` is set while the ledger is open for reading."""
+    """A ledger that may be open for reading: then its `reader` is set."""
 
     reader: LedgerReader | None
 
 
 class ReaderCache:
-    """Readers of closed ledgers, up to `capacity_bytes` of entry indexes; the least recently used reader is closed
-    first.
+    """The open readers of closed ledgers. Their entry indexes may take `capacity_bytes` of memory in total; beyond that
+    the least recently used reader is closed.
 
     A ledger that is being written keeps its reader, which does not count for this capacity.
     """
@@ -37,8 +37,8 @@ class ReaderCache:
             self._ledgers.move_to_end(ledger)
 
     def add(self, ledger: Readable) -> None:
-        """Count the reader of a closed ledger, and close other readers if the capacity is exceeded. The reader of
-        `ledger` always stays.
+        """Count the memory of a closed ledger's reader, and close other readers if the capacity is exceeded. This
+        reader always stays open.
         """
         if ledger.reader is None or ledger in self._ledgers:
             return
@@ -67,7 +67,9 @@ class ReaderCache:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The two caches, and how often this process has each managed ledger open."""
+    """The caches that all managed ledgers of a storage share, and how often this process has each managed ledger
+    open.
+    """
 
     tail: TailCache
     readers: ReaderCache
@@ -83,7 +85,7 @@ class Caches:
         return frozenset(self._open)
 
     def register(self, path: str) -> bool:
-        """Count that a managed ledger is opened; return True if this process did not have it open before."""
+        """Record that a managed ledger is opened. Return True if this process did not have it open before."""
         self._open[path] += 1
         return self._open[path] == 1
 

@@ -10,7 +10,7 @@ MAX_PAUSE_S: Final = 60.0
 
 
 class DiskFullState:
-    """The result of a topic's last writes. Times are seconds of any monotonic clock.
+    """Whether the disk was full at a topic's last writes. Times are seconds of a monotonic clock.
 
     `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is the
     time from which on a producer may try again. The pause before it doubles only if a producer was admitted because
@@ -26,7 +26,7 @@ class DiskFullState:
         self._was_admitted = False
 
     def write_failed(self, error: Exception, now_s: float) -> None:
-        """Record a failed write. Only a LedgerFullError counts."""
+        """Record that a write failed. Errors other than LedgerFullError are ignored."""
         if not isinstance(error, LedgerFullError):
             return
         if self._was_admitted or not self.is_full:
@@ -34,10 +34,10 @@ class DiskFullState:
         self.is_full, self._was_admitted = True, False
 
     def producer_admitted(self) -> None:
-        """Record that a producer is admitted because there seems to be space."""
+        """Record that a producer is admitted because the disk seems to have space again."""
         self._was_admitted = True
 
     def write_succeeded(self) -> None:
-        """Record a write that succeeded."""
+        """Record that a write succeeded: the disk is not full any more."""
         self.is_full = self._was_admitted = False
         self._pauses.reset()

@@ -1,6 +1,4 @@
-"""Sizes, message counts and publish times of a ledger's entries, in columns: 24 bytes an entry, and no object for
-each.
-"""
+"""Keeps the sizes, message counts and publish times of a ledger's entries in arrays, which take 24 bytes an entry."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -14,8 +12,8 @@ from pulsar_barycenter.ledger.position import EntryInfo
 class EntryIndex:
     """Sizes, message counts and publish times of the entries 0, 1, … of one ledger.
 
-    Sizes and counts are stored as running sums. So the sum over a range is one subtraction, and a bisection finds where
-    a limit is reached.
+    Sizes and counts are stored as running sums. So the sum over a range of entries is one subtraction, and a binary
+    search finds the entry at which a limit is reached.
     """
 
     __slots__ = ("_bytes", "_messages", "_times")
@@ -78,8 +76,8 @@ class EntryIndex:
         return max(self._times[first:stop])
 
     def first_published_at_or_after(self, time_ms: int, first: int = 0) -> int | None:
-        """Return the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later. Searches all,
-        because producers' clocks may run backwards.
+        """Return the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later. All entries
+        are compared, because publish times are not always in order.
         """
         times = self._times[first:] if first else self._times
         return next((i for i, t in enumerate(times, first) if t >= time_ms), None)

@@ -3,17 +3,15 @@
 LedgerError
 ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
 │   └── LedgerDeletedError   the ledger's record was deleted; this writer must stop serving as well
-├── LedgerCorruptedError     an entry before the end of a ledger is damaged; names the file and the offset
-├── LedgerVersionError       a later release wrote the file
-├── LedgerNotFoundError      the ledger's file is absent
-├── LedgerUnreadableError    the file cannot be opened, or is not a file; an operator can fix that
-├── LedgerFolderUnfitError   the folder cannot store ledgers safely; nothing was written
-├── LedgerFolderLostError    the folder was removed or replaced while it was open; the process has to end
-├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or a check of them is running
-├── LedgerFullError          the disk is full, or too few bookies accept writes; existing data stays readable
-├── LedgerTerminatedError    the topic was terminated; it accepts no entry any more
-├── LedgerClosedError        the writer, or the whole storage, is closed
-└── LedgerUnavailableError   the metadata store or bookies did not answer; it is unknown whether a write took effect
+├── LedgerCorruptedError     an entry before the end of a ledger is damaged; the error names the file and the offset ├──
+LedgerVersionError       a later release wrote the file ├── LedgerNotFoundError      the ledger's file is absent ├──
+LedgerUnreadableError    the file cannot be opened, or is not a file; an operator can fix that ├──
+LedgerFolderUnfitError   the folder cannot store ledgers safely; nothing was written ├── LedgerFolderLostError    the
+folder was removed or replaced while it was open; the process has to end ├── LedgerFolderInUseError   brokers use the
+ledgers that are to be checked, or a check of them is running ├── LedgerFullError          the disk is full, or too few
+bookies accept writes; existing data stays readable ├── LedgerTerminatedError    the topic was terminated; it accepts no
+entry any more ├── LedgerClosedError        the writer, or the whole storage, is closed └── LedgerUnavailableError   the
+metadata store or bookies did not answer; it is unknown whether a write took effect
 """
 
 from collections.abc import Sequence
@@ -32,12 +30,14 @@ class LedgerFencedError(LedgerError):
 
 
 class LedgerDeletedError(LedgerFencedError):
-    """The record of the managed ledger was deleted. It is a LedgerFencedError, because the writer stops in the same
-    way; it has no `fenced_by`.
+    """The record of the managed ledger was deleted from the metadata store. A LedgerFencedError, because the writer
+    stops in the same way; `fenced_by` is not set.
     """
 
     def __init__(self, ledger: str, epoch: int) -> None:
-        LedgerError.__init__(self, f"{ledger}: the record was deleted; this owner has epoch {epoch}")
+        LedgerError.__init__(
+            self, f"{ledger}: the record of the managed ledger was deleted; this owner has epoch {epoch}"
+        )
         self.epoch = epoch
 
 
@@ -47,7 +47,7 @@ class LedgerCorruptedError(LedgerError):
     """
 
     def __init__(self, file: str, offset: int, detail: str, entries: tuple[int, int] | None = None) -> None:
-        super().__init__(f"{file}: damaged at byte {offset}: {detail}. {repair_hint(file)}")
+        super().__init__(f"{file}: the file is damaged at byte {offset}: {detail}. {repair_hint(file)}")
         self.file = file
         self.offset = offset
         self.detail = detail
@@ -58,7 +58,8 @@ class LedgerCorruptedError(LedgerError):
 class LedgerVersionError(LedgerError):
     def __init__(self, file: str, version: int, known: int) -> None:
         super().__init__(
-            f"{file}: has format version {version}, but this release reads versions up to {known}; run a later release"
+            f"{file}: the file has format version {version}, but this release reads versions up to {known}; run a "
+            "later release"
         )
         self.file = file
         self.version = version

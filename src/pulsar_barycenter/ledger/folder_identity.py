@@ -1,5 +1,5 @@
-"""Makes sure that all brokers of a cluster use the same folder of ledgers, by an identity in the folder and in the
-store; or the same cluster of bookies, by its UUID.
+"""Makes sure that all brokers of a cluster use the same folder of ledgers, by an identity that is stored in the folder
+and in the metadata store; or the same cluster of bookies, by its UUID.
 
 The first broker creates the identity and stores it. A broker whose folder has another identity, or none, does not
 start: it would not find the ledgers of the topics that it takes over. This happens when the ledgers were removed, when
@@ -26,8 +26,8 @@ _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
 async def check_one_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder`, which exists, is the folder of the cluster. If the cluster has no folder yet, `folder`
-    becomes its folder.
+    """Check that `folder`, which exists, is the folder of ledgers of the cluster. If the cluster has none yet, `folder`
+    becomes it.
 
     Raises:
         LedgerFolderUnfitError: the cluster has another folder.
@@ -41,10 +41,10 @@ async def check_one_folder(store: MetadataStore, folder: str) -> None:
 
 
 async def check_same_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder` is the folder of the cluster, or that the cluster has none. Writes nothing.
+    """Check that `folder` is the folder of ledgers of the cluster, or that the cluster has none yet. Writes nothing.
 
     Raises:
-        LedgerFolderUnfitError, LedgerError, MetadataError: as `check_one_folder`.
+        LedgerFolderUnfitError, LedgerError, MetadataError: for the same reasons as in `check_one_folder`.
     """
     found = await store.get(FOLDER_KEY)
     if found is None:
@@ -61,7 +61,11 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
         )
     expected, given = found.value.decode(errors="replace"), identity_of(folder)
     if expected != given:
-        what = f"its file {IDENTITY} contains {given}" if given else f"it has no file {IDENTITY}, so it is new or empty"
+        what = (
+            f"its file {IDENTITY} contains the other identity {given}"
+            if given
+            else f"it has no file {IDENTITY}, so it is new or empty"
+        )
         raise LedgerFolderUnfitError(
             folder,
             [
@@ -78,10 +82,11 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
 
 async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> str:
     """Check that the brokers of `store` keep messages on the bookies with this UUID, and return the id of the cluster
-    of brokers, which they store with their ledgers. If they keep no messages yet, they do from now on.
+    of brokers, which is stored with each ledger. If no broker of `store` has kept messages yet, record that they are
+    kept on these bookies.
 
     Raises:
-        LedgerError: they use a folder, or other bookies.
+        LedgerError: the brokers use a folder, or other bookies.
         MetadataError: the store did not answer.
     """
     wanted = b"%s%s:%s" % (_ON_BOOKIES, instance_id.encode(), uuid.uuid4().hex.encode())
@@ -91,10 +96,10 @@ async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> st
 
 
 async def bookie_cluster_user(store: MetadataStore, instance_id: str) -> str:
-    """Return the id of the cluster of brokers; writes nothing.
+    """Return the id of the cluster of brokers that keeps its messages on the bookies with this UUID. Writes nothing.
 
     Raises:
-        LedgerError: they use no bookies, or others than those with this UUID.
+        LedgerError: the brokers use no bookies, or other bookies.
         MetadataError: the store did not answer.
     """
     found = await store.get(FOLDER_KEY)
@@ -104,16 +109,16 @@ async def bookie_cluster_user(store: MetadataStore, instance_id: str) -> str:
     if not found.value.startswith(_ON_BOOKIES) or instance != instance_id:
         elsewhere = "on the bookies of another cluster" if found.value.startswith(_ON_BOOKIES) else "in files"
         raise LedgerError(
-            f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages"
-            f" {elsewhere}: the key {FOLDER_KEY} is {found.value.decode(errors='replace')[:100]!r}. Correct"
-            " bookkeeperMetadataServiceUri or barycenterLedgerStorage, or use another metadata store; to go on without"
-            " these messages, delete the key and the topics"
+            f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages "
+            f"{elsewhere}: the key {FOLDER_KEY} is {found.value.decode(errors='replace')[:100]!r}. Correct "
+            "bookkeeperMetadataServiceUri or barycenterLedgerStorage, or use another metadata store; to continue "
+            "without these messages, delete the key and the topics"
         )
     return cluster
 
 
 def identity_of(folder: str) -> str | None:
-    """Return the folder's identity, 32 hexadecimal digits; None if it has none.
+    """Return the identity in a folder of ledgers, 32 hexadecimal digits; None if the folder has none.
 
     Raises:
         LedgerError: the file cannot be read, or does not contain an identity.
@@ -132,8 +137,8 @@ def identity_of(folder: str) -> str | None:
 
 
 def create_identity(folder: str) -> str:
-    """Return the folder's identity, and create one first if it has none. When several brokers create one, one of them
-    wins.
+    """Return the identity of a folder of ledgers. If the folder has none, create one; if several brokers do so, they
+    all get the same.
 
     Raises:
         LedgerError: the identity cannot be read or written.

@@ -1,7 +1,7 @@
-"""Checks and repairs all ledgers of a folder that no broker runs on.
+"""Checks and repairs all ledgers in a folder while no broker uses it.
 
 The metadata store lists the topics, the ledgers of each topic, and the number of entries of each closed ledger. The
-files are compared with that.
+ledgers' files are compared with these records.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -26,8 +26,8 @@ from pulsar_barycenter.naming.topic import TopicName, decode_local_name, encode_
 class ListedLedger:
     """A ledger that a topic's record lists.
 
-    The topic needs a ledger that is `in_use`. Any other is the rest of an interrupted compaction, complete or not; a
-    broker deletes it when it opens the topic.
+    The topic needs a ledger that is `in_use`. Any other is left over from an interrupted compaction; a broker deletes
+    it when it opens the topic.
     """
 
     topic: TopicName
@@ -61,7 +61,7 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     loses_end: bool = False
     is_repaired: bool = False
     kept: str | None = None
-    """The path of the damaged file, after a repaired file has replaced it."""
+    """The path at which the damaged file is kept, after a repaired file has replaced it."""
     error: str | None = None
     """Why the ledger could not be read or repaired."""
 
@@ -111,7 +111,9 @@ async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None
 
 
 async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, bytes]]:
-    """Yield the topmost keys below `folder` that have a value; the keys below those are cursors."""
+    """Yield those keys below `folder` that have a value and are the records of topics. Keys below a record are
+    cursors.
+    """
     for name in await store.children(folder):
         path = f"{folder}/{name}"
         found = await store.get(path)
@@ -123,7 +125,9 @@ async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str
 
 
 def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read a ledger from its first to its last entry. An error becomes part of the report."""
+    """Read a ledger's file from its first to its last entry, and report its state. An error becomes part of the
+    report.
+    """
     try:
         return _report(listed, inspect(root, listed.record.ledger_id, listed.entries))
     except (OSError, LedgerError) as error:
@@ -131,7 +135,7 @@ def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read a whole ledger; if it is damaged, replace its file by a repaired one. The report says which entries were
+    """Read a ledger's whole file. If it is damaged, replace it by a repaired one. The report says which entries were
     lost.
     """
     try:
@@ -145,8 +149,8 @@ def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def unlisted_files(root: str, listed: set[int]) -> Iterator[str]:
-    """Yield the paths of ledger files that no topic lists: the rest of an interrupted deletion, or files of another
-    cluster.
+    """Yield the paths of ledger files that no topic lists: they are left over from an interrupted deletion, or belong
+    to another cluster.
     """
     for ledger_id, path in ledger_files(root):
         if ledger_id not in listed:

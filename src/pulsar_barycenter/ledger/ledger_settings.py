@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 
 class Retention(NamedTuple):
-    """How long a consumed ledger is kept after its end, in ms, and up to which size of the topic, in bytes.
+    """How long a ledger that all subscriptions have consumed is kept after its end (`time_ms`), and up to which size of
+    the topic (`size`, in bytes).
 
     A ledger is kept while both limits allow it. A value below 0 means no limit; if one of the values is 0, no consumed
     ledger is kept.

@@ -1,4 +1,4 @@
-"""The position of an entry in a managed ledger, and an entry as dispatch receives it."""
+"""The position of an entry in a managed ledger, and an entry as it is read for delivery to consumers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -28,7 +28,9 @@ def positions_text(ledger_id: int, first: int, last: int) -> str:
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the inclusive ranges (first, last) sorted; ranges that touch or overlap become one."""
+    """Return the ranges (first, last), both inclusive, sorted. Ranges that overlap or follow one another without a gap
+    are joined.
+    """
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -43,8 +45,8 @@ EARLIEST: Final = Position(-1, -1)
 
 
 class EntryInfo(NamedTuple):
-    """The values that are stored next to an entry, so that dispatch need not parse the entry. `publish_time_ms` is the
-    producer's clock.
+    """The values that are stored with an entry, so that the entry need not be parsed for delivery. `publish_time_ms` is
+    the producer's clock.
     """
 
     size: int
@@ -53,7 +55,7 @@ class EntryInfo(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry with the values that dispatch needs; `data` is exactly the bytes that were appended."""
+    """An entry with the values that delivery needs. `data` is exactly the bytes that were appended."""
 
     position: Position
     data: bytes
@@ -88,13 +90,15 @@ def positions(ledger_id: int, first: int, stop: int) -> Iterator[Position]:
 
 
 def positions_of(pairs: Iterable[tuple[int, int]]) -> list[Position]:
-    """Return pairs (ledger id, entry id) as positions."""
+    """Convert pairs (ledger id, entry id) to positions."""
     return list(map(_new_position, pairs))
 
 
 def entries(
     ledger_id: int, first: int, data: Sequence[bytes], counts: Iterable[int], times: Iterable[int]
 ) -> list[Entry]:
-    """Return consecutive entries of a ledger, built from their columns; `first` is the id of the first entry."""
+    """Build consecutive entries of a ledger from lists of their data, message counts and publish times. `first` is the
+    id of the first entry.
+    """
     places = positions(ledger_id, first, first + len(data))
     return list(map(_new_entry, zip(places, data, counts, times, strict=True)))

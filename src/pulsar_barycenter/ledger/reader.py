@@ -1,7 +1,7 @@
-"""The interface to read a ledger, of any storage. Entries are read on demand.
+"""The interface to read a ledger, for every kind of storage. Entries are read on demand.
 
-Some storages keep sizes, message counts and publish times of all entries beside the entries, and have them in memory
-while a ledger is open (`index`). Others know them of an entry only once it was read. `StoredEntries`, `info` and
+Some storages keep the size, message count and publish time of each entry, and have them in memory while a ledger is
+open (`index`). Others know these values of an entry only after it was read. `StoredEntries`, `info` and
 `first_published_at_or_after` are the same for both.
 """
 
@@ -13,7 +13,9 @@ from pulsar_barycenter.ledger.position import EntryInfo
 
 
 class StoredEntries(NamedTuple):
-    """Consecutive entries of a ledger, in columns: their data, message counts and publish times (ms since 1970)."""
+    """Consecutive entries of a ledger, as three lists of one length: data, message counts and publish times (ms since
+    1970).
+    """
 
     data: Sequence[bytes]
     num_messages: Sequence[int]
@@ -21,7 +23,7 @@ class StoredEntries(NamedTuple):
 
 
 class LedgerTotals(NamedTuple):
-    """All entries of a ledger together: bytes, messages, and the latest publish time in ms since 1970."""
+    """Totals over all entries of a ledger: bytes, messages, and the latest publish time in ms since 1970."""
 
     size: int = 0
     messages: int = 0
@@ -29,26 +31,26 @@ class LedgerTotals(NamedTuple):
 
 
 class LedgerReader(Protocol):
-    """Random access to the recovered or durable entries of a ledger."""
+    """Reads entries of a ledger in any order: those that are durable, or that were recovered."""
 
     @property
     def entry_count(self) -> int: ...
 
     @property
     def index(self) -> EntryIndex | None:
-        """Sizes, counts and times of the entries; None if they are not in memory. It belongs to the reader and must not
-        be changed.
+        """Sizes, message counts and publish times of the ledger's entries; None if they are not in memory. Callers must
+        not change it.
         """
         ...
 
     @property
     def file(self) -> str:
-        """Where the ledger is stored, for messages and logs."""
+        """Where the ledger is stored, as text for messages and logs."""
         ...
 
     @property
     def remedy(self) -> str:
-        """What an operator can do about damage, for messages and logs."""
+        """What an operator can do about damage of the ledger, as text for messages and logs."""
         ...
 
     @property
@@ -65,26 +67,26 @@ class LedgerReader(Protocol):
         """Return size, message count and publish time of an entry.
 
         Raises:
-            LedgerCorruptedError: the entry is damaged, and its values are known from its data only.
+            LedgerCorruptedError: the entry is damaged, and this storage has its values in its data only.
             LedgerUnavailableError: the entry cannot be read now.
         """
         ...
 
     async def first_published_at_or_after(self, time_ms: int, first: int) -> int | None:
         """Return the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later; None if all
-        are older. Without an index this is a bisection, which takes publish times for growing, as Pulsar does.
+        are older. Without an index this is a binary search, which assumes, as Pulsar does, that publish times increase.
 
         Raises:
-            LedgerCorruptedError, LedgerUnavailableError: as `info`.
+            LedgerCorruptedError, LedgerUnavailableError: for the same reasons as in `info`.
         """
         ...
 
     async def read_stored(self, first: int, last: int, max_bytes: int, max_messages: int | None) -> StoredEntries:
-        """Return what `read` returns, with counts and times. The entry that reaches `max_messages` is the last one;
-        None means no limit.
+        """Return the entries that `read` returns, with their message counts and publish times. The entry that reaches
+        `max_messages` is the last one; None means no limit.
 
         Raises:
-            LedgerCorruptedError, LedgerUnavailableError: as `read`.
+            LedgerCorruptedError, LedgerUnavailableError: for the same reasons as in `read`.
         """
         ...
 
@@ -101,23 +103,23 @@ class LedgerReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the file. Reads that have begun finish."""
+        """Release the ledger's file. Reads that have begun are completed."""
         ...
 
 
 class RecoveredLedger(LedgerReader, Protocol):
-    """The reader of a ledger that was taken over."""
+    """The reader of a ledger that was taken over from a former owner."""
 
     @property
     def totals(self) -> LedgerTotals:
-        """The sums over all entries. Without an index the messages are estimated from some of the entries, and the
-        latest publish time is that of these entries, the last one among them.
+        """The totals over all entries. Without an index the number of messages is estimated from some of the entries,
+        and the latest publish time is the latest among these, which include the last entry.
         """
         ...
 
 
 class IndexedReads:
-    """Reads of a ledger whose `index` is in memory; the base of such readers."""
+    """The base class of readers that have the ledger's `index` in memory."""
 
     __slots__ = ()
 

@@ -4,7 +4,7 @@
 simulation use a storage in memory. All pass `tests/contract/test_ledger_storage.py`.
 
 Fencing. One owner writes a ledger, under one epoch. A later owner fences the ledger first and reads it afterwards. A
-writer looks for the fence after its bytes are durable and before it reports them. So the later owner recovers every
+writer checks for a fence after its bytes are durable and before it reports them. So the later owner recovers every
 entry that a former owner reported, and a former owner cannot report an entry after that.
 """
 
@@ -21,13 +21,13 @@ from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 
 LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
-"""The key of the counter from which ids of ledgers in files are drawn."""
+"""The path of the counter that gives the ids of ledgers in files."""
 
 Content: TypeAlias = Callable[[bytes], bytes]
-"""Returns the part of a stored entry that is an entry of a topic."""
+"""A function that returns the part of a stored entry that is an entry of a topic."""
 
 Later: TypeAlias = Callable[[Coroutine[object, object, None]], object]
-"""Starts a coroutine that the caller does not wait for."""
+"""A function that starts a coroutine for which the caller does not wait."""
 
 
 def whole_entry(entry: bytes) -> bytes:
@@ -35,18 +35,20 @@ def whole_entry(entry: bytes) -> bytes:
 
 
 class LedgerWriter(Protocol):
-    """The only writer of a ledger."""
+    """Appends to a ledger. A ledger has one writer."""
 
     @property
     def reader(self) -> LedgerReader:
-        """Read access to the entries that are durable so far. New entries appear in it just before `on_durable` is
-        called.
+        """A reader of the entries that are durable so far. It has a new entry just before `on_durable` is called for
+        it.
         """
         ...
 
     @property
     def index(self) -> EntryIndex:
-        """Sizes, counts and times of the entries that are durable so far. It must not be changed."""
+        """Sizes, message counts and publish times of the entries that are durable so far. Callers must not change
+        it.
+        """
         ...
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
@@ -64,7 +66,9 @@ class LedgerWriter(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait until every appended entry is reported as durable or failed, then release what it uses. Idempotent."""
+        """Wait until every appended entry is reported as durable or failed, then release the writer's resources.
+        Idempotent.
+        """
         ...
 
 
@@ -88,8 +92,8 @@ class LedgerStorage(Protocol):
         ...
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
-        """Return the id for a new ledger, higher than all that were drawn before. `store` has the brokers' metadata;
-        `later` starts what may be done after the return.
+        """Return the id for a new ledger, higher than all earlier ones. `store` is the brokers' metadata store. `later`
+        starts work that may be done after this returns.
 
         Raises:
             LedgerError: the cluster of bookies gives no id that this release can use.
@@ -108,8 +112,8 @@ class LedgerStorage(Protocol):
         ...
 
     async def fence(self, ledger_id: int, *, epoch: int) -> RecoveredLedger:
-        """Take a ledger over under `epoch`: from now on, no entry of a writer with a lower epoch is reported as
-        durable.
+        """Fence a ledger and take it over under `epoch`: from now on, no entry of a writer with a lower epoch is
+        reported as durable.
 
         Returns a reader of all complete entries. An incomplete last entry (a torn tail) is cut. A second fence with the
         same or a higher epoch is allowed.
@@ -123,10 +127,11 @@ class LedgerStorage(Protocol):
         ...
 
     async def open(self, ledger_id: int, *, entry_count: int, content: Content = whole_entry) -> LedgerReader:
-        """Open the first `entry_count` entries of a ledger that is known to have that many and is written no more.
+        """Open a ledger to which nothing is added any more, for reading its first `entry_count` entries, which it is
+        known to have.
 
-        `content` returns the part of each entry that tells message count and publish time, for a storage that does not
-        keep these itself.
+        `content` returns the part of an entry that has the message count and the publish time, for a storage that does
+        not keep these itself.
 
         Raises:
             LedgerNotFoundError: the ledger does not exist.
@@ -145,8 +150,9 @@ class LedgerStorage(Protocol):
         ...
 
     async def has_room(self) -> bool:
-        """Return whether there is space for some more messages: files write a small one to find out; of bookies, enough
-        must accept writes.
+        """Return whether there is space for some more messages.
+
+        For ledgers in files, a small file is written to find out. For bookies, enough of them must accept writes.
 
         Raises:
             LedgerError: the file could not be written for another reason.
@@ -159,7 +165,8 @@ class LedgerStorage(Protocol):
 
 
 async def draw_counted_id(store: MetadataStore, later: Later) -> int:
-    """Return the next number of LEDGER_ID_COUNTER, as `LedgerStorage.new_id`.
+    """Return the next number of the counter LEDGER_ID_COUNTER as the id for a new ledger, as `LedgerStorage.new_id`
+    does.
 
     Raises:
         LedgerUnavailableError: the metadata store did not answer.

@@ -1,7 +1,7 @@
 """Keeps the newest entries in memory, so that consumers without a backlog are served without file reads.
 
-All managed ledgers of a storage share one `TailCache`. It bounds their bytes in total and evicts the oldest group
-first. Entries are kept in the groups in which they became durable, so there is no cost per entry.
+All managed ledgers of a storage share one `TailCache`. It limits the total size of the cached entries, and removes the
+oldest group first. Entries are kept in the groups in which they became durable, so there is no work for each entry.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from pulsar_barycenter.ledger.entry_index import EntryIndex
 _MERGE_BELOW_ENTRIES: Final = 64
 _MERGE_BELOW_SHARE: Final = 16
 _OVERHEAD_BYTES: Final = 48
-"""About what CPython adds to an entry's bytes, list slot included."""
+"""The approximate number of bytes that CPython needs for an entry in addition to its content."""
 
 
 class _Chunk:
@@ -33,7 +33,9 @@ def _first_position(chunk: _Chunk) -> tuple[int, int]:
 
 
 class TailCache:
-    """The memory budget that all managed ledgers share. With `capacity_bytes` 0 nothing is kept."""
+    """The memory for the newest entries of all managed ledgers of a storage. With `capacity_bytes` 0 nothing is
+    kept.
+    """
 
     __slots__ = ("_chunks", "_used", "capacity_bytes")
 
@@ -52,14 +54,14 @@ class TailCache:
             oldest.window.forget(oldest)
 
     def drop(self, chunks: list[_Chunk]) -> None:
-        """Release the memory of a managed ledger that is closed."""
+        """Release the memory of a managed ledger that was closed."""
         for chunk in chunks:
             del self._chunks[chunk]
             self._used -= chunk.weight
 
 
 class TailWindow:
-    """The cached newest entries of one managed ledger, consecutive."""
+    """The newest entries of one managed ledger that are in memory; they are consecutive."""
 
     __slots__ = ("_cache", "_chunks")
 
@@ -68,7 +70,9 @@ class TailWindow:
         self._chunks: list[_Chunk] = []
 
     def append(self, ledger_id: int, first: int, entries: list[bytes], index: EntryIndex) -> None:
-        """Cache durable `entries` of a ledger, the first of which has the id `first`; `index` must contain them."""
+        """Keep durable `entries` of a ledger in memory. `first` is the id of the first one. `index` must contain all of
+        them.
+        """
         chunks = self._chunks
         last = chunks[-1] if chunks else None
         new = (
@@ -86,12 +90,14 @@ class TailWindow:
         self._cache.add(last, new=new, weight=weight)
 
     def forget(self, chunk: _Chunk) -> None:
-        """Drop the oldest chunk. The cache calls this when its budget is exceeded."""
+        """Remove the oldest group of entries. The cache calls this when its capacity is exceeded."""
         if self._chunks and self._chunks[0] is chunk:
             del self._chunks[0]
 
     def find(self, ledger_id: int, entry_id: int) -> tuple[int, list[bytes], EntryIndex] | None:
-        """Return the chunk that contains an entry: id of its first entry, its entries, its index. None: not cached."""
+        """Return the group of cached entries that contains an entry: the id of the group's first entry, its entries,
+        and their index. None if the entry is not cached.
+        """
         chunks = self._chunks
         if not chunks:
             return None

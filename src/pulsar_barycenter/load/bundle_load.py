@@ -15,7 +15,7 @@ IN_AND_OUT: Final = "load is in + out"
 
 
 class Traffic(Protocol):
-    """Rates in msg/s and throughput in bytes/s, each way."""
+    """The traffic of a bundle, topic or broker: rates in msg/s and throughput in bytes/s, separately for in and out."""
 
     @property
     def msg_rate_in(self) -> float: ...
@@ -28,10 +28,10 @@ class Traffic(Protocol):
 
 
 def load_rate(of: Traffic) -> float:
-    """Return the load in msg/s."""
+    """Return the message rate of a bundle, topic or broker, in + out, in msg/s."""
     return of.msg_rate_in + of.msg_rate_out
 
 
 def load_bytes(of: Traffic) -> float:
-    """Return the load in bytes/s."""
+    """Return the throughput of a bundle, topic or broker, in + out, in bytes/s."""
     return of.msg_throughput_in + of.msg_throughput_out

@@ -27,8 +27,8 @@ def bundles_of_round(config: "BrokerConfig") -> int:
 class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
     """A decision: `broker` (an id) is to own `bundle`; None: no broker may own it, or the next lookup decides.
 
-    `why` builds the reason, the same one at each call. Building it takes longer than the choice, and for most bundles
-    of a round it is never read.
+    `why` is a function that returns the reason, an equal one at each call. To build a reason takes longer than to
+    choose, and the reasons of most bundles of a round are never read.
     """
 
     bundle: str
@@ -37,7 +37,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def reason(self) -> Reason:
-        """The reason why this broker, or no broker, was chosen; built at each call."""
+        """The reason why this broker, or no broker, was chosen; built each time that it is read."""
         return self.why()
 
     def __eq__(self, other: object) -> bool:
@@ -49,7 +49,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @staticmethod
     def because(reason: Reason, bundle: str, broker: str | None) -> "Placement":
-        """Return a placement with a reason that is already built."""
+        """Return the placement of `bundle` on `broker`, with a reason that the caller has already built."""
         return Placement(bundle, broker, lambda: reason)
 
 
@@ -84,6 +84,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 def stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
-    """Return the refusal of an unload: the bundle stays. Its cause is `cause`, or else the reason of the unload."""
+    """Return the refusal of an unload: the bundle stays on its broker. The cause of the refusal is `cause`; if that is
+    None, the reason of the unload.
+    """
     reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
     return Refusal("unload", unload.bundle, reason, unload.source)

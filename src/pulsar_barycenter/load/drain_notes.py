@@ -30,9 +30,9 @@ def drained_by(change: NotedChange, broker: str) -> EarlierChange | None:
 def with_earlier(change: NotedChange, previous: NotedChange | None) -> NotedChange:
     """Return the note of a change of DRAINED_KEY, completed with who drained the brokers that stay drained.
 
-    `previous` is the note of the change before. A broker that it does not name was drained without a note, and is
-    omitted. Reasons are cut to LONGEST_EARLIER_WHY. If the change removes the override, all brokers stay drained until
-    they restart.
+    `previous` is the note of the change before `change`. A broker that `previous` does not name was drained without a
+    note, and is omitted. Reasons are cut to LONGEST_EARLIER_WHY. If `change` removes the dynamic value of the key, all
+    brokers stay drained until they restart.
     """
     if previous is None:
         return change

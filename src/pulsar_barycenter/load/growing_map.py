@@ -63,7 +63,7 @@ class GrowingMap(Mapping[_Key, _Value]):
 
     @property
     def most(self) -> int:
-        """An upper bound of the number of keys, in constant time."""
+        """An upper bound of the number of keys of the map, computed in constant time."""
         return len(self._first) + self._count
 
     def get_or_none(self, key: _Key) -> _Value | None:
@@ -77,7 +77,9 @@ class GrowingMap(Mapping[_Key, _Value]):
         return self._first.get(key)
 
     def is_more_by(self, before: "GrowingMap[_Key, _Value]", keys: Collection[_Key]) -> bool:
-        """Return True if this map certainly is `before` plus one addition of each of these keys."""
+        """Return True only if this map is `before` plus one addition of each of these keys; False if that is not so or
+        not known.
+        """
         if self._added is not before._added or self._first is not before._first:
             return False
         if self._count != before._count + len(keys):

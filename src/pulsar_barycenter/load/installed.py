@@ -23,5 +23,5 @@ class BalanceNotInstalledError(StrategyError):
 
 
 def can_balance() -> bool:
-    """Return whether numpy is installed; this does not import it."""
+    """Return whether numpy is installed, without which a broker cannot balance load; numpy is not imported."""
     return find_spec("numpy") is not None

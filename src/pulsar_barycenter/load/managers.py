@@ -50,11 +50,13 @@ _MANAGER_CLASSES: Final = {
 
 
 class StrategyError(ValueError):
-    """The configuration asks for something that does not exist; the text says what to set instead."""
+    """The configuration names a load manager, strategy or setting that does not exist; the text says what to set
+    instead.
+    """
 
 
 class UnknownLoadManagerError(StrategyError):
-    """There is no load manager of this name."""
+    """The name of a load manager is unknown; the text has the name and the known ones."""
 
     def __init__(self, class_name: str) -> None:
         known = [short_name(kind.class_name) for kind in ManagerKind]
@@ -64,7 +66,9 @@ class UnknownLoadManagerError(StrategyError):
 
 
 class ManagerSwitchRefusedError(StrategyError):
-    """Running brokers cannot change to or from the extensible load manager: it stores owners in another place."""
+    """Running brokers cannot change to or from the extensible load manager: the extensible one stores the owners of
+    bundles under other keys.
+    """
 
     def __init__(self, before: ManagerKind, after: ManagerKind) -> None:
         super().__init__(
@@ -98,12 +102,14 @@ def manager_in_force(config: "BrokerConfig") -> ManagerKind:
 
 
 def in_its_place(name: str, known: Collection[str]) -> str:
-    """Return a hint for an error about an unknown name: the most similar known name, if there is one, and all names."""
+    """Return a hint for an error about an unknown name: the most similar known name, if there is one, and all known
+    names.
+    """
     allowed = ", ".join(sorted(known))
     near = difflib.get_close_matches(short_name(name), sorted(known), n=1, cutoff=0.75)
     return f"did you mean {near[0]}? The known names are {allowed}" if near else f"use one of {allowed}"
 
 
 def short_name(class_name: str) -> str:
-    """Return the last part of a class name."""
+    """Return a class name without its package: the text after the last dot."""
     return class_name.strip().rpartition(".")[2]

@@ -50,7 +50,7 @@ class Whereabouts:
         return None if left_at is None else at - left_at
 
     def lost(self, broker: str, at: float) -> None:
-        """Record that the bundle left a broker; it may have no owner then."""
+        """Record that the bundle left `broker`, whether or not another broker owns it now."""
         self._left[broker] = at
 
     def moved(self, source: str, at: float) -> None:

@@ -46,24 +46,28 @@ class PolicyError(ValueError):
 
 
 def drained_names(text: str) -> tuple[str, ...]:
-    """Return the brokers that a value of DRAINED_KEY names, in its order."""
+    """Return the brokers that `text`, a value of DRAINED_KEY, names, in their order there."""
     return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
 
 
 def drained_text(brokers: Collection[str]) -> str:
-    """Return the value of DRAINED_KEY: a single comma for no broker, because a blank value cannot be set."""
+    """Return the value of DRAINED_KEY that names these brokers: a single comma for no broker, because a blank value
+    cannot be set.
+    """
     return ",".join(brokers) or ","
 
 
 class AutoFailoverData(msgspec.Struct, frozen=True):
-    """When secondary brokers are used as well. `parameters` has `min_limit` and `usage_threshold`, as texts."""
+    """The rule of an isolation policy for when secondary brokers are used as well. `parameters` has `min_limit` and
+    `usage_threshold`, as texts.
+    """
 
     policy_type: str | None = None
     parameters: dict[str, str | int | float] | None = None
 
 
 class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An isolation policy as it is stored and sent, with Pulsar's JSON names; not yet checked."""
+    """An isolation policy as it is stored and sent, with Pulsar's JSON names; its values are not yet checked."""
 
     namespaces: tuple[str, ...] | None = None
     primary: tuple[str, ...] | None = None
@@ -73,13 +77,14 @@ class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailureDomain(msgspec.Struct, frozen=True):
-    """The ids of brokers that fail together."""
+    """A failure domain: the ids of brokers that are expected to fail together."""
 
     brokers: tuple[str, ...] = ()
 
 
 class BrokerHosts:
-    """The hosts of some brokers, to match with the regexes of policies; results are positions in `brokers`.
+    """The hosts of some brokers, which the regexes of policies are matched with; results are positions in the sequence
+    of brokers that the constructor got.
 
     At the first use, all regexes are matched together, once with each host.
     """
@@ -115,7 +120,7 @@ class BrokerHosts:
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """One checked policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
+    """A checked isolation policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
 
     Namespaces and brokers are regexes, as the user wrote them; `steps` is their size in steps of RE2's program.
     """
@@ -130,7 +135,7 @@ class IsolationPolicy:
 
     @staticmethod
     def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
-        """Return the checked policy; its regexes may have at most `room` steps.
+        """Return the checked policy `name`; its regexes may together have at most `room` steps (see `check_regex`).
 
         Raises:
             PolicyError: something is missing or invalid.
@@ -157,7 +162,9 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, eq=False)
 class IsolationPolicies:
-    """The policies of a cluster in the order of the stored map; the first that matches a namespace counts."""
+    """The isolation policies of a cluster, in the order of the stored map; for a namespace the first policy counts that
+    matches it.
+    """
 
     policies: tuple[IsolationPolicy, ...] = ()
     _found: dict[str, IsolationPolicy | None] = field(default_factory=dict, repr=False)
@@ -167,7 +174,9 @@ class IsolationPolicies:
 
     @staticmethod
     def decode(stored: Mapping[str, Any]) -> "tuple[IsolationPolicies, tuple[PolicyError, ...]]":
-        """Return the valid policies of a stored map, and the errors of the others."""
+        """Return the valid isolation policies in `stored`, the map of the metadata store, and the errors of the invalid
+        ones.
+        """
         found, errors, room = [], [], MAX_STEPS
         for name, value in stored.items():
             try:
@@ -195,7 +204,9 @@ class IsolationPolicies:
 
     @cached_property
     def _namespaces(self) -> tuple[RegexSet, list[IsolationPolicy]]:
-        """The regexes of namespaces in the order of the policies, and the policy of each."""
+        """The regexes of the namespaces of all policies, in the order of the policies, and for each regex its
+        policy.
+        """
         pairs = [(regex, policy) for policy in self.policies for regex in policy.namespaces]
         return RegexSet(regex for regex, _ in pairs), [policy for _, policy in pairs]
 
@@ -212,7 +223,7 @@ class IsolationPolicies:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPolicies:
-    """All rules that placement has to follow.
+    """All rules of administrators that placement has to follow.
 
     `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, normalized by
     `group_key`; it has at least the namespaces that were requested, and none without a group. `drained` are the ids of
@@ -226,14 +237,16 @@ class ClusterPolicies:
 
     @property
     def narrows(self) -> bool:
-        """Whether rules other than the anti-affinity group and the kind of topics can exclude a broker."""
+        """Whether isolation policies or drained brokers can exclude a broker from placement."""
         return bool(self.isolation) or bool(self.drained)
 
     def domain_of(self, broker_id: str) -> str:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)
 
     def members_of(self, namespace: str) -> tuple[str, ...] | None:
-        """Return the known namespaces in the anti-affinity group of this one; None: it has no group."""
+        """Return the known namespaces that are in the same anti-affinity group as `namespace`; None: it has no
+        group.
+        """
         group = self.groups.get(namespace)
         return None if group is None else self._members[group]
 
@@ -249,7 +262,7 @@ NO_POLICIES: Final = ClusterPolicies()
 
 
 def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
-    """Return a policy from its decoded JSON.
+    """Return an isolation policy from its decoded JSON.
 
     Raises:
         PolicyError: a field has the wrong type.
@@ -261,7 +274,9 @@ def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
 
 
 def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
-    """Return a policy as it is stored: with every list, and parameters as texts."""
+    """Return an isolation policy as the dict that is stored: all lists are present, also empty ones, and parameters are
+    texts.
+    """
     failover = data.auto_failover_policy or AutoFailoverData()
     form: dict[str, Any] = {
         "namespaces": list(data.namespaces or ()),
@@ -280,9 +295,10 @@ def namespaces_to_unload(
 ) -> list[str]:
     """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`.
 
-    `all_matching`: those that either policy matches. `changed`: the same if the primary brokers differ (in any order),
-    else those that match regexes of only one of the two. `none`: none. Both policies have been checked.
-    Source: `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
+    The policy's `unload_scope` decides. `all_matching`: the namespaces that either policy matches. `changed`: the same
+    if the two policies name different primary brokers (the order does not matter), else the namespaces that only one of
+    the two policies matches. `none`: no namespace. Both policies have been checked. Source:
+    `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
     """
     if policy.unload_scope == "none":
         return []

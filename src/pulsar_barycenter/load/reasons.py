@@ -26,8 +26,8 @@ MAX_ALTERNATIVES: Final = 16
 
 
 class Code(StrEnum):
-    """The decision or the rule that led to it. Logs, JSON and stored tables contain the value, so a value never
-    changes.
+    """Names a decision, or the rule that led to the decision. Logs, JSON and stored tables contain the value of a code,
+    so a value never changes.
     """
 
     # a broker was chosen
@@ -193,7 +193,7 @@ class Compared(msgspec.Struct, frozen=True, gc=False):
 def of_figures(
     what: str, figures: Iterable[float], relation: str, against: str, limit: float, unit: str = ""
 ) -> list[Compared]:
-    """Return one comparison with the same limit for each of `figures`."""
+    """Return a comparison for each number in `figures`, all with the same limit."""
     return list(map(Compared, repeat(what), figures, repeat(relation), repeat(against), repeat(limit), repeat(unit)))
 
 
@@ -227,7 +227,9 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 def innermost(reason: Reason) -> Reason:
-    """Return the end of the chain of causes; the reason itself if it has no cause."""
+    """Return the last reason of the chain that begins with `reason` and goes on with its cause, the cause of that
+    cause, and so on; `reason` itself if it has no cause.
+    """
     while reason.cause is not None:
         reason = reason.cause
     return reason
@@ -378,7 +380,9 @@ def render(reason: Reason) -> str:
 
 
 def _sentence(reason: Reason, strategy_before: str, settings_before: tuple[str, ...]) -> str:
-    """Return the sentence of a reason; the sentence before it named this strategy and these settings already."""
+    """Return the sentence of a reason. It does not repeat `strategy_before` and `settings_before`, which the previous
+    sentence has named.
+    """
     head = f"{reason.subject}: " if reason.subject else ""
     parts = [head + _SENTENCES[reason.code]]
     if reason.compared:
@@ -429,8 +433,8 @@ def _alternative(alternative: Alternative) -> str:
 def format_figure(value: float, unit: str, *, digits: int = 3) -> str:
     """Return a number as text for a sentence: a fraction of unit "%" as percent, large bytes/s as KiB/s or MiB/s.
 
-    It has `digits` significant digits, and one more for percents from 1 on, KiB/s and MiB/s. Digits before the decimal
-    point are never dropped. "topics", "sessions", "bundles" and "brokers" become singular for 1.
+    The text has `digits` significant digits, and one more for percents from 1 on, KiB/s and MiB/s. Digits before the
+    decimal point are never dropped. "topics", "sessions", "bundles" and "brokers" become singular for 1.
     """
     if not math.isfinite(value):
         return str(value)

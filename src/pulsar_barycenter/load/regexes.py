@@ -34,7 +34,7 @@ _ADVICE: Final = (
 
 
 class RegexError(ValueError):
-    """A text is not a regex, or a regex that is not supported here; the message says why."""
+    """A text is not a regex, or is a regex that Barycenter does not support; the message says why."""
 
 
 def check_regex(text: str) -> int:
@@ -44,11 +44,12 @@ def check_regex(text: str) -> int:
         RegexError: the text is not a regex, is too long, or uses something that is not supported.
     """
     if len(text) > MAX_LENGTH:
-        raise RegexError(f"it has {len(text)} characters, but the maximum is {MAX_LENGTH}")
+        raise RegexError(f"the regular expression has {len(text)} characters, but the maximum is {MAX_LENGTH}")
     unquoted = _unquoted(text)
     if _reads_differently(unquoted):
         raise RegexError(
-            "sets within or next to sets, and {,n}, are not supported, because Java reads them differently"
+            "a character set inside another one, as in [a[b]] or [a-z&&b], and {,n} are not supported, because Java "
+            "reads them differently: write one set, and {0,n}"
         )
     try:
         size: int = re2.compile(unquoted, _options(_ONE_REGEX_BYTES)).programsize
@@ -57,7 +58,7 @@ def check_regex(text: str) -> int:
         advice = next((words for part, words in _ADVICE if part in detail), None)
         raise RegexError(detail if advice is None else f"{detail} ({advice})") from None
     except UnicodeEncodeError:
-        raise RegexError("it is not Unicode text") from None
+        raise RegexError("the regular expression is not Unicode text") from None
     return size
 
 

@@ -23,7 +23,9 @@ _METRIC: Final = "barycenter_balance_brokers_needed"
 
 
 class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`head_room` and `idle` are fractions of a broker; `spare` brokers are added, to lose as many without harm.
+    """The rule that computes the number of brokers from a load. `head_room` (left free) and `idle` (used without any
+    load) are fractions of a broker. `spare` brokers are added, so that the cluster can lose that number of brokers
+    without harm.
 
     Raises:
         ValueError: a broker would be full when it is idle, or a value is out of its range.
@@ -35,7 +37,10 @@ class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.head_room < 1 or not self.idle >= 0 or self.spare < 0:
-            raise ValueError(f"head-room {self.head_room}, idle {self.idle}, spare {self.spare}: give 0 to 1, and 0 up")
+            raise ValueError(
+                f"head-room {self.head_room}, idle {self.idle}, spare {self.spare}:"
+                " give fractions from 0 to 1 for head-room and idle, and 0 or more for spare"
+            )
         if self.usable <= 0:
             raise ValueError(
                 f"an idle broker uses {self.idle:.0%}, and a head-room of {self.head_room:.0%} leaves nothing for load;"
@@ -44,7 +49,7 @@ class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def usable(self) -> float:
-        """The load that a broker may carry, as a fraction of a broker."""
+        """How much load a broker may carry by this rule, as a fraction of the capacity of a broker."""
         return 1 - self.head_room - self.idle
 
     def needed(self, load: float) -> int:
@@ -53,23 +58,27 @@ class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Week(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The brokers that each hour of the week needs, by its greatest load; None for an hour without data."""
+    """The number of brokers that each hour of the week needs, by the hour's greatest load; None for an hour without
+    data.
+    """
 
     needed: list[int | None]
 
     def at(self, at_ms: int) -> int | None:
-        """Return the number of brokers for a moment, epoch ms."""
+        """Return the number of brokers that the hour of the week needs which contains the time `at_ms` (epoch ms); None
+        without data.
+        """
         return self.needed[hour_of_week(at_ms)]
 
     def saved_hours(self, brokers: int) -> int:
-        """Return the broker-hours a week by which `brokers` all the time are more than is needed. Negative: too few.
-        Hours without data save nothing.
+        """Return the broker-hours that a week saves if the cluster always has only the needed number of brokers,
+        compared with `brokers` all the time. Negative: `brokers` are too few. Hours without data save nothing.
         """
         return sum(brokers - count for count in self.needed if count is not None)
 
 
 def hour_of_week(at_ms: int) -> int:
-    """Return the hour of the week of a moment, 0 to 167, in UTC."""
+    """Return the hour of the week (0 to 167, in UTC, 0 is Monday 00) that contains the time `at_ms` (epoch ms)."""
     return (at_ms - _MONDAY_MS) // _HOUR_MS % HOURS
 
 
@@ -79,7 +88,9 @@ def hour_name(hour: int) -> str:
 
 
 def week_of(loads: Iterable[tuple[int, float]], rule: SizingRule) -> Week:
-    """Return the needs of a week from loads at moments, epoch ms, in any order."""
+    """Return how many brokers each hour of the week needs. `loads` are pairs of a time (epoch ms) and the load then, in
+    any order.
+    """
     greatest: dict[int, float] = {}
     for at_ms, load in loads:
         hour = hour_of_week(at_ms)
@@ -93,16 +104,19 @@ def load_of(usages: Mapping[str, float], idle: float) -> float:
 
 
 def to_drain(usages: Mapping[str, float], wanted: int) -> list[str]:
-    """Return the brokers to drain until `wanted` are left: the emptiest first, of equal ones by name."""
+    """Return the brokers to drain so that `wanted` brokers are left: the emptiest brokers first; of equally empty ones
+    the smaller name first.
+    """
     emptiest = sorted(usages, key=lambda broker: (usages[broker], broker))
     return emptiest[: max(0, len(usages) - max(1, wanted))]
 
 
 def metric(load: float, rule: SizingRule, week: Week, now_ms: int) -> str:
-    """Return the brokers that are needed in Prometheus's text format, for an autoscaler: now, and in an hour.
+    """Return in Prometheus's text format how many brokers the cluster needs now, and how many in an hour, for an
+    autoscaler.
 
-    KEDA's Prometheus scaler takes it with the threshold 1. The number for an hour ahead is at least that of now; an
-    hour without data needs what now needs.
+    KEDA's Prometheus scaler can use these metrics with the threshold 1. The number for an hour ahead is at least the
+    present number; an hour without data needs the present number.
     """
     now = rule.needed(load)
     later = max(now, week.at(now_ms + _HOUR_MS) or 0, week.at(now_ms) or 0)

@@ -66,10 +66,12 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StrategyRow:
-    """A strategy of one load manager: its short name, Pulsar's class name, and its class here.
+    """A row of the catalogue: a strategy of one load manager, with its short name, Pulsar's class name, and the Python
+    class that implements it.
 
-    `is_named`: a configuration key selects it; else its load manager always uses it. `with_other`: it both sheds and
-    places, so both keys name it, or neither. `version`: the row is for this version of Pulsar only.
+    `is_named`: a configuration key selects the strategy; else its load manager always uses it. `with_other`: the
+    strategy both sheds and places, so both keys must name it, or neither. `version`: the row is for this version of
+    Pulsar only.
     """
 
     name: str
@@ -83,7 +85,7 @@ class StrategyRow:
     version: PulsarVersion | None = None
 
     def load(self) -> "type[Strategy[Any]]":
-        """Import and return the class."""
+        """Import and return the class of the strategy."""
         module = importlib.import_module(f"pulsar_barycenter.load.{self.module}")
         found: type[Strategy[Any]] = getattr(module, self.implementation)
         return found
@@ -91,7 +93,7 @@ class StrategyRow:
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:
-    """A strategy of another package, as a row of the modular load manager."""
+    """A row of the catalogue for a strategy of another package, which the modular load manager can use."""
 
     plugin: Plugin
     role: Role
@@ -109,7 +111,7 @@ class PluginRow:
         return self.plugin.class_name
 
     def load(self) -> "type[Strategy[Any]]":
-        """Import and return the class.
+        """Import and return the class of the strategy.
 
         Raises:
             PluginError: the class cannot be imported, or is not a strategy of its role.
@@ -188,7 +190,7 @@ def catalogue() -> tuple[AnyRow, ...]:
 
 
 def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[AnyRow, ...]:
-    """Return the strategies of a load manager and role, in a version of Pulsar."""
+    """Return the strategies that a load manager has for a role, in this version of Pulsar."""
     return (*_built_in(manager, role, version), *_of_plugins(manager, role))
 
 
@@ -261,7 +263,7 @@ class OwnStrategiesError(StrategyError):
 
 
 class NothingToDecideError(StrategyError):
-    """The no-op load manager has no strategies."""
+    """The no-op load manager is configured, which has no strategies to load."""
 
     def __init__(self, role: Role) -> None:
         super().__init__(
@@ -358,7 +360,7 @@ def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> s
 
 
 def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strategy[Any]":
-    """Return a strategy with its settings.
+    """Return an instance of the class `strategy` with the settings of `config`.
 
     Raises:
         StrategyError: the settings are not allowed, or the strategy of another package fails.
@@ -372,7 +374,9 @@ def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strateg
 
 
 def are_apart(config: "BrokerConfig") -> bool:
-    """Return whether the modular load manager's keys differ although one names a strategy that sheds and places."""
+    """Return whether the modular load manager's keys for shedding and placement name different strategies although one
+    of them both sheds and places.
+    """
     shedder = short_name(config.load_balancer_load_shedding_strategy)
     placer = short_name(config.load_balancer_load_placement_strategy)
     return shedder != placer and bool(BOTH & {shedder, placer})
@@ -398,7 +402,9 @@ def _of_modular(key: str, class_name: str, role: Role) -> str:
 
 
 def _of_extensible(config: "BrokerConfig") -> str:
-    """Return TransferShedder, unless the key names our own strategy; the key has no other effect here, as in Pulsar."""
+    """Return the shedder of the extensible load manager: TransferShedder, unless the key names Barycenter's own
+    strategy. Other values of the key have no effect, as in Pulsar.
+    """
     wanted = config.load_balancer_load_shedding_strategy.strip()
     first, *others = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)
     return next((row.name for row in others if wanted in (row.name, row.class_name)), first.name)

@@ -34,7 +34,7 @@ class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class Strategy(ABC, Generic[Memory]):
-    """A strategy with its settings."""
+    """A strategy of load balancing with its settings; the base of shedders, placers and splitters."""
 
     __slots__ = ()
 
@@ -51,35 +51,41 @@ class Strategy(ABC, Generic[Memory]):
         """Return the memory before the first decision."""
 
     def document(self, memory: Memory) -> MemoryDocument:
-        """Return a memory as a document; empty unless the strategy overrides this."""
+        """Return the strategy's memory as a document that can be stored; an empty document unless the strategy
+        overrides this.
+        """
         return MemoryDocument()
 
     def remembered(self, document: MemoryDocument) -> Memory:
-        """Return the memory in a document; the initial one unless the strategy overrides this."""
+        """Return the memory that `document` returned earlier as a document; the initial memory unless the strategy
+        overrides this.
+        """
         return self.start()
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """The memory of the strategy that was used last; another strategy starts with its initial memory."""
+    """The memory of the strategy that was used last. A strategy that was not used last starts with its initial
+    memory.
+    """
 
     strategy: type[Strategy[Any]] | None = None
     memory: Any = None
 
     def of(self, strategy: Strategy[Memory]) -> Memory:
-        """Return the memory of `strategy`."""
+        """Return the remembered memory if it is that of `strategy`, else the initial memory of `strategy`."""
         if type(strategy) is not self.strategy:
             return strategy.start()
         memory: Memory = self.memory
         return memory
 
     def then(self, strategy: Strategy[Memory], memory: Memory) -> "Remembered":
-        """Return a `Remembered` with `memory`, the next memory of `strategy`."""
+        """Return a `Remembered` that has `memory` as the memory of `strategy`, which is now the strategy used last."""
         if memory is self.memory and type(strategy) is self.strategy:
             return self
         return Remembered(type(strategy), memory)
 
     def document(self, strategy: Strategy[Any]) -> MemoryDocument:
-        """Return the memory of `strategy` as a document."""
+        """Return the memory of `strategy` as a document that can be stored."""
         return strategy.document(self.of(strategy))
 
 

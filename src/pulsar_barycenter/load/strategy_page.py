@@ -14,7 +14,7 @@ from pulsar_barycenter.load.strategy_plugins import SETTINGS_KEY
 
 
 def strategy_page(strategy: type[object], settings: type[msgspec.Struct] | None = None) -> str:
-    """Return the page of `strategy`, a class of another package, in Markdown.
+    """Return the documentation page of `strategy`, a class of another package, in Markdown.
 
     The text is the docstring of its module, then that of the class. The table of settings has the fields of `settings`
     with type, default and bounds, in their order.

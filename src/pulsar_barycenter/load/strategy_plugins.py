@@ -47,7 +47,7 @@ class Plugin:
     entry_point: EntryPoint
 
     def load(self, base: type[Any]) -> type[Any]:
-        """Import the class and return it; it has to be a subclass of `base`.
+        """Import the class of the strategy, a subclass of `base`, and return it.
 
         Raises:
             PluginError: the class cannot be imported, is not a subclass of `base`, or has another name.
@@ -59,11 +59,12 @@ class Plugin:
             raise PluginError(f"{source} cannot be imported: {type(error).__name__}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, base)):
             raise PluginError(
-                f"{source} is {found!r}, not a subclass of {base.__name__}: ask the authors of the package"
+                f"{source} is {found!r}, not a subclass of {base.__name__}: report this to the authors of the package"
             )
         if getattr(found, "name", None) != self.name:
             raise PluginError(
-                f"{source}: its class has another name, {getattr(found, 'name', None)!r}: ask its authors"
+                f"{source}: its class has another name, {getattr(found, 'name', None)!r}:"
+                " report this to the authors of the package"
             )
         return found
 

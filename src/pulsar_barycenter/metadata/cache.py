@@ -46,7 +46,9 @@ FIRST_BACKOFF_S = 0.005
 MAX_BACKOFF_S = 3.0
 GIVE_UP_AFTER_S = 30.0
 REFRESH_AFTER_S = 300.0
-"""The default; a broker sets `metadataStoreCacheExpirySeconds`."""
+"""The default age in seconds from which a cached value is read again; a broker sets
+`metadataStoreCacheExpirySeconds`.
+"""
 
 
 @dataclass(slots=True)
@@ -78,7 +80,9 @@ class _LoadingCache(Generic[V]):
         self._tasks = BackgroundTasks("metadata_not_cached", expected=(MetadataError,))  # callers get the error
 
     def peek(self, path: str) -> _Entry[V] | None:
-        """Return the entry of `path` if it is known and not expired. Never starts a load."""
+        """Return the cached entry of `path`; None if there is none, or if it has expired. Never reads from the
+        store.
+        """
         entry = self._entries.get(path)
         if entry is None or _now() - entry.loaded_at_s >= self._expire_after_s:
             return None
@@ -108,7 +112,7 @@ class _LoadingCache(Generic[V]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known and nothing is being loaded."""
+        """Whether the cache has no value and no read from the store is running."""
         return not (self._entries or self._loads)
 
     def drop(self, path: str, *, reload: bool = False) -> None:
@@ -136,10 +140,11 @@ class _LoadingCache(Generic[V]):
 
 
 class MetadataCache(Generic[T]):
-    """The values of one type in a store, decoded once per change. The absence of a key is cached too.
+    """A cache of the values of one type in a metadata store. Each value is decoded once per change. The absence of a
+    key is cached too.
 
-    Values are shared between callers: treat them as immutable. Several caches may watch one store. A caller's next read
-    sees the caller's own writes, through any cache or the store itself. Close the cache before the store.
+    Values are shared between callers: treat them as immutable. Several caches may watch one store. A caller that has
+    written a key reads the new value afterwards, through any cache of the store. Close the cache before the store.
     """
 
     def __init__(
@@ -183,12 +188,14 @@ class MetadataCache(Generic[T]):
         return await self._values.get(path)
 
     def get_if_cached(self, path: str) -> T | None:
-        """Return the value if it is in memory. None means absent or unknown. Never loads, never waits."""
+        """Return the value at `path` if the cache has it. None: the key is absent, or its value is not cached. Never
+        reads from the store.
+        """
         entry = self._values.peek(path)
         return None if entry is None or entry.value is None else entry.value[0]
 
     async def exists(self, path: str) -> bool:
-        """Return whether `path` is a key, whether or not its value can be decoded."""
+        """Return whether `path` is a key of the store, even if its value cannot be decoded."""
         self._check_open(path)
         try:
             return await self._values.get(path) is not None
@@ -196,12 +203,12 @@ class MetadataCache(Generic[T]):
             return True
 
     async def children(self, path: str) -> list[str]:
-        """Return the names of the first-level children, sorted. The caller may change the list."""
+        """Return the names of the keys directly below `path`, sorted. The caller may change the list."""
         self._check_open(path)
         return list(await self._children.get(path))
 
     async def create(self, path: str, value: T) -> T:
-        """Store a new value and return it as a later read does.
+        """Create a key with `value`, and return the value as a later read returns it.
 
         Raises:
             AlreadyExistsError: the key exists.
@@ -218,18 +225,18 @@ class MetadataCache(Generic[T]):
         return value
 
     async def put(self, path: str, value: T, *, ephemeral: bool = False) -> Stat:
-        """Store `value`, whether or not the key exists, and at any version."""
+        """Store `value` at `path`, whether or not the key exists, and whatever its version is."""
         self._check_open(path)
         return await self._put(path, value, ephemeral=ephemeral)
 
     async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
         """Replace the value by `modify(value)` and return the new value. `modify` gets None if the key does not exist.
 
-        `modify` gets its own copy of the value. It must be pure, because it is called again after each concurrent
-        change.
+        `modify` gets a copy of the value. It must have no side effects, because it is called again whenever another
+        client changed the key first.
 
         Raises:
-            BadVersionError: for 30 seconds another client was always faster.
+            BadVersionError: for 30 seconds, other clients changed the key before each attempt to write.
         """
         self._check_open(path)
         give_up_at_s = _now() + GIVE_UP_AFTER_S
@@ -252,7 +259,7 @@ class MetadataCache(Generic[T]):
                 return changed
 
     async def delete(self, path: str) -> None:
-        """Delete the key, at any version.
+        """Delete the key at `path`, whatever its version is.
 
         Raises:
             NotFoundError: the key does not exist.
@@ -262,11 +269,11 @@ class MetadataCache(Generic[T]):
         self._values.drop(path)
 
     def invalidate(self, path: str) -> None:
-        """Forget the value of `path`; the next read asks the store."""
+        """Remove the value of `path` from the cache; the next read asks the store."""
         self._values.drop(path)
 
     def close(self) -> None:
-        """Stop watching the store and forget everything. Idempotent."""
+        """Stop following changes of the store, and remove all values from the cache. Idempotent."""
         self._closed = True
         self._stop_watching()
         self._values.close()

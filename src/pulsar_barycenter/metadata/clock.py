@@ -1,6 +1,6 @@
-"""Wall-clock time: the times that persons and other processes see.
+"""Wall-clock time: the time of day that people and other processes see.
 
-Sessions, retries and timeouts use monotonic time, so a jump of the wall clock ends none of them.
+Sessions, retries and timeouts use monotonic time, so a jump of the wall clock does not end them.
 """
 
 import time

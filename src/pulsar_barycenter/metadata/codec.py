@@ -1,4 +1,4 @@
-"""Converts values to bytes and back: JSON, unless the caller passes another codec."""
+"""Converts values to the bytes that the store keeps, and back: JSON, unless the caller passes another codec."""
 
 from typing import Generic, Protocol, TypeVar
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Codec(Protocol[T]):
-    """Converts values of one type."""
+    """Converts values of one type to bytes and back."""
 
     def encode(self, value: T) -> bytes: ...
 
@@ -24,7 +24,7 @@ class Codec(Protocol[T]):
 
 
 class JsonCodec(Generic[T]):
-    """UTF-8 JSON of one type. Unknown fields are ignored when reading."""
+    """Converts values of one type to UTF-8 JSON and back. Unknown fields are ignored when reading."""
 
     def __init__(self, value_type: type[T]) -> None:
         self._encoder = msgspec.json.Encoder()

@@ -1,4 +1,4 @@
-"""The version rules of a write, for the stores that check them in this code.
+"""The version rules of a write, for the stores in which this code checks them and not the server.
 
 | expected version | key absent      | key present at version v        |
 |------------------|-----------------|---------------------------------|
@@ -23,7 +23,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard
 
 @dataclass(frozen=True, slots=True)
 class PutOptions:
-    """The conditions and the kind of one `MetadataStore.put`."""
+    """The conditions of a write (`MetadataStore.put`), and the kind of key that it creates."""
 
     expected_version: int | None = None
     ephemeral: bool = False
@@ -33,16 +33,23 @@ class PutOptions:
 
 
 def check_guard(guard: Guard | None, actual: int | None) -> None:
-    """Check the guard of a write. `actual` is the version of the guard's key, None: the key is absent. Raises
-    GuardError: the key has another version.
+    """Check the guard of a write: another key that must have a certain version.
+
+    `actual` is the version of that key, None if it is absent.
+
+    Raises:
+        GuardError: the key has another version.
     """
     if guard is not None and guard.version != actual:
         raise GuardError(guard.path, guard.version, actual)
 
 
 def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:
-    """Check that a key at version `actual` (None: absent) may be written under `options`. `own`: this session created
-    the key. Raises BadVersionError or OtherSessionError.
+    """Check that a key may be written under `options`. `actual` is its version, None if it is absent; `own`: this
+    session created it.
+
+    Raises:
+        BadVersionError, OtherSessionError: a condition in `options` is not met.
     """
     expected = options.expected_version
     if actual is None:
@@ -58,8 +65,11 @@ def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) 
 def check_delete(
     path: str, actual: int | None, *, expected: int | None, if_own: bool, own: bool, has_children: bool
 ) -> None:
-    """Check that a key at version `actual` (None: absent) may be deleted. `own`: this session created the key. Raises
-    as `MetadataStore.delete`.
+    """Check that a key may be deleted. `actual` is its version, None if it is absent; `own`: this session created it.
+
+    Raises:
+        NotFoundError, BadVersionError, OtherSessionError, HasChildrenError: for the same reasons as in
+            `MetadataStore.delete`.
     """
     if actual is None:
         raise NotFoundError(path)
@@ -72,5 +82,7 @@ def check_delete(
 
 
 def sequential_path(path: str, number: int) -> str:
-    """Return the full path of a sequential put. Numbers of up to ten digits sort as text too."""
+    """Return the path of the key that a sequential put creates: `path` and `number`, padded so that texts sort as
+    numbers do (up to ten digits).
+    """
     return f"{path}{number:010d}"

@@ -49,23 +49,23 @@ class BadVersionError(MetadataError):
 
 
 class OtherSessionError(BadVersionError):
-    """A kind of BadVersionError, because a caller that expects a version of its own key handles both in the same
-    way.
+    """The key belongs to another session. A kind of BadVersionError: a caller that expects a version of its own key
+    handles both in the same way.
     """
 
     def __init__(self, path: str, expected: int | None, actual: int) -> None:
-        MetadataError.__init__(self, path, "belongs to another session")
+        MetadataError.__init__(self, path, "the key belongs to another session")
         self.expected = expected
         self.actual = actual
 
 
 class GuardError(BadVersionError):
-    """The key of a guard (`path`) has another version. A kind of BadVersionError, because nothing was written."""
+    """The key of a guard (at `path`), on which a write depended, has another version. Nothing was written."""
 
 
 class AlreadyExistsError(MetadataError):
     def __init__(self, path: str) -> None:
-        super().__init__(path, "already exists")
+        super().__init__(path, "the key already exists")
 
 
 class InvalidPathError(MetadataError):
@@ -103,7 +103,7 @@ class FormerEpochError(MetadataError):
 
 class HasChildrenError(MetadataError):
     def __init__(self, path: str) -> None:
-        super().__init__(path, "has children")
+        super().__init__(path, "the key has children: delete them first")
 
 
 class SessionLostError(MetadataError):

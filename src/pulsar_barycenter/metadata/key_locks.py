@@ -16,7 +16,7 @@ class _KeyLock:
 
 
 class KeyLocks(Generic[Key]):
-    """A lock for each key that is held or waited for; unused locks are dropped."""
+    """A lock for each key that is in use: it is held or waited for. Unused locks are dropped."""
 
     def __init__(self) -> None:
         self._locks: dict[Key, _KeyLock] = {}
@@ -27,8 +27,8 @@ class KeyLocks(Generic[Key]):
 
     @asynccontextmanager
     async def hold(self, key: Key) -> AsyncIterator[None]:
-        """Hold the key's lock during the `with` statement. Callers that wait get the lock in the order of their
-        calls.
+        """Context manager: hold the lock of `key` during the `with` statement. Callers that wait get it in the order of
+        their calls.
         """
         entry = self._locks.setdefault(key, _KeyLock())
         entry.users += 1

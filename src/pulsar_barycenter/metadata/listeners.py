@@ -13,7 +13,8 @@ Event = TypeVar("Event")
 
 
 class StoreListeners:
-    """The listeners and caches of one store. All methods run on the store's event loop.
+    """The functions that one store calls when a key changes: caches first, then listeners. All methods run on the
+    store's event loop.
 
     A listener that raises is logged and does not affect the others. Listeners added or removed during a call take
     effect at the next one.
@@ -34,18 +35,18 @@ class StoreListeners:
         return _add(self._session_listeners, listener)
 
     def invalidate(self, change: Notification | None) -> None:
-        """Make the caches drop `change`'s path; None drops everything."""
+        """Make the caches drop the value of the changed key; with None, all values."""
         for invalidate in tuple(self._invalidators):
             invalidate(change)
 
     def change(self, change: Notification) -> None:
-        """Report a change of a key, and the changes of children that follow from it, to caches and listeners."""
+        """Report a change of a key to caches and listeners, and also the change of its parent's list of children."""
         for notification in notifications_of(change):
             self.invalidate(notification)
             self.notify(notification)
 
     def notify(self, notification: Notification) -> None:
-        """Report one notification to the listeners only; the caches have received it already."""
+        """Report one notification to the listeners only. The caches have received it already."""
         _call_all(self._listeners, notification)
 
     def session_events(self, events: Iterable[SessionEvent]) -> None:

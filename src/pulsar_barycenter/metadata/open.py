@@ -31,16 +31,18 @@ FORMS: Final = (
 SCHEMES: Final = ("sqlite", "memory", "zk", "etcd", "oxia")
 
 OF_ONE_MACHINE: Final = ("sqlite:", "memory:")
-"""The prefixes of URLs whose stores serve the processes of one machine only."""
+"""The prefixes of the URLs of stores that only processes of one machine can share."""
 
 _SERVERS: Final = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):\d+(,([\w.-]+|\[[0-9a-fA-F:]+\]):\d+)*(/.*)?", re.ASCII)
-"""Servers of ZooKeeper and an optional path. Older configurations of Pulsar have no scheme before it."""
+"""Matches the URL of ZooKeeper servers without a scheme, with an optional path, as in older configurations of
+Pulsar.
+"""
 
 _memory: weakref.WeakValueDictionary[str, MemoryBackend] = weakref.WeakValueDictionary()
 
 
 class UnknownStoreError(ValueError):
-    """No store has such a URL."""
+    """The URL of a metadata store has a form that no kind of store has."""
 
     def __init__(self, url: str) -> None:
         # a password may precede an @
@@ -49,7 +51,7 @@ class UnknownStoreError(ValueError):
 
 
 def check_url(url: str) -> None:
-    """Check that a URL has the form of some store. Does not connect.
+    """Check that a URL has the form of some metadata store's URL. Does not connect.
 
     Raises:
         UnknownStoreError: no store has such a URL.
@@ -120,8 +122,8 @@ async def open_store(
 
 
 def data_checks(url: str) -> tuple[Callable[[], DataFault | None], ...]:
-    """Return functions that check whether the file of the open store at `url` still exists; none if the store is not a
-    file.
+    """Return functions that check whether the file of the open metadata store at `url` still exists; no function if the
+    store is not a file.
 
     Raises:
         OSError: the file cannot be accessed.

@@ -1,9 +1,9 @@
-"""What a client knows of its session: a state machine without clock or I/O, whose table is TRANSITIONS.
+"""What a client knows about its session with a store: a state machine without clock or I/O, whose table is TRANSITIONS.
 
-The client counts from the moment it *sent* the last heartbeat that was answered, and gives the session up after 5/6 of
-the timeout. So it knows of the loss before the store may give its keys to another client. A client that was paused
-cannot count; the store's answer informs it of the loss (ENDED). A lost session is never resumed: the client ends it, in
-case it still exists, and opens another one (RENEWED).
+The client counts from the moment it *sent* the last heartbeat that was answered, and treats the session as lost after
+5/6 of the timeout. So it knows of the loss before the store may give the session's keys to another client. A client
+that was paused could not count; it learns of the loss by the store's next answer (ENDED). A lost session is never
+resumed: the client ends it, in case it still exists, and opens another one (RENEWED).
 
 Source: the session watcher of Pulsar's ZooKeeper store; the paths through the states are its event sequences.
 """
@@ -22,14 +22,14 @@ class SessionState(enum.Enum):
 
 
 class SessionSign(enum.Enum):
-    """An observation of a client about its session."""
+    """What a client observed about its session: the input of the state machine."""
 
     ANSWERED = "answered"
     """The store answered a heartbeat: the session is alive."""
     SILENT = "silent"
-    """A heartbeat was not answered in time."""
+    """A heartbeat was not answered in time; the session is not lost yet."""
     OVERDUE = "overdue"
-    """A heartbeat was not answered, and the deadline of the session has passed."""
+    """A heartbeat was not answered, and the session must be treated as lost."""
     ENDED = "ended"
     """The store reported that the session has ended."""
     MISSED = "missed"
@@ -62,12 +62,14 @@ TRANSITIONS: Final[Mapping[tuple[SessionState, SessionSign], tuple[SessionState,
     (_LOST, SessionSign.MISSED): (_LOST, _NO_EVENTS),
     (_LOST, SessionSign.RENEWED): (_CONNECTED, (*_RECONNECTED, SessionEvent.SESSION_REESTABLISHED)),
 }
-"""(state, sign) to the next state and the events to report, in order. Only a lost session is renewed."""
+"""For each state and observation: the next state, and the session events to report, in order. Only a lost session is
+renewed.
+"""
 
 
 class SessionWatch:
-    """The state of one client's session. Times are seconds of any monotonic clock. Each method that records a sign
-    returns the session events to report, in order.
+    """The state of one client's session. Times are seconds of a monotonic clock. Each method that records an
+    observation returns the session events to report, in order.
     """
 
     def __init__(self, timeout_s: float, now_s: float) -> None:
@@ -77,7 +79,7 @@ class SessionWatch:
 
     @property
     def deadline_s(self) -> float:
-        """The time at which a client without an answer must treat its session as lost."""
+        """The time at which the client must treat its session as lost, if no heartbeat is answered until then."""
         return self._confirmed_at_s + self._give_up_after_s
 
     def _take(self, sign: SessionSign) -> list[SessionEvent]:
@@ -103,8 +105,9 @@ class SessionWatch:
         return self._take(SessionSign.ENDED)
 
     def renewed(self, sent_at_s: float, timeout_s: float | None = None) -> list[SessionEvent]:
-        """Record that a new session replaces the lost one, opened by a request sent at `sent_at_s`. `timeout_s` is its
-        timeout, None: unchanged.
+        """Record that a new session replaces the lost one. The request that opened it was sent at `sent_at_s`.
+
+        `timeout_s` is the timeout of the new session, None if it is unchanged.
         """
         self._confirmed_at_s = sent_at_s
         if timeout_s is not None:

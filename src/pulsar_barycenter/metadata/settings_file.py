@@ -1,4 +1,4 @@
-"""Reads files that the settings of a store name, with a limit on their size."""
+"""Reads files that the settings of a metadata store name. Their size is limited."""
 
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ MAX_FILE_BYTES: Final = 1 << 20
 
 
 def read_settings_file(path: str) -> bytes:
-    """Return the content of a file.
+    """Return the content of a file that the settings of a metadata store name.
 
     Raises:
         StoreSettingsError: the file cannot be read, or is larger than MAX_FILE_BYTES.

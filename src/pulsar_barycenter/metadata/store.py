@@ -1,6 +1,6 @@
 """The interface of a metadata store: versioned keys, ephemeral keys, notifications, a session.
 
-The suite `tests/contract/test_metadata_store.py` checks the guarantees on every backend.
+The tests in `tests/contract/test_metadata_store.py` check the guarantees for every kind of store.
 
 Source: Pulsar's `MetadataStore` and `MetadataStoreExtended`.
 """
@@ -13,17 +13,17 @@ from typing import Final, Protocol, runtime_checkable
 from pulsar_barycenter.metadata.errors import InvalidPathError
 
 MUST_NOT_EXIST: Final = -1
-"""The expected version of a put that must create its key."""
+"""The `expected_version` of a put that must create its key, and fails if the key exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The metadata of a key.
+    """The version, times and creator of a key.
 
     `version` is 0 after creation and grows by one with each change. A key that is deleted and created again starts at
-    0, so a version does not identify one life of a key. Times are milliseconds since 1970.
-    Of a persistent key, some stores know the creator only in the answer to the put that created it; in their other
-    answers `created_by_self` is False.
+    0, so an equal version does not prove that the key is still the same. Times are milliseconds since 1970. Some stores
+    know who created a persistent key only in the answer to the put that created it. In all later answers of these
+    stores `created_by_self` is False for such a key.
     """
 
     path: str
@@ -36,10 +36,10 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition of a write on another key: the key `path` is at `version` (≥ 0).
+    """A condition of a write that concerns another key: the key at `path` has `version` (≥ 0).
 
-    The store checks the condition and writes in one step. Oxia cannot do that: its store checks the guard in a request
-    before the write, and the write itself is only checked against the session.
+    The store checks the condition and writes in one step. Oxia cannot do that: there the condition is checked by a
+    request before the write.
     """
 
     path: str
@@ -66,8 +66,10 @@ class Notification:
 
 
 class SessionEvent(enum.Enum):
-    """A change of the session. The only sequences are CONNECTION_LOST, RECONNECTED and CONNECTION_LOST, SESSION_LOST,
-    RECONNECTED, SESSION_REESTABLISHED.
+    """A change of the client's session with the store.
+
+    The only sequences are CONNECTION_LOST, RECONNECTED; and CONNECTION_LOST, SESSION_LOST, RECONNECTED,
+    SESSION_REESTABLISHED.
     """
 
     CONNECTION_LOST = "connection_lost"
@@ -108,12 +110,11 @@ class MetadataStore(Protocol):
         """Write `value` and return the new stat.
 
         `expected_version`: None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
-        `ephemeral`: the key is deleted when this session ends. A key is ephemeral or persistent from its creation on.
-        `sequential`: a number is appended to `path`. It is larger than every number that this store gave for the path
-        before the call. The stat has the full path.
-        `if_own`: a key that is replaced must have been created by this session. A version alone does not identify one
-        life of a key.
-        `guard`: is checked first.
+        `ephemeral`: the key is deleted when this session ends. An update does not change whether a key is ephemeral.
+        `sequential`: a number is appended to `path`. The number is larger than all numbers that the store appended to
+        this path before the call. The stat has the full path. `if_own`: a key that is replaced must have been created
+        by this session. (An equal version does not prove that: versions start at 0 again when a key is created again.)
+        `guard`: another key that must have a certain version; it is checked first.
 
         Raises:
             GuardError: the guard's key has another version.
@@ -126,21 +127,22 @@ class MetadataStore(Protocol):
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete `path`. With `if_own` only if this session created it. A `guard` is checked first.
+        """Delete the key at `path`. With `if_own`: only if this session created it. `guard`: another key that must have
+        a certain version; it is checked first.
 
         Raises:
             GuardError: the guard's key has another version.
             NotFoundError: the key does not exist, whatever version was expected.
             BadVersionError: the key has another version.
             OtherSessionError: `if_own`, and another session created the key.
-            HasChildrenError: there are keys below it.
+            HasChildrenError: there are keys below `path`.
             SessionLostError: the session that was current at the call has ended; nothing was deleted.
         """
         ...
 
     async def children(self, path: str) -> list[str]:
-        """Return the names of the first-level children, sorted. A name counts if it is a key or if there is a key below
-        it.
+        """Return the names of the children of `path`, sorted: the names directly below it that are keys or have keys
+        below them.
         """
         ...
 
@@ -162,21 +164,21 @@ class MetadataStore(Protocol):
         ...
 
     def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
-        """Add a function that makes a cache drop values before anybody can see that they are outdated. Return a
-        function that removes it.
+        """Register a function that makes a cache drop outdated values. Return a function that removes it again.
 
-        `invalidate` is called with each notification before the listeners are, and with each own change before the
-        caller continues. It is called with None (drop everything) before RECONNECTED and SESSION_REESTABLISHED are
-        reported. It must not raise.
+        `invalidate` is called with each notification before the listeners are, and with each change by this session
+        before the caller of the change continues. It is called with None (drop everything) before RECONNECTED and
+        SESSION_REESTABLISHED are reported. It must not raise.
         """
         ...
 
     @property
     def session_is_overdue(self) -> bool:
-        """Whether the session may have ended without a message: there is none, or the store has not answered for too
+        """Whether the session may have ended without notice: there is no session, or the store has not answered for too
         long.
 
-        It is True before the store may let others take this session's keys, even if SESSION_LOST is not reported yet.
+        The store may give this session's keys to others only after this has become True, even if SESSION_LOST is not
+        reported yet.
         """
         ...
 
@@ -186,8 +188,11 @@ class MetadataStore(Protocol):
 
 
 def check_path(path: str) -> None:
-    """Check a path; raise InvalidPathError if it is not valid. Valid are "/", and a text that starts with "/", does not
-    end with "/", has no NUL and can be encoded as UTF-8.
+    """Check that a path is valid: it is "/", or starts with "/", does not end with "/", has no NUL and can be encoded
+    as UTF-8.
+
+    Raises:
+        InvalidPathError: the path is not valid.
     """
     if path != "/" and (not path.startswith("/") or path.endswith("/") or "\0" in path):
         raise InvalidPathError(path)
@@ -214,8 +219,9 @@ def ancestors(path: str) -> list[str]:
 
 
 def notifications_of(change: Notification) -> list[Notification]:
-    """Return all notifications that one change of a key causes. If a key is created or deleted, the children of its
-    parent and of every higher ancestor change too.
+    """Return all notifications that a change of one key causes.
+
+    If a key is created or deleted, the lists of children of its parent and of every higher ancestor change too.
     """
     if change.type not in (NotificationType.CREATED, NotificationType.DELETED):
         return [change]
@@ -224,13 +230,17 @@ def notifications_of(change: Notification) -> list[Notification]:
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """A store that queues its requests, and that can read a key ahead of the queue."""
+    """A metadata store that queues its requests, and that can read a key without waiting in the queue."""
 
     async def get_ahead(self, path: str) -> Record | None:
-        """See `MetadataStore.get`."""
+        """Return the value and stat of `path`, as `MetadataStore.get` does, without waiting for requests that are
+        queued.
+        """
         ...
 
 
 async def get_ahead(store: MetadataStore, path: str) -> Record | None:
-    """Read a key that decides whether this process may continue. Reads ahead of queued requests if the store can."""
+    """Read a key on which it depends whether this process may continue. If the store can, do not wait for requests that
+    are queued.
+    """
     return await (store.get_ahead(path) if isinstance(store, ReadsAhead) else store.get(path))

@@ -1,4 +1,6 @@
-"""What all clients of a store share: the listeners, the current session, and whether the store is closed."""
+"""The common part of the clients of metadata stores: the listeners, the current session, and whether the store is
+closed.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +11,7 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent, check_p
 
 
 class StoreClient:
-    """The part of a `MetadataStore` that is the same for every backend."""
+    """The methods and state of a `MetadataStore` that are the same for every backend."""
 
     def __init__(self, clock: Clock, session: int | None) -> None:
         self._clock = clock
@@ -19,7 +21,7 @@ class StoreClient:
 
     @property
     def session(self) -> int | None:
-        """The id of the session in the store, None if there is none now."""
+        """The id of this client's session with the store, None if there is none now."""
         return self._session
 
     def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
@@ -32,10 +34,10 @@ class StoreClient:
         return self._listeners.add_invalidator(invalidate)
 
     def _writing(self, path: str) -> int:
-        """Return the session in which to write.
+        """Return the session in which to write the key at `path`.
 
         Raises:
-            InvalidPathError, StoreClosedError: as `_check_open`.
+            InvalidPathError, StoreClosedError: the path is not valid, or the store is closed.
             SessionLostError: there is no session now.
         """
         self._check_open(path)

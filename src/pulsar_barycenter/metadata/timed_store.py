@@ -1,4 +1,6 @@
-"""A wrapper that measures the duration of every operation of a store. All operations of a process pass through it."""
+"""Measures the duration of every operation of a metadata store. All operations of a process pass through this
+wrapper.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,8 +15,8 @@ Observe = Callable[[str, float], None]
 
 
 class TimedStore:
-    """Implements `MetadataStore`: calls another store, and reports the duration of each operation. `close` closes the
-    other store, too.
+    """A metadata store that calls another one and reports the duration of each operation. `close` closes the other
+    store too.
     """
 
     def __init__(self, store: MetadataStore, observe: Observe) -> None:

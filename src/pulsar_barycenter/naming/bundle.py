@@ -1,4 +1,4 @@
-"""A bundle: the topics of a namespace whose hash is in one range.
+"""A bundle, the unit of ownership: the topics of a namespace whose hash is in one range.
 
 Source: Pulsar's `NamespaceBundle`.
 """
@@ -17,10 +17,10 @@ _LITERAL: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*", re.ASCII)
 
 
 def parse_boundary(text: str) -> int:
-    """Return the hash in a hexadecimal (`0x…`) or decimal literal.
+    """Return the hash that `text`, a hexadecimal (`0x…`) or decimal number, stands for.
 
     Raises:
-        InvalidNameError: the text is not such a literal, or the hash is outside 0..0xffffffff.
+        InvalidNameError: `text` is not such a number, or is outside 0..0xffffffff.
     """
     if _LITERAL.fullmatch(text) is None or len(text) > 34:
         raise InvalidNameError(text, "Invalid hash: it must be a number like 0x40000000")
@@ -32,7 +32,7 @@ def parse_boundary(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class BundleRange:
-    """Hashes from `lower` (inclusive) to `upper` (exclusive). The upper end 0xffffffff is inclusive."""
+    """A range of hashes from `lower` (inclusive) to `upper` (exclusive). Only the upper end 0xffffffff is inclusive."""
 
     lower: int
     upper: int
@@ -45,7 +45,7 @@ class BundleRange:
 
     @staticmethod
     def parse(text: str) -> "BundleRange":
-        """Return the range of `<lower>_<upper>`. Each end may be hexadecimal or decimal.
+        """Parse a range written as `<lower>_<upper>`. Each end may be hexadecimal or decimal.
 
         Raises:
             InvalidNameError: the text has another form, or the range is empty.
@@ -74,7 +74,10 @@ FULL_RANGE: Final = BundleRange(0, MAX_HASH)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A range of a namespace. Its text is `<namespace>/<range>`. Ordered by namespace, then lower end."""
+    """A bundle: the topics of `namespace` whose hash is in `range`. Its text is `<namespace>/<range>`.
+
+    Bundles are ordered by namespace, then by lower end.
+    """
 
     namespace: NamespaceName
     range: BundleRange
@@ -88,7 +91,7 @@ class Bundle:
 
     @staticmethod
     def parse(text: str) -> "Bundle":
-        """Return the bundle of `<namespace>/<range>`.
+        """Parse the text of a bundle, `<namespace>/<range>`.
 
         Raises:
             InvalidNameError: the text has another form.
@@ -119,10 +122,10 @@ class Bundle:
 
 
 def may_leave_its_broker(name: str) -> bool:
-    """Return whether another broker may serve the bundle of this name.
+    """Return whether the bundle of this name may move to another broker.
 
-    False for heartbeat and SLA-monitor bundles, which belong to one broker, and for names that are not valid, such as
-    bundles of namespaces in the form before Pulsar 2.0.
+    False for the bundles of heartbeat and SLA-monitor namespaces, which belong to one broker. Also False for names that
+    are not valid, such as those of namespaces in the form before Pulsar 2.0.
     """
     try:
         return not is_broker_bound(Bundle.parse(name).namespace)

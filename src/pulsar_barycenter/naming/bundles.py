@@ -1,4 +1,4 @@
-"""All bundles of a namespace. They cover the whole hash range without gaps, at every version.
+"""All bundles of a namespace: they always cover the whole hash range without gaps.
 
 Source: Pulsar's `NamespaceBundles` and `NamespaceBundleFactory.splitBundles`.
 """
@@ -20,10 +20,12 @@ MAX_BUNDLES: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class NamespaceBundles:
-    """The bundles between neighbouring `boundaries`, which increase from 0 to 0xffffffff.
+    """The bundles of a namespace. `boundaries` are hashes that increase from 0 to 0xffffffff; a bundle lies between two
+    neighbours.
 
-    `version` is the version of the local-policies record that contained the boundaries, None if there was none. The
-    bundles after a split have the same `version`, because the new list is written only if the record has this version.
+    `version` is the version of the namespace's local-policies record in the metadata store, from which the boundaries
+    were read, or None if there is no record. A split keeps `version`: the new boundaries are written only if the record
+    still has this version.
     """
 
     namespace: NamespaceName
@@ -45,7 +47,7 @@ class NamespaceBundles:
 
     @staticmethod
     def equal(namespace: NamespaceName, count: int, version: int | None = None) -> "NamespaceBundles":
-        """Return `count` bundles of equal width. The last one gets the remainder.
+        """Return `count` bundles of equal width; the last one is wider if the hash range cannot be divided evenly.
 
         Raises:
             InvalidBundlesError: `count` is below 1 or above MAX_BUNDLES.
@@ -53,21 +55,21 @@ class NamespaceBundles:
         if not 1 <= count <= MAX_BUNDLES:
             raise InvalidBundlesError(
                 "Invalid number of bundles. Number of bundles has to be in the range of (0, 2^32]"
-                + (f", and here at most {MAX_BUNDLES}" if count > MAX_BUNDLES else "")
+                + (f", and in this cluster at most {MAX_BUNDLES}" if count > MAX_BUNDLES else "")
             )
         width = 2**32 // count
         return NamespaceBundles(namespace, (*(width * index for index in range(count)), MAX_HASH), version)
 
     @staticmethod
     def full(namespace: NamespaceName) -> "NamespaceBundles":
-        """Return the single bundle of a namespace without a record."""
+        """Return the one bundle, with the whole hash range, of a namespace that has no record of its bundles."""
         return NamespaceBundles(namespace, (0, MAX_HASH))
 
     @staticmethod
     def from_boundaries(
         namespace: NamespaceName, boundaries: Iterable[str | int], version: int | None = None
     ) -> "NamespaceBundles":
-        """Return the bundles between boundaries in any order. Duplicates are dropped.
+        """Return the bundles between the given boundaries, which may have any order. Duplicate boundaries are dropped.
 
         Raises:
             InvalidBundlesError: a boundary is not a hash, or the boundaries do not reach from 0x00000000 to 0xffffffff.
@@ -89,7 +91,7 @@ class NamespaceBundles:
         return self.find_hash(topic.hash32)
 
     def find_hash(self, hash32: int) -> Bundle:
-        """Return the bundle of a hash. 0xffffffff belongs to the last one."""
+        """Return the bundle whose range contains the hash. 0xffffffff belongs to the last bundle."""
         bundles = self.bundles
         return bundles[bisect_right(self.boundaries, hash32, 0, len(bundles)) - 1]
 
@@ -107,9 +109,9 @@ class NamespaceBundles:
     def split(
         self, target: Bundle, positions: Sequence[int] | None = None, parts: int = 2
     ) -> tuple["NamespaceBundles", list[Bundle]]:
-        """Return all bundles after `target` is split, with the previous version, and the children of `target` in order.
+        """Return all bundles as they are after `target` is split, and the new bundles that replace `target`, in order.
 
-        The bundle is cut at `positions`, or, without them, into `parts` of equal width.
+        `target` is cut at the hashes `positions`, or, without them, into `parts` bundles of equal width.
 
         Raises:
             UnknownBundleError: `target` is not one of these bundles.
@@ -136,7 +138,7 @@ class NamespaceBundles:
 def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[int]:
     lower, upper, width = target.range.lower, target.range.upper, target.range.width
     if width <= 1:
-        raise InvalidSplitError(target, "it contains a single hash")
+        raise InvalidSplitError(target, "the range of the bundle contains a single hash")
     if positions:
         outside = [position for position in positions if not lower < position < upper]
         if outside:

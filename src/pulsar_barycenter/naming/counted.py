@@ -1,4 +1,4 @@
-"""How what is counted is written: a number with its noun."""
+"""Writes a count as a number with its noun, such as "3 bundles"."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""The topics in which brokers of the extensible load manager publish ownership and load.
+"""The three topics in which the brokers of an extensible load manager publish bundle ownership and load.
 
-The leader serves them, whichever broker owns their namespace. Otherwise a broker would need the ownership topic to find
-the owner of the ownership topic.
+The leader serves these topics, even if another broker owns their namespace. Otherwise a broker would need the ownership
+topic to find the owner of the ownership topic.
 
 Source: Pulsar's `ServiceUnitStateTableViewImpl.TOPIC`, `BrokerLoadDataStore` and `TopBundleLoadDataStore`.
 """
@@ -11,18 +11,19 @@ from typing import Final
 from pulsar_barycenter.naming.topic import TopicName
 
 SERVICE_UNIT_STATE_TOPIC: Final = "persistent://pulsar/system/loadbalancer-service-unit-state"
-"""The ownership channel. The key of a message is a bundle."""
+"""The topic in which brokers publish who owns each bundle. The key of a message is a bundle."""
 BROKER_LOAD_TOPIC: Final = "non-persistent://pulsar/system/loadbalancer-broker-load-data"
-"""The key of a message is a broker id."""
+"""The topic in which each broker publishes its load. The key of a message is a broker id."""
 TOP_BUNDLES_TOPIC: Final = "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data"
-"""The key of a message is a broker id."""
+"""The topic in which each broker publishes its bundles with the highest load. The key of a message is a broker id."""
 
 INTERNAL_TOPICS: Final = (SERVICE_UNIT_STATE_TOPIC, BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC)
 
 
 def is_internal_topic(topic: TopicName) -> bool:
-    """Return whether the leader serves `topic`: its full name begins with that of one of the three topics.
+    """Return whether `topic` is one of the three topics that the leader serves, or a partition of one.
 
-    So their partitions are included. Source: Pulsar's `ExtensibleLoadManagerImpl.isInternalTopic`.
+    Only the beginning of the topic's full name is compared. Source: Pulsar's
+    `ExtensibleLoadManagerImpl.isInternalTopic`.
     """
     return str(topic).startswith(INTERNAL_TOPICS)

@@ -14,7 +14,7 @@ MAX_ENTITY_NAME: Final = 255
 """The maximum length of the name of a tenant, namespace, cluster or failure domain, in characters."""
 
 RESERVED_PATH_SEGMENTS: Final = (".", "..")
-"""Names that cannot be part of a URL path: clients resolve them before they send the request."""
+"""Names that cannot be part of a URL path, because HTTP clients resolve them before they send the request."""
 
 _ENTITY: Final = re.compile(r"[-=:.\w]*", re.ASCII)
 _LONGEST_TEXT: Final = 3 * MAX_ENTITY_NAME + 2
@@ -26,7 +26,7 @@ _SLA_MONITOR: Final = re.compile(r"sla-monitor/(?:[^/]+/)?([^/:]+:\d+)", re.ASCI
 def validate_entity_name(kind: str, text: str) -> None:
     """Check that `text` is a valid name of a tenant, namespace or cluster: ASCII letters, digits and `_ - = : .`
 
-    `kind` is the word at the start of the message: "Tenant name is not valid".
+    `kind` is the first word of the error message, such as "Tenant" in "Tenant name is not valid".
 
     Raises:
         InvalidNameError: `text` is empty, longer than MAX_ENTITY_NAME, or has another character.
@@ -57,10 +57,10 @@ class NamespaceName:
 
     @staticmethod
     def parse(text: str) -> "NamespaceName":
-        """Return the namespace of that name. The last 20,000 are cached.
+        """Parse the name of a namespace. The last 20,000 results are cached.
 
         Raises:
-            InvalidNameError: the text has not two or three non-empty parts, or a part is not valid.
+            InvalidNameError: the text does not have two or three non-empty parts, or a part is not valid.
         """
         return _parse(text)
 
@@ -103,12 +103,14 @@ SYSTEM_NAMESPACE: Final = NamespaceName.parse("pulsar/system")
 
 
 def heartbeat_namespaces(cluster: str, broker_id: str) -> tuple[NamespaceName, NamespaceName]:
-    """Return the heartbeat namespaces of a broker: `pulsar/<id>`, then the legacy `pulsar/<cluster>/<id>`."""
+    """Return the two heartbeat namespaces of a broker: `pulsar/<id>`, then the legacy form `pulsar/<cluster>/<id>`."""
     return NamespaceName.of("pulsar", broker_id), NamespaceName.of("pulsar", broker_id, cluster)
 
 
 def heartbeat_broker(namespace: NamespaceName) -> str | None:
-    """Return the id of the broker whose heartbeat namespace this is, in either form, or None."""
+    """If `namespace` is the heartbeat namespace of a broker (in the new or the legacy form), return the broker's id,
+    else None.
+    """
     if namespace.tenant != "pulsar":
         return None
     pattern = _HEARTBEAT_V2 if namespace.is_v2 else _HEARTBEAT_V1
@@ -117,7 +119,7 @@ def heartbeat_broker(namespace: NamespaceName) -> str | None:
 
 
 def sla_monitor_broker(namespace: NamespaceName) -> str | None:
-    """Return the id of the broker whose SLA-monitor namespace this is, or None."""
+    """If `namespace` is the SLA-monitor namespace of a broker, return the broker's id, else None."""
     if namespace.tenant != "sla-monitor":
         return None
     match = _SLA_MONITOR.fullmatch(str(namespace))
@@ -129,7 +131,7 @@ def is_system_namespace(namespace: NamespaceName) -> bool:
 
 
 def is_broker_bound(namespace: NamespaceName) -> bool:
-    """Return whether the namespace belongs to one broker (heartbeat, SLA monitor). It is never shed, split or
+    """Return whether the namespace belongs to one broker (heartbeat, SLA monitor). Its bundles are never shed, split or
     counted.
     """
     return heartbeat_broker(namespace) is not None or sla_monitor_broker(namespace) is not None

@@ -19,27 +19,29 @@ SCALABLE_DOMAINS: Final = ("topic", "segment")
 """The domains of Pulsar 5's scalable topics and their segments, which are not served."""
 
 MAX_LOCAL_NAME_BYTES: Final = 1000
-"""The maximum length of a local name in UTF-8, without `-partition-<n>`.
+"""The maximum length of a topic's local name (its last part), in UTF-8 bytes, without the suffix `-partition-<n>`.
 
 The REST paths of a topic and a subscription of that length, both encoded, still fit into the 8,190 bytes that HTTP
 servers accept.
 """
 MAX_PARTITIONS: Final = 10_000
-"""The maximum number of partitions of a topic, whatever the configuration says: each is a topic of its own."""
+"""The maximum number of partitions of a topic, even if the configuration allows more: each partition is a topic of its
+own.
+"""
 
 _PARTITION: Final = "-partition-"
 _LONGEST_SUFFIX: Final = len(_PARTITION) + 10
 _MAX_PARTITION_INDEX: Final = 2**31 - 1
 _MEMOISED: Final = 100_000
 _LONGEST_MEMOISED: Final = 255
-"""The maximum length of a cached name, in ASCII. The whole cache takes at most 0.12 GB."""
+"""The maximum length of a cached topic name that is ASCII, in characters. The whole cache takes at most 0.12 GB."""
 _ALWAYS_MEMOISED: Final = _LONGEST_MEMOISED // 4
-"""The maximum length of a name that is cached whatever its characters, which have at most four bytes each."""
+"""Topic names of up to this many characters are always cached, because each character has at most four bytes."""
 _LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
-"""Names of up to this many characters are within the limit, however many bytes each character has."""
+"""Names of up to this many characters need no measuring: even with four bytes each they are within the limit."""
 _LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
 CHANGE_EVENTS: Final = "__change_events"
-"""The local name of the topic that has the policies of a namespace's topics."""
+"""The local name of the system topic that stores the topic policies of a namespace."""
 _SYSTEM_LOCAL_NAMES: Final = frozenset(
     {
         CHANGE_EVENTS,
@@ -122,14 +124,15 @@ class TopicName:
 
     @property
     def partitioned_name(self) -> "TopicName":
-        """The partitioned topic to which this partition belongs; the topic itself if it is not a partition."""
+        """The partitioned topic of which this topic is a partition; the topic itself if it is not a partition."""
         if self.partition_index == -1:
             return self
         return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
 
     def partition(self, index: int) -> "TopicName":
-        """Return partition `index` of this topic; the topic itself for -1, and if the name of this topic already ends
-        with the suffix of this partition.
+        """Return partition `index` of this topic.
+
+        The result is the topic itself if `index` is -1, or if its name already ends with the suffix of that partition.
         """
         if index < -1:
             raise ValueError(f"a partition index must not be negative: {index}")
@@ -166,9 +169,9 @@ class TopicName:
 
 
 def check_local_name(kind: str, text: str) -> None:
-    """Check that `text` is a valid name of a kind that allows any character except NUL.
+    """Check that `text` is a valid topic or subscription name, which may have any character except NUL.
 
-    `kind` is the word for the named object, for example "subscription".
+    `kind` is the word for the named object in the error message, for example "subscription".
 
     Raises:
         InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or contains a NUL character.
@@ -189,7 +192,9 @@ def check_local_name(kind: str, text: str) -> None:
 
 
 def encode_local_name(local_name: str) -> str:
-    """Encode as Java's `URLEncoder` does in UTF-8: letters, digits and `.-*_` stay, a space becomes `+`."""
+    """Encode a local name for a URL as Java's `URLEncoder` does, in UTF-8: letters, digits and `.-*_` stay, a space
+    becomes `+`.
+    """
     return quote_plus(local_name, safe="*").replace("~", "%7E")
 
 
@@ -202,12 +207,14 @@ def decode_local_name(encoded: str) -> str:
     try:
         return unquote_plus(encoded, errors="strict")
     except UnicodeDecodeError:
-        raise InvalidNameError(encoded, "Invalid encoded topic name") from None
+        raise InvalidNameError(encoded, "Invalid encoded topic name: decoded, it is not UTF-8 text") from None
 
 
 def is_system_topic(topic: TopicName) -> bool:
-    """Return whether a topic serves the broker itself. Such topics are exempt from auto-creation bans and hidden in
-    user lists.
+    """Return whether brokers themselves use the topic (a system topic).
+
+    System topics may be created even where clients are not allowed to create topics by use, and lists for users
+    leave them out.
     """
     local_name = topic.partitioned_name.local_name
     if topic.namespace.tenant == "pulsar" and (
@@ -218,7 +225,7 @@ def is_system_topic(topic: TopicName) -> bool:
 
 
 def is_change_events(topic: TopicName) -> bool:
-    """Return whether a topic has the policies of a namespace's topics, or is a partition of such a topic."""
+    """Return whether the topic is the one that stores the topic policies of a namespace, or a partition of that one."""
     return topic.partitioned_name.local_name == CHANGE_EVENTS
 
 

@@ -23,9 +23,10 @@ def collected_snapshot(
     *,
     taken_at_ms: int,
 ) -> SnapshotDocument:
-    """Return the snapshot of the live brokers.
+    """Return a snapshot of the live brokers, made of what brokers with the extensible load manager published.
 
-    `addresses` maps them to their web addresses. `owners` is None if the owners are not known.
+    `addresses` maps the live brokers to their web addresses. `owners` maps bundles to brokers, None if the owners are
+    not known.
     """
     listed = {broker: top for broker, top in tops.items() if broker in addresses}
     if owners is None:

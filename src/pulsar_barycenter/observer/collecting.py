@@ -51,7 +51,8 @@ class Collection:
 
 
 async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collection, tell: Tell) -> bool:
-    """Collect round after round, until SIGINT or SIGTERM; return whether the last round could list the brokers.
+    """Collect the load reports of the brokers, round after round, until SIGINT or SIGTERM; return whether the last
+    round could list the brokers.
 
     `conf` has the credentials and the trust for Pulsar's client.
 
@@ -142,7 +143,9 @@ def open_load_topics(
 
 
 async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:
-    """Collect for `rounds` rounds or until `stop` is set; return whether the last round could list the brokers."""
+    """Collect load reports for `rounds` rounds or until `stop` is set; return whether the last round could list the
+    brokers.
+    """
     loop = asyncio.get_running_loop()
     due, number, is_well = loop.time(), 0, False
     while True:
@@ -180,7 +183,9 @@ def binary_client(service_url: str, conf: ClientConf, *, logger: logging.Logger 
 
 
 def _binary_options(conf: ClientConf) -> dict[str, Any]:
-    """Return the options of Pulsar's client for the same credentials and trust on the binary protocol."""
+    """Return the options with which Pulsar's client uses the credentials and trusted authorities of `conf` on the
+    binary protocol.
+    """
     import pulsar
 
     shows, tls = conf.shows, conf.tls

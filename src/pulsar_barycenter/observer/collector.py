@@ -61,11 +61,11 @@ class CollectError(Exception):
 
 
 class OwnershipUnreadableError(Exception):
-    """The records of the ownership channel cannot be read completely; the text says why."""
+    """The ownership records in the ownership channel's topic cannot be read completely; the text says why."""
 
 
 class ExtensibleTopics(Protocol):
-    """The published data of brokers with the extensible load manager, by broker id."""
+    """What brokers with the extensible load manager published in their topics, by broker id."""
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -84,7 +84,8 @@ class ExtensibleTopics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of a round. `failed` maps brokers without a report to the reason; times are epoch ms.
+    """The result of one round, in which all brokers were queried once. `failed` maps brokers without a report to the
+    reason; times are epoch ms.
 
     `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
     if there is no channel, or it could not be read; `ownership` then says why.
@@ -157,11 +158,11 @@ class Collector:
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Broker id to web address, of the brokers that were queried in the last round."""
+        """The web addresses of the brokers that were queried in the last round, by broker id."""
         return self._address
 
     async def collect(self) -> Round:
-        """Query all brokers once and append their reports.
+        """Query all brokers once, and append their load reports to the log.
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
@@ -230,7 +231,9 @@ class Collector:
         return list(live)
 
     async def _ask(self, broker: str, source: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
-        """Return the broker's present report, or why there is none; None if its load manager has no report."""
+        """Query a broker for its present load report; return the report, or a text that says why there is none; None if
+        its load manager has no report.
+        """
         async with gate:
             try:
                 if broker not in self._address:
@@ -269,7 +272,8 @@ class Collector:
             return None, f"{error}; {_BY_LISTS}"
 
     async def _place_of_records(self, address: str) -> str:
-        """Return the short class name of the storage of ownership records; old versions only have the topic.
+        """Return the short name of Pulsar's class that stores the ownership records on this cluster (a topic or the
+        metadata store); old versions have only the topic.
 
         The broker is queried before the topic is read, because reading a topic that does not exist would create it.
         """
@@ -278,7 +282,8 @@ class Collector:
         return short_name(str(class_name))[:200] if class_name else _IN_TOPIC
 
     async def _tell_settings(self, address: str, keep: Callable[[RecordedSettings], None]) -> None:
-        """Pass the settings of the cluster on if they have changed; if they cannot be read, the last ones are valid.
+        """Read the settings of the cluster and call `keep` with them if they have changed. If they cannot be read, the
+        settings that were read last stay valid.
 
         Raises:
             CollectError: they cannot be written.
@@ -299,7 +304,9 @@ class Collector:
             self._settings = record
 
     async def _leader(self, address: str) -> str:
-        """Return the broker that leads; blank if none does, or the broker has no such path."""
+        """Return the id of the leader, as the broker at `address` names it; blank if there is no leader, or the broker
+        does not have this request.
+        """
         try:
             answer = await self._client.call("GET", address, "/admin/v2/brokers/leaderBroker")
         except AdminRequestError as error:
@@ -327,7 +334,9 @@ class Collector:
             raise CollectError(f"cannot write the snapshot: {error}") from error
 
     def _from_topics(self, broker: str, owned: Sequence[str]) -> LocalBrokerData | str:
-        """Return the published data and the owned bundles of a broker as a report, else why there is none."""
+        """Return a load report made of the data that a broker published and the bundles that it owns; if that is not
+        possible, a text that says why.
+        """
         if self._topics is None:
             return "it runs the extensible load manager; give --service-url to read its topics"
         load = self._topics.loads.get(broker)

@@ -35,7 +35,9 @@ _T = TypeVar("_T")
 
 
 class PulsarExtensibleTopics:
-    """The newest data that each broker published since the subscription. Implements `collector.ExtensibleTopics`."""
+    """Keeps the newest data that each broker published in the topics since this program subscribed. Implements
+    `collector.ExtensibleTopics`.
+    """
 
     def __init__(self, client: pulsar.Client, subscription: str) -> None:
         """Subscribe under this name with `client`, which the caller closes.
@@ -95,7 +97,7 @@ class PulsarExtensibleTopics:
                 self._tell("", message.topic_name(), f"not a broker id, or more than {MAX_BROKERS:,} brokers")
 
     def _tell(self, broker: str, topic: str, reason: str) -> None:
-        """Log once for a broker and topic that a message there is ignored."""
+        """Log that a message of a broker in a topic is ignored; once for each broker and topic."""
         logged = (broker[:_MAX_ID_LENGTH], topic)
         if logged not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(logged)

@@ -46,8 +46,8 @@ _WAIT_MS: Final = 10_000
 
 
 class OwnershipRecords:
-    """The records of all bundles. Readers of the same messages have the same records. A problem that is in `logged` is
-    not logged again.
+    """The ownership records of all bundles, as the messages of the topic define them. Readers of the same messages have
+    the same records. A problem that is in `logged` is not logged again.
     """
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
@@ -64,7 +64,9 @@ class OwnershipRecords:
         }
 
     def take(self, key: str, value: bytes) -> None:
-        """Apply one message; messages come in the order of the topic. An empty value is a tombstone."""
+        """Update the records by one message of the topic; the caller passes messages in the order of the topic. An
+        empty value is a tombstone, which deletes the record.
+        """
         try:
             bundle, record = _decoded(key, value)
         except (InvalidNameError, msgspec.DecodeError) as error:
@@ -91,29 +93,29 @@ class OwnershipRecords:
 
 
 def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | None]:
-    """Return the bundle and its record, None for a tombstone.
+    """Return the bundle and the ownership record that a message has; the record is None for a tombstone.
 
     Raises:
         InvalidNameError: the key is not the name of a bundle.
         msgspec.DecodeError: the value is not a record, or has an unknown state.
     """
     if len(key) > _MAX_KEY_LENGTH:
-        raise msgspec.DecodeError(f"the key has {len(key):,} characters")
+        raise msgspec.DecodeError(f"the key has {len(key):,} characters, too many for a bundle")
     if len(value) > _LARGEST_RECORD:
-        raise msgspec.DecodeError(f"the record has {len(value):,} bytes")
+        raise msgspec.DecodeError(f"the record has {len(value):,} bytes, too many for a record")
     return Bundle.parse(key), decode_record(value) if value else None
 
 
 class OwnershipTopic:
-    """Reads the ownership channel if it is a topic."""
+    """Reads the ownership channel, the records of the bundles' owners, of a cluster that keeps it in a topic."""
 
     def __init__(self, client: pulsar.Client) -> None:
-        """Read with `client`, which the caller closes."""
+        """Use `client`, which the caller closes, to read the topic."""
         self._client = client
         self._logged: set[str] = set()
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle, from at least all messages that exist at the call.
+        """Return the owner of each bundle. At least all messages that the topic has when this is called are read.
 
         Blocks while the records are read, at most about MAX_SECONDS.
 

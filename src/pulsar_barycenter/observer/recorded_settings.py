@@ -29,8 +29,9 @@ _CLUSTER_KEY: Final = "clusterName"
 
 
 class RecordedSettings(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The settings from `at` (epoch ms) on. `leader` is the broker that led, blank if no broker named one; `settings`
-    maps keys of broker.conf to texts."""
+    """A record of the cluster's settings, which were in force from `at` (epoch ms) on. `leader` is the broker that led,
+    blank if no broker named one; `settings` maps keys of broker.conf to texts.
+    """
 
     at: int
     cluster: str = ""
@@ -38,7 +39,7 @@ class RecordedSettings(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     settings: dict[str, str] = {}
 
     def is_like(self, other: "RecordedSettings") -> bool:
-        """Return whether both are equal but for their time."""
+        """Return whether this record and `other` are equal except for their times."""
         return structs.replace(self, at=0) == structs.replace(other, at=0)
 
 
@@ -51,7 +52,7 @@ def balancing_keys() -> frozenset[str]:
 
 
 def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) -> RecordedSettings:
-    """Return what is recorded of a broker's answer to `configuration/runtime`."""
+    """Return the record of the settings in a broker's answer to `configuration/runtime`."""
     known = {key: str(value) for key, value in runtime.items() if key in balancing_keys() and value is not None}
     return RecordedSettings(
         at=at_ms, cluster=str(runtime.get(_CLUSTER_KEY, "")), leader=leader, settings=dict(sorted(known.items()))

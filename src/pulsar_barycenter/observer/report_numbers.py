@@ -29,7 +29,9 @@ class _Numbered(msgspec.Struct, rename="camel"):
 
 
 class ReportNumbers:
-    """The report numbers of one recording, stored in `file`."""
+    """Numbers the load reports that are recorded from each broker; the numbers are stored in `file`, so that they
+    continue after a restart.
+    """
 
     def __init__(self, file: Path, *, now_ms: int) -> None:
         """Continue with the numbers in `file`. If the file is missing or incomplete, begin a new recording, named by

@@ -110,7 +110,9 @@ def _gathered(bundles: NamespaceBundles, meant: Iterable[TopicName], there: set[
 
 
 async def _answer(client: AdminClient, url: str, path: str, otherwise: Any) -> Any:
-    """Return an answer, `otherwise` if the object does not exist."""
+    """Send a GET request for `path` and return the answer; `otherwise` if the broker answers that the object does not
+    exist.
+    """
     try:
         return await client.call("GET", url, f"/admin/v2{path}")
     except AdminRequestError as error:

@@ -44,7 +44,8 @@ _READ_S: Final = 5.0
 
 
 class AdminCluster:
-    """A cluster as the executor needs it.
+    """A running cluster whose bundles can be moved, reached by the admin REST of its brokers. Implements
+    `executor.Cluster`.
 
     `url` is the web address of any broker; with `https:` all requests use TLS. `headers_of` returns the headers for the
     request that unloads a bundle.
@@ -64,11 +65,11 @@ class AdminCluster:
 
     @property
     def url(self) -> str:
-        """The web address of the broker that is asked."""
+        """The web address of the broker to which requests are sent."""
         return self._url
 
     def turn_to(self, url: str) -> None:
-        """Ask the broker at this web address from now on; it belongs to the same cluster."""
+        """Send requests to the broker at this web address from now on; it must belong to the same cluster."""
         self._url = url
 
     async def brokers(self) -> list[str]:
@@ -80,7 +81,7 @@ class AdminCluster:
         return sorted(msgspec.convert(await self._call("GET", self._url, "/admin/v2/brokers"), list[str]))
 
     async def leader(self) -> str:
-        """Return the broker that leads.
+        """Return the id of the broker that is the leader.
 
         Raises:
             NotNowError, RefusedError: it is not known, or no broker leads now.
@@ -169,7 +170,8 @@ class AdminCluster:
         return {bundle: owners.get(bundle, "") for bundle in bundles}
 
     async def settings(self, broker: str = "") -> dict[str, str]:
-        """Return the values in force of all keys on a broker; if none is named, on the broker at the given address.
+        """Return the values in force of all keys of broker.conf on `broker`; if `broker` is blank, on the broker at the
+        cluster's given address.
 
         Raises:
             NotNowError, RefusedError: the broker does not return them.
@@ -198,17 +200,18 @@ class AdminCluster:
         return msgspec.convert(answer or {}, dict[str, str], strict=False)
 
     async def set_override(self, key: str, value: str) -> None:
-        """Set a dynamic key on all brokers, whatever its value is. Errors as of `set_dynamic`."""
+        """Set a dynamic key on all brokers, whatever its present value is. Raises what `set_dynamic` does."""
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path)
 
     async def delete_override(self, key: str) -> None:
-        """Remove the override of a dynamic key; brokers keep its value until they restart. Errors as of
-        `set_dynamic`."""
+        """Remove the override of a dynamic key; brokers keep its value until they restart. Raises what `set_dynamic`
+        does.
+        """
         await self._call("DELETE", self._url, f"/admin/v2/brokers/configuration/{quote(key)}")
 
     async def stores(self) -> dict[str, Any]:
-        """Return the addresses of the cluster's stores, as a broker tells them.
+        """Return the addresses of the cluster's metadata stores and of its ledgers' storage, as a broker returns them.
 
         Raises:
             NotNowError, RefusedError: they cannot be read.
@@ -244,7 +247,7 @@ class AdminCluster:
         return str(await self._call_or_none(f"/admin/v2/namespaces/{quote(namespace)}/antiAffinity", text=True) or "")
 
     async def _call_or_none(self, path: str, *, text: bool = False) -> Any:
-        """Return the answer to a GET, None if there is nothing of that name."""
+        """Return the answer to a GET request for `path`; None if the broker answers that the object does not exist."""
         try:
             return await self._client.call("GET", self._url, path, or_text=text)
         except AdminRequestError as error:
@@ -289,7 +292,9 @@ class AdminCluster:
         return next((broker for broker, known in self._addresses.items() if known == address), urlsplit(address).netloc)
 
     async def _owner_of_apache_pulsar(self, bundle: str, addresses: Mapping[str, str]) -> str:
-        """Return the owner of a bundle: the broker that lists its non-persistent topics. `addresses` map to brokers."""
+        """Return the owner of a bundle of Apache Pulsar: the broker that lists the bundle's non-persistent topics.
+        `addresses` maps web addresses to broker ids.
+        """
         await self._topic_in(bundle)  # raises RefusedError if the bundle does not exist
         path = f"/admin/v2/non-persistent/{quote(bundle)}"
         url = self._url.rstrip("/") if self._url.rstrip("/") in addresses else min(addresses, key=addresses.__getitem__)
@@ -314,7 +319,8 @@ class AdminCluster:
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
-        """Return a topic of the bundle, None if no name that falls into the bundle is found.
+        """Return the name of a topic in the bundle, which need not exist; None if no name is found whose hash is in the
+        bundle's range.
 
         Raises:
             NotNowError, RefusedError: topics cannot be listed, or the bundle does not exist.
@@ -333,8 +339,9 @@ class AdminCluster:
     async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
         """Return a topic of the bundle that exists, None if there is none.
 
-        The list of all topics is read and searched here. A broker that is asked for those of a bundle blocks for ever,
-        with all requests that need its metadata store, if it has not read the bundles of the namespace before.
+        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: if it
+        has not read the bundles of the namespace before, it blocks for ever, with all requests that need its metadata
+        store.
         """
         namespace = str(bundle.namespace)
         if str(bundle) not in await self.bundles_of(namespace):
@@ -369,7 +376,9 @@ class AdminCluster:
 
 
 def translated(error: AdminRequestError) -> NotNowError | RefusedError:
-    """Return the error of an executor's cluster: one that may pass soon, or a refusal."""
+    """Return the error that the executor of moves understands: NotNowError if the request may succeed soon, else
+    RefusedError.
+    """
     text = without_report(error)
     is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
     return NotNowError(text) if is_passing else RefusedError(text)

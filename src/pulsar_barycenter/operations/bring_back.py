@@ -47,7 +47,7 @@ async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
 
 
 async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> list[DecisionRecord]:
-    """Return the last MOST_MOVES decisions that answer a question, oldest first."""
+    """Return the last MOST_MOVES decisions that `question` selects in the brokers' decision logs, oldest first."""
     found: list[DecisionRecord] = []
     while len(found) < MOST_MOVES:
         page = await decision_page(new_client, url, question)
@@ -61,7 +61,8 @@ async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> 
 def back(
     broker: str, decisions: Collection[DecisionRecord], owned: Mapping[str, frozenset[str]]
 ) -> tuple[tuple[PlannedMove, ...], dict[str, str]]:
-    """Return the moves back to `broker` of the bundles that operators moved away, by name, and why others stay.
+    """Return the moves that bring the bundles back to `broker` that operators moved away, sorted by name; and for each
+    other bundle that left, why it stays where it is.
 
     `decisions` are the unloads since the drain began, oldest first; `owned` are the bundles that each broker serves. A
     bundle that has moved again stays. So does a bundle without an owner: it may have been split, or gets an owner with

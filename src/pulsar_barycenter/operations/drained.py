@@ -39,13 +39,13 @@ class CarriedLoad:
 
 
 def _bounded(figure: float) -> float:
-    """Return a difference of loads, but at least 0, and 0 instead of a rounding error."""
+    """Return `figure`, a difference of loads, but at least 0, and 0 instead of a rounding error."""
     return max(0.0, round(figure, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The brokers of a cluster, and the moves that drain one of them.
+    """The brokers of a cluster, which of them are drained, and the moves that empty one of them.
 
     `drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why its
     other bundles cannot leave; `cluster` is the name of the cluster. `loads` has the load of each broker before the
@@ -150,7 +150,7 @@ async def set_drained(new_client: NewClient, url: str, broker: str, *, is_draine
     async def know(name: str) -> None:
         known = drained_names((await cluster.settings(name))[DRAINED_KEY])
         if (broker in known) is not is_drained:
-            raise NotNowError(f"{name} does not use the new value yet")
+            raise NotNowError(f"{name} does not use the new list of drained brokers yet")
 
     try:
         async with asyncio.timeout(_WITHIN_S):

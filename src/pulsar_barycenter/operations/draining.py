@@ -33,14 +33,17 @@ def keeping_policy(cluster: str, broker: str, brokers: Collection[str]) -> tuple
 
 
 def to_move(owned: Iterable[str]) -> list[str]:
-    """Return the bundles that can leave a broker, sorted: all that it serves except its own."""
+    """Return the bundles that can leave a broker, sorted: all that the broker serves (`owned`) except those of its own
+    namespaces, such as the heartbeat.
+    """
     return sorted(filter(may_leave_its_broker, owned))
 
 
 def spread(
     source: str, bundles: Iterable[str], counts: Mapping[str, int], isolation: IsolationPolicies
 ) -> tuple[list[PlannedMove], dict[str, str]]:
-    """Return moves of bundles from `source`, each to the allowed broker with the fewest bundles; and why others stay.
+    """Return moves of bundles from `source`, each to the allowed broker with the fewest bundles; and for each bundle
+    that cannot move, why.
 
     `counts` are the numbers of bundles of all registered brokers. At a tie the smaller name counts. Anti-affinity
     groups and load are ignored.

@@ -27,7 +27,9 @@ T = TypeVar("T")
 
 
 class NotNowError(Exception):
-    """The cluster cannot answer or act now, but may be able to soon; the text is its answer."""
+    """The cluster cannot answer a request or carry it out now, but may be able to soon; the text is the cluster's
+    answer.
+    """
 
 
 class RefusedError(Exception):
@@ -35,7 +37,7 @@ class RefusedError(Exception):
 
 
 class Cluster(Protocol):
-    """A running cluster, as the executor needs it. Every method raises NotNowError or RefusedError."""
+    """What the executor of moves needs of a running cluster. Every method raises NotNowError or RefusedError."""
 
     async def serves(self, broker: str, bundle: str) -> bool:
         """Return whether the broker serves the bundle."""
@@ -121,7 +123,9 @@ class _Run:
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Take a slot when another move may begin or the plan is stopped; `move` releases the slot."""
+        """Wait until another move may begin or the plan is stopped, and take one of the `at_once` slots; `move`
+        releases the slot.
+        """
         await self._room.acquire()
         loop = asyncio.get_running_loop()
         self._heed()
@@ -152,7 +156,7 @@ class _Run:
             self._room.release()
 
     async def _moved(self, move: PlannedMove) -> None:
-        """Return once the destination serves the bundle.
+        """Carry out a move, and return once the destination serves the bundle.
 
         Raises:
             RefusedError: the bundle was moved by something else, or a broker refuses.
@@ -162,7 +166,7 @@ class _Run:
         if not await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"{owner} serves it, not {move.source}: something else moves bundles too")
+                raise RefusedError(f"{owner} serves the bundle, not {move.source}: something else moves bundles too")
         self._tell(move, MoveState.BEGUN, "", None)
         await self._unload(move)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -171,7 +175,7 @@ class _Run:
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"it moved to {owner} instead of {move.destination}")
+                raise RefusedError(f"the bundle moved to {owner} instead of {move.destination}")
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:
@@ -189,7 +193,9 @@ class _Run:
                 return None
 
     async def look_back(self) -> None:
-        """Report each bundle that its destination served and that another broker serves now."""
+        """After the moves, report each bundle that has moved again: its destination served it, and another broker
+        serves it now.
+        """
         bundles: dict[str, list[PlannedMove]] = {}
         for move in self._done:
             bundles.setdefault(move.destination, []).append(move)
@@ -220,7 +226,9 @@ class _Run:
 
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the cluster's answer; repeat the request with growing delays while it raises NotNowError."""
+    """Return the cluster's answer to the request that the function `ask` makes; repeat the request with growing delays
+    while it raises NotNowError.
+    """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:
         try:

@@ -34,7 +34,8 @@ _DONE: Final = (MoveState.SERVED, MoveState.MOVED_AWAY)
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A state of a move. `at` is epoch ms, `plan` the name of the plan, `by` the user, `why` the reason.
+    """A line of the journal of moves: the state that a move reached. `at` is epoch ms, `plan` the name of the plan,
+    `by` the user, `why` the reason.
 
     `took_s` is the duration of a move that has ended.
     """

@@ -25,7 +25,7 @@ E = TypeVar("E", bound=msgspec.Struct)
 
 
 class _StopAsked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request to stop. `at` is epoch ms."""
+    """A request of an operator to stop the process that uses a journal. `at` is epoch ms."""
 
     at: int
     by: str
@@ -37,7 +37,9 @@ class JournalError(ValueError):
 
 
 class JournalFile(Generic[E]):
-    """Appends entries to a file, and creates it if it does not exist."""
+    """A journal: a file to which entries are appended, one line of JSON each. The file is created if it does not
+    exist.
+    """
 
     def __init__(self, file: Path, entry_type: type[E]) -> None:
         self._file = file
@@ -48,7 +50,7 @@ class JournalFile(Generic[E]):
         return self._file
 
     def read(self) -> list[E]:
-        """Return the entries, without an incomplete last line.
+        """Return the entries of the journal, oldest first, without an incomplete last line.
 
         Raises:
             JournalError: a line is not an entry, or the file cannot be read or is larger than a journal may be.

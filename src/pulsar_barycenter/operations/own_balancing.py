@@ -30,7 +30,9 @@ _AT_ONCE: Final = 16
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A key before the pause: the value in force on all brokers, and whether an override set it."""
+    """A key of the cluster's own balancing before it was switched off: its value in force on all brokers, and whether
+    an override (a dynamic value) had set it.
+    """
 
     key: str
     value: str
@@ -38,7 +40,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process switched off, as it was before; it remembered that `at` (epoch ms)."""
+    """The settings that a process switched off, with their values from before, recorded at the time `at` (epoch ms)."""
 
     at: int
     before: tuple[Remembered, ...]
@@ -49,8 +51,9 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that restore keys: `values` are set, then the overrides of `deleted` are removed. `kept` says which
-    keys stay as they are, and why."""
+    """The changes that restore the settings of a cluster: the keys in `values` are set, then the overrides of the keys
+    in `deleted` are removed. `kept` says which keys are not restored, and why.
+    """
 
     values: Mapping[str, str]
     deleted: tuple[str, ...]
@@ -58,7 +61,9 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlledSettings(Protocol):
-    """A cluster whose settings can be read and changed. Every method raises NotNowError or RefusedError."""
+    """A running cluster whose dynamic settings can be read and changed. Every method raises NotNowError or
+    RefusedError.
+    """
 
     async def brokers(self) -> list[str]: ...
     async def settings(self, broker: str = "") -> dict[str, str]: ...
@@ -75,7 +80,8 @@ def is_on(key: str, settings: Mapping[str, str]) -> bool:
 def remember(
     overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]], keys: Sequence[str] = PAUSED_KEYS
 ) -> tuple[Remembered, ...]:
-    """Return the keys before a pause. `in_force` has the settings of each broker.
+    """Return `keys` with their present values, so that they can be restored after the cluster's own balancing was
+    switched off. `in_force` has the settings of each broker.
 
     Raises:
         RefusedError: brokers do not have the same value of a key, or do not have the key.
@@ -85,21 +91,24 @@ def remember(
         values = {settings.get(key, "").lower() for settings in in_force.values()}
         if len(values) != 1 or "" in values:
             told = ", ".join(f"{broker}: {settings.get(key, 'no value')}" for broker, settings in in_force.items())
-            raise RefusedError(f"{key} is not the same on all brokers ({told}); set one value with `barycenter config`")
+            raise RefusedError(
+                f"the brokers have different values of {key} ({told}); set one value with `barycenter config`"
+            )
         found.append(Remembered(key=key, value=values.pop(), is_override=key in overrides))
     return tuple(found)
 
 
 def to_pause(in_force: Mapping[str, Mapping[str, str]], keys: Sequence[str] = PAUSED_KEYS) -> tuple[str, ...]:
-    """Return the keys that are not off on every broker."""
+    """Return those of `keys` that are not off on every broker, and so have to be switched off."""
     return tuple(key for key in keys if _values(key, in_force) != {OFF})
 
 
 def to_restore(
     before: Sequence[Remembered], overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]]
 ) -> Restoration:
-    """Return the changes that restore the keys; `overrides` and `in_force`, the settings of each broker, are the
-    present ones."""
+    """Return the changes that restore the keys in `before`. `overrides` are the present dynamic values, `in_force` the
+    present settings of each broker.
+    """
     values, deleted, kept = {}, [], {}
     for known in before:
         now = overrides.get(known.key, "").lower()
@@ -119,8 +128,10 @@ def _values(key: str, in_force: Mapping[str, Mapping[str, str]]) -> set[str]:
 
 
 class Balancing:
-    """The shedding and splitting of a running cluster, or those of `keys`. A change returns once every broker uses it;
-    after `within_s` seconds it raises TimeoutError."""
+    """Switches the own shedding and splitting of a running cluster (the settings in `keys`) off, and restores them. A
+    method that changes a setting returns once every broker uses the new value; after `within_s` seconds it raises
+    TimeoutError.
+    """
 
     def __init__(
         self, cluster: ControlledSettings, keys: Collection[str] = PAUSED_KEYS, *, within_s: float = 60.0
@@ -130,7 +141,7 @@ class Balancing:
         self._within_s = within_s
 
     async def remembered(self) -> tuple[Remembered, ...]:
-        """Return the keys as they are. Errors as of `remember`."""
+        """Return the keys with their present values. Raises what `remember` does."""
         async with asyncio.timeout(self._within_s):
             overrides = await when_told(self._cluster.overrides)
             return remember(overrides, await self._in_force(), self._keys)
@@ -146,13 +157,15 @@ class Balancing:
             return not to_pause(await self._in_force(), self._keys)
 
     async def restore(self, before: Sequence[Remembered]) -> Mapping[str, str]:
-        """Restore the keys; return those that stay as they are, with the reason. A repetition goes on."""
+        """Restore the keys in `before`; return those that are not changed, with the reason. A call that failed may be
+        repeated, and restores the remaining keys.
+        """
         async with asyncio.timeout(self._within_s):
             overrides = await when_told(self._cluster.overrides)
             plan = to_restore(before, overrides, await self._in_force())
             for key, value in plan.values.items():
                 await when_told(partial(self._cluster.set_override, key, value))
-            # also of a key that has its override already: brokers may not use it yet
+            # also of a key that has its override already: perhaps the brokers do not use it yet
             await self._until_in_force({known.key: known.value for known in before if known.key not in plan.kept})
             for key in plan.deleted:
                 await when_told(partial(self._cluster.delete_override, key))

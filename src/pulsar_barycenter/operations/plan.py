@@ -22,7 +22,7 @@ _Broker = Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
 
 
 class PlannedMove(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle to move. `sentence` is the reason, if there is one."""
+    """A move of a bundle that is planned. `sentence` is the reason as text, blank if none is known."""
 
     bundle: Annotated[str, msgspec.Meta(max_length=4_096)]
     source: _Broker
@@ -52,7 +52,7 @@ class Plan:
 
 
 def read_plan(text: bytes) -> Plan:
-    """Return the plan in lines of JSON.
+    """Return the plan of moves that lines of JSON describe.
 
     Raises:
         PlanError: a line is not a JSON object, a move lacks a field, a bundle occurs twice, or moves are too many.
@@ -69,7 +69,7 @@ def read_plan(text: bytes) -> Plan:
 
 
 def plan_of(moves: Sequence[PlannedMove]) -> Plan:
-    """Return the plan with these moves.
+    """Check these moves, and return the plan that consists of them.
 
     Raises:
         PlanError: a bundle occurs twice, is not valid, or has the same source and destination.
@@ -116,7 +116,9 @@ class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verified(moves: Sequence[PlannedMove], owned: Mapping[str, frozenset[str]]) -> list[MoveOutcome]:
-    """Return the result of each move, in their order; `owned` are the bundles that each broker says it serves."""
+    """Return the result of each move, in the order of the moves; `owned` are the bundles that each broker says it
+    serves.
+    """
     holders: dict[str, list[str]] = {}
     for broker in sorted(owned):
         for bundle in owned[broker]:

@@ -30,7 +30,7 @@ _SEEN_WITHIN_S: Final = 5.0
 
 
 class PlannedSplit(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle to split, and the broker that serves it. `sentence` is the reason."""
+    """A planned split: the bundle to split, and the broker that serves it. `sentence` is the reason."""
 
     bundle: Annotated[str, msgspec.Meta(max_length=4_096)]
     broker: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
@@ -48,7 +48,9 @@ class SplitState(enum.StrEnum):
 
 
 class SplitEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A state of a split. `at` is epoch ms, `by` who asked for it, `why` the reason, `detail` what became of it."""
+    """A line of the journal of splits: the state that a split reached. `at` is epoch ms, `by` is who requested the
+    split, `why` the reason, `detail` says more about the state.
+    """
 
     at: int
     by: str
@@ -96,7 +98,9 @@ TellSplit: TypeAlias = Callable[[SplitState, str], None]
 async def carry_out_split(
     bundle: str, cluster: SplittableCluster, *, max_bundles: int, timeout_s: float, tell: TellSplit
 ) -> SplitState:
-    """Split a bundle, unless its namespace has `max_bundles` or more; return the last state, which `tell` had."""
+    """Split a bundle, unless its namespace has `max_bundles` bundles or more. `tell` is called with each state of the
+    split; the last state is returned.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             state, detail = await _split(bundle, cluster, max_bundles, tell)
@@ -137,7 +141,9 @@ async def _split(bundle: str, cluster: SplittableCluster, max_bundles: int, tell
 
 
 async def _refusal(bundle: str, cluster: SplittableCluster) -> str | None:
-    """Send the request; return why it is refused, blank if it is not, None if it is to be repeated."""
+    """Send the request to split a bundle. Return why the request is refused; blank if it is accepted; None if it is to
+    be sent again.
+    """
     try:
         await cluster.split(bundle)
     except NotNowError:
@@ -148,7 +154,9 @@ async def _refusal(bundle: str, cluster: SplittableCluster) -> str | None:
 
 
 async def _seen(bundle: str, look: Callable[[], Awaitable[frozenset[str]]]) -> tuple[SplitState, str]:
-    """Return what became of a request that the owner has answered; another broker may show its effect later."""
+    """Return the result of a request to split that the owner has answered. Waits, because another broker may show the
+    split a little later.
+    """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     until = asyncio.get_running_loop().time() + _SEEN_WITHIN_S
     while True:

@@ -29,8 +29,8 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The begin (inclusive) and end (exclusive) of the time for which each report holds; empty if `until` is not
-    later.
+    """The begin (inclusive) and end (exclusive) of the time for which each report is valid ("holds"); the time is empty
+    if `until` is not later than `since`.
     """
 
     since: Times
@@ -43,7 +43,8 @@ class Held:
 
 
 def held(things: Indices, brokers: Indices, at: Times, reports: Mapping[int, Times], since: int, until: int) -> Held:
-    """Return for each row the time within [since, until) for which its report holds (see the module).
+    """Return for each row the time within [since, until) for which its report holds, that is, gives the load of the
+    thing (the docstring of the module has the rule).
 
     `things` and `brokers` are codes: of the reported thing, and of the reporting broker. Rows are sorted by thing, then
     by time. `reports` has the times of all reports of each broker, sorted.

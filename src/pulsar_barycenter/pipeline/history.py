@@ -51,11 +51,13 @@ def silently(files: Sequence[str], _what: str) -> Iterable[str]:
 
 
 class NoHistoryError(LookupError):
-    """The tables have no rows for an answer; the text says what is missing, and how to record it."""
+    """The tables have no rows from which a question can be answered; the text says what is missing, and how to record
+    it.
+    """
 
 
 class NoTablesError(NoHistoryError):
-    """There are no tables at all: no pipeline has written any yet."""
+    """The data directory has no tables at all: no pipeline has written any yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class BundleLife:
 
 
 class Ranking(StrEnum):
-    """The value by which bundles are ranked: msg/s or bytes/s, both in + out."""
+    """The value by which bundles are ranked: message rate in msg/s, or throughput in bytes/s, both in + out."""
 
     MSG_RATE = "msg_rate"
     MSG_THROUGHPUT = "msg_throughput"
@@ -98,9 +100,8 @@ class History:
         now_ms: int | None = None,
         progress: Progress = silently,
     ) -> None:
-        """`now_ms` is the latest time for which a report may hold.
-
-        None: no such limit, for periods that ended long ago.
+        """`now_ms` (epoch ms) limits the time for which the newest reports hold (give a load). None: no such limit, for
+        periods that ended long ago.
         """
         self._storage = storage
         self._now = None if now_ms is None else datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -138,9 +139,10 @@ class History:
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
     def bundle_of(self, topic: TopicName) -> str:
-        """Return the last bundle with an owner that contained a topic.
+        """Return the bundle that contains a topic: of the bundles with an owner in the period, the last one whose hash
+        range contains the topic.
 
-        If several began at the same time, the smallest one.
+        If the ownership of several such bundles began at the same time, the one with the smallest range is returned.
 
         Raises:
             NoHistoryError: no bundle that contains the topic had an owner.
@@ -188,7 +190,7 @@ class History:
         return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
 
     def moves(self, limit: int, *, bundle: str = "", broker: str = "") -> pa.Table:
-        """Return the last `limit` moves, oldest first.
+        """Return the last `limit` moves of bundles from broker to broker, oldest first.
 
         `bundle` and `broker` select moves of a bundle, and from or to a broker.
 
@@ -236,7 +238,9 @@ class History:
         return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
 
     def _unloads(self, bundles: set[str]) -> "_Unloads":
-        """Return the decisions to unload these bundles, by bundle and broker, newest first."""
+        """Return the decisions to unload these bundles, newest first, grouped by bundle and by the broker that gave the
+        bundle away.
+        """
         columns = ["at", "bundle", "source", *_WHY_COLUMNS]
         condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
         found: _Unloads = {}
@@ -313,7 +317,8 @@ class History:
         return rows.select([*_BALANCE_COLUMNS]).sort_by("interval_start")
 
     def rows(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a table in the period, in any order; each row once, by the table's key.
+        """Return these columns of the rows that a table has in the period, in any order; a row that is stored twice (by
+        the table's key) is returned once.
 
         Raises:
             NoHistoryError: there are no rows.
@@ -327,7 +332,8 @@ class History:
     def table(self, name: str) -> pa.Table:
         """Return all columns of a table in the period, each row once, by time and key.
 
-        Without rows the result is empty. An interval of `ownership` is in the period if a part of it is.
+        The result is empty if there are no rows. An interval of the table `ownership` is in the period if a part of the
+        interval is.
         """
         table = TABLES[name]
         names = table.schema.names
@@ -339,7 +345,7 @@ class History:
         return found.sort_by([(column, "ascending") for column in order])
 
     def _ownership(self, condition: pc.Expression | None) -> pa.Table:
-        """Return each interval that overlaps the period once, with its end if it has one."""
+        """Return the intervals of ownership that overlap the period, each once, with its end if it has ended."""
         found = [self._empty(OWNERSHIP.names, "ownership")]
         found += (
             read_rows(self._storage, file, "ownership", OWNERSHIP.names, condition) for file in self._files("ownership")
@@ -386,14 +392,16 @@ class History:
     def _rows_held(
         self, name: str, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of reports in the period, and of earlier reports that may hold in it."""
+        """Yield the rows of reports in the period, and of earlier reports that may still give the load in the
+        period.
+        """
         return self._rows(name, "reported_at", columns, condition, earlier=LONGEST_HELD)
 
     def _period(self) -> Period:
         """Return the period with the times of all reports.
 
-        Without a begin, it starts at the first report. Without an end, it ends when the last report no longer holds,
-        but at `now` at the latest.
+        A period without a begin starts at the first report. A period without an end ends when the last report is no
+        longer valid, but at `now` at the latest.
         """
         reports = report_times(self._rows_held("load_reports", ["broker"]))
         first = min((int(times[0]) for times in reports.values()), default=0)
@@ -522,7 +530,7 @@ def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
 
 
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of a load manager. Empty: all decisions. PERSON: those that users requested.
+    """Return the decisions of the load manager `manager`. "": all decisions. PERSON: those that users requested.
 
     UNKNOWN: those without a load manager and a user.
     """
@@ -535,7 +543,7 @@ def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
 
 
 def _once(rows: pa.Table) -> pa.Table:
-    """Return each decision once, oldest first."""
+    """Return the decisions in `rows` without repeats, oldest first."""
     keys = list(TABLES["decisions"].key)
     once = rows.group_by(keys).aggregate([(name, "min") for name in DECISIONS.names if name not in keys])
     once = once.rename_columns([name.removesuffix("_min") for name in once.column_names])
@@ -547,7 +555,7 @@ def _newest(rows: pa.Table, limit: int) -> pa.Table:
 
 
 def _figures(rows: pa.Table) -> pa.Table:
-    """Return samples with their rates, in + out."""
+    """Return the samples with two more columns: the message rate and the throughput, in + out."""
     found = rows.select(["bundle", "broker", "topics", "reported_at"])
     for name in FIGURES:
         found = found.append_column(name, pc.add(rows.column(f"{name}_in"), rows.column(f"{name}_out")))
@@ -555,7 +563,9 @@ def _figures(rows: pa.Table) -> pa.Table:
 
 
 def _in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """Return the rows of the bundles of part `part` of `parts`."""
+    """Return the rows of the bundles that belong to part number `part`, if bundles are divided into `parts` parts by a
+    hash of their names.
+    """
     if parts == 1:
         return rows
     codes = rows.column("bundle").combine_chunks().dictionary_encode()

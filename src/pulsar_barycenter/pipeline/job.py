@@ -92,7 +92,7 @@ def run_job(
     on_phase: Callable[[str], None] = lambda phase: None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the job. Return 0 after an orderly end, 1 after a failure that is in the log.
+    """Run the pipeline. Return 0 after an orderly end, 1 after a failure that is in the log.
 
     A job that runs once returns FELL_SHORT if its tables lack a part of the files' content; the log says why.
     `on_phase` is called with a short text when each phase of the start begins, `on_ready` when reports are being read.
@@ -191,8 +191,8 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
 
 
 def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
-    """Return the compilers for the job: those for the size of the logs if it runs once and `storage` is known, else
-    both.
+    """Return which of Java's compilers the job uses: for a job that runs once, and if `storage` is known, those that
+    suit the size of the logs; otherwise both compilers.
     """
     if not options.once or storage is None:
         return Compilers.BOTH
@@ -200,7 +200,9 @@ def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
 
 
 def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> WarmUp | NoWarmUp:
-    """Return the warm-up that makes the first batch fast. It needs a folder that the executors can read."""
+    """Return the warm-up of Spark that makes the first batch fast; a `NoWarmUp` if there is no folder that Spark's
+    executors can read.
+    """
     if options.once:
         return NoWarmUp()
     if is_loopback(master_of(session)):
@@ -241,7 +243,9 @@ def _parent_is_gone() -> bool:
 
 
 def _end_start(number: int, frame: object) -> NoReturn:
-    """End this process during its start: temporary files are removed, and Java ends with it."""
+    """End this process because of the signal `number`, which came during the start: remove temporary files, and end
+    Java with the process.
+    """
     raise SystemExit(128 + number)
 
 
@@ -253,7 +257,7 @@ def _say(phase: str) -> None:
 @click.command(name="pulsar_barycenter.pipeline.job")
 @with_job_options
 def main(**options: Any) -> None:
-    """Fold load reports with Spark."""
+    """Run the pipeline, which folds load reports into tables with Spark."""
     configure_logging()
     signal.signal(signal.SIGTERM, _end_start)
     sys.exit(run_job(JobOptions(**options), on_phase=_say, on_ready=lambda: _say("ready")))

@@ -19,7 +19,9 @@ FIGURES: Final = ("msg_rate", "msg_throughput")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period. `reports` are the sorted times of all reports of each broker, from some time before `since`."""
+    """The time range for which means are computed. `reports` are the sorted times of all reports of each broker, from
+    some time before `since`.
+    """
 
     since: int
     until: int
@@ -40,7 +42,9 @@ class _Rows:
 
 
 def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
-    """Return the times of all reports of each broker, sorted; tables with broker and reported_at."""
+    """Return the times of all reports of each broker, sorted; `rows` are tables with the columns broker and
+    reported_at.
+    """
     found: dict[str, list[Times]] = {}
     for table in reports:
         codes, brokers = _coded(table, "broker")
@@ -136,7 +140,7 @@ def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int
 
 
 def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
-    """Combine several results of `step_sums`. Later ones must have the newer rows."""
+    """Combine several results of `step_sums` into one. The later results in `parts` must be from the newer rows."""
     kinds = {"broker": "last", "bundles": "max"}
     kinds |= {column: "sum" for name in figures for column in (name, f"{name}_s")}
     grouped = pa.concat_tables(parts).group_by(["step", "of"], use_threads=False).aggregate([*kinds.items()])

@@ -42,7 +42,7 @@ _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits on the data that is read for one answer.
+    """The limits on the data that is read from the tables to answer one question.
 
     `files` and `rows` are per table. `stored_bytes`, as stored in the files, and `seconds` are divided evenly among the
     tables.
@@ -62,12 +62,12 @@ class _Budget:
         self._now, self._deadline = now, now() + bounds.seconds * share
 
     def take_file(self) -> bool:
-        """Count one more file; return whether it may be read."""
+        """Count one more file as read; return whether the file may be read within the limits."""
         self._files -= 1
         return self._files >= 0 and self._now() < self._deadline
 
     def take(self, rows: int, stored_bytes: int) -> bool:
-        """Count `rows` and `stored_bytes` as read; return whether that is within the bounds."""
+        """Count `rows` rows of `stored_bytes` bytes as read; return whether the total is still within the limits."""
         self._rows -= rows
         self._bytes -= stored_bytes
         return self._rows >= 0 and self._bytes >= 0 and self._now() < self._deadline
@@ -123,7 +123,9 @@ def _broker_sums(table: "_Reading", budget: _Budget, until_ms: int) -> pa.Table 
 def _bundle_sums(
     samples: "_Reading", reports: "_Reading", budgets: Iterator[_Budget], until_ms: int
 ) -> pa.Table | None:
-    """Return the sums of a bundle. A sample holds until the next report of its broker, even one without the bundle."""
+    """Return the sums of a bundle's load. A sample is valid until the next report of its broker, even if that report
+    does not list the bundle.
+    """
     found = [*samples.read(next(budgets), lambda rows: _figures(rows, pa.repeat("", len(rows))))]
     if not found:
         return None
@@ -144,7 +146,9 @@ def _step_us(question: LoadQuestion) -> int:
 
 
 class _Sums:
-    """The sums of each step and broker. Rows are added from the newest to the oldest, one row per report."""
+    """Adds up the load in each step for each broker. Rows are added from the newest to the oldest, one row per
+    report.
+    """
 
     def __init__(self, question: LoadQuestion, until_ms: int) -> None:
         self._question, self._until_ms = question, until_ms
@@ -168,7 +172,7 @@ class _Sums:
         self._most = max(_ROWS_KEPT, 2 * self._kept)
 
     def all(self) -> pa.Table | None:
-        """Return the sums of all rows; None if there are no rows."""
+        """Return the sums of all rows that were added; None if none was added."""
         if self._rows:
             self._sum(pa.concat_tables(self._rows))
             self._rows = []
@@ -187,7 +191,9 @@ class _Sums:
 
 
 class _Reading:
-    """Reads one table backwards. `whole_since_ms` is the time from which on all of its rows were read."""
+    """Reads one table from its newest file to older ones. `whole_since_ms` is the time from which on all rows of the
+    table were read.
+    """
 
     def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
         self._storage, self._name, self.question = storage, name, question
@@ -252,7 +258,7 @@ class _Reading:
         return [*self._wants, _TIME, *(name for name in figures if name in known)]
 
     def _may_have(self, stored: dict[str, Any]) -> bool:
-        """Return whether a row group may have rows of the wanted bundle or broker."""
+        """Return whether a row group of a file may have rows of the bundle or broker that the question is about."""
         for column, name in self._wants.items():
             about = stored[column].statistics if name else None
             if about is not None and about.has_min_max and not about.min <= name <= about.max:
@@ -269,8 +275,8 @@ class _Reading:
         return rows.filter(mask)
 
     def _cut(self, newest_unread_ms: float) -> None:
-        """Stop reading. Set the time from which on all reports are known: an unread report is from `newest_unread_ms`
-        at the latest, and holds for at most LONGEST_HELD.
+        """Stop reading, and set the time from which on all reports are known: an unread report is from
+        `newest_unread_ms` at the latest, and gives the load for at most LONGEST_HELD after that.
         """
         self._is_cut = True
         step_ms = self.question.step_ms

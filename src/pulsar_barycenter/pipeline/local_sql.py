@@ -53,11 +53,11 @@ class QueryError(Exception):
 def run_local_sql(
     storage: LocalStorage, query: str, *, limit: int = 10_000, as_of_batch: int | None = None
 ) -> pa.Table:
-    """Return at most `limit` rows of the result. Every table that the query names is a view, read once as of now.
+    """Run a query on the tables of a folder; return at most `limit` rows of the result.
 
-    With `as_of_batch`, the tables are as they were after that batch. A query that names no table, such as `show
-    tables`, has all of them. Takes at most `MEMORY_MIB` in addition to the result. Nulls are ordered as in Spark SQL;
-    times are UTC.
+    The query sees the tables as they are at the call; with `as_of_batch`, as they were after that batch. Only the
+    tables that the query names are opened; all of them if it names none, such as `show tables`. Takes at most
+    `MEMORY_MIB` in addition to the result. Nulls are ordered as in Spark SQL; times are UTC.
 
     Raises:
         QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or does not only read.
@@ -109,8 +109,8 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
-    """Restrict all later statements to reading the files of the tables, and prevent them from removing this
-    restriction.
+    """Restrict all later statements on `connection` to reading the files of the tables, and prevent these statements
+    from removing the restriction.
     """
     connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
@@ -137,7 +137,7 @@ def _create_view(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, variable: str, files: Sequence[str], *options: str) -> str:
-    """Return the SQL expression that reads some files.
+    """Return the SQL expression that reads the rows of `files`.
 
     Their names are in a variable, because a view takes no parameters.
     """
@@ -154,7 +154,7 @@ _LACKING: Final = """
 
 
 def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> bool:
-    """Return whether a file of a table lacks a column of its key. DuckDB would read nulls for it."""
+    """Return whether a file of a table lacks a column of the table's key, for which DuckDB would read nulls."""
     if not files:
         return False
     return connection.execute(_LACKING, {"files": list(files), "needed": list(TABLES[name].key)}).fetchone() is not None
@@ -170,7 +170,9 @@ def _once(name: str, columns: str, rows: str) -> str:
 
 
 def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
-    """Return the first rows, read as a stream: a result of any size takes no more memory than these rows."""
+    """Return the first `limit` rows of an answer. They are read as a stream, so that an answer of any size takes no
+    more memory than these rows.
+    """
     reader = answer.limit(limit).to_arrow_reader(_ROWS_AT_ONCE)
     taken: list[pa.RecordBatch] = []
     left = limit
@@ -181,7 +183,9 @@ def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return sums of integers as 64-bit integers if they fit, as in Spark. DuckDB returns 128 bits."""
+    """Return the rows with sums of integers as 64-bit integers if they fit, as in Spark; DuckDB returns such sums with
+    128 bits.
+    """
     for place, field in enumerate(rows.schema):
         if pa.types.is_decimal(field.type) and field.type.scale == 0:
             try:

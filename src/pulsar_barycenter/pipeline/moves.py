@@ -11,7 +11,9 @@ FLAP_WITHIN: Final = timedelta(minutes=30)
 
 
 class Owned(NamedTuple):
-    """An interval of the table `ownership`: `until` and `ended` are None while it lasts."""
+    """An interval of the table `ownership`, in which a broker owned a bundle: `until` and `ended` are None while the
+    broker still owns the bundle.
+    """
 
     bundle: str
     broker: str

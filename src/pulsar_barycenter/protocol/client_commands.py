@@ -1,7 +1,7 @@
 """Builds the frames that a client sends.
 
-A client's `Connection` sends CONNECT by these, and the broker's own client of system topics produces and consumes by
-them. `commands` has the frames that both roles send.
+A client's `Connection` uses these functions to send CONNECT; the broker's own client of system topics uses them to
+produce and consume. `commands` has the frames that brokers and clients send.
 
 Source: binary-protocol reference, section 2.
 """
@@ -15,7 +15,7 @@ from pulsar_barycenter.protocol.frames import payload_header
 
 EARLIEST: Final = message_id(-1, -1)
 LATEST: Final = message_id(2**63 - 1, 2**63 - 1)
-"""`start_message_id` of `subscribe` to begin after all messages; EARLIEST: before all messages."""
+"""The `start_message_id` for `subscribe` that begins after all messages. EARLIEST begins before all messages."""
 
 
 def _key_values(properties: dict[str, str] | None) -> list[api.KeyValue] | None:

@@ -1,4 +1,5 @@
-"""Builds the frames that a broker sends, and those that both roles send. `client_commands` has the others.
+"""Builds the frames that a broker sends, and those that brokers and clients send. `client_commands` has those that only
+clients send.
 
 All functions return whole frames. The commands that a busy broker sends most often, SEND_RECEIPT, the head of MESSAGE
 and the owner in LOOKUP_RESPONSE, are encoded by hand (`benchmarks/protocol.py` measures them).
@@ -23,7 +24,9 @@ complete.
 """
 
 PROTOCOL_VERSION: Final = 21
-"""The version that this broker announces: everything, although it does not migrate topics."""
+"""The version of the binary protocol that this broker announces. It includes the migration of topics, which this broker
+does not do.
+"""
 
 TYPE: Final = api.BaseCommand
 AUTH_REFRESH: Final = b"PulsarAuthRefresh"
@@ -34,12 +37,12 @@ AUTH_REFRESH: Final = b"PulsarAuthRefresh"
 
 
 _MIN_BATCH: Final = 8
-"""Below this number, receipts cost no less together than one by one."""
+"""The minimum number of receipts that are built together: for fewer, building them one by one is as fast."""
 
 
 def _heads(command_type: int) -> tuple[bytes, ...]:
-    """Return the first bytes of a frame, for each size of the sub-message from 0 to 127: total size, command size,
-    type, and tag and length of the sub-message.
+    """Return the first bytes of a frame of this command type, for each size of its sub-message from 0 to 127: total
+    size, command size, type, and tag and length of the sub-message.
     """
     tag = varint(command_type << 3 | 2)
     return tuple(
@@ -65,7 +68,7 @@ def send_receipt(
 def send_receipts(
     producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
 ) -> bytes:
-    """Return the SEND_RECEIPT frames of one or more consecutive entries, as `send_receipt` returns one."""
+    """Return the SEND_RECEIPT frames of one or more consecutive entries, concatenated; see `send_receipt`."""
     count = len(sequence_ids)
     if count < _MIN_BATCH or any(highest_ids):
         ids = zip(sequence_ids, range(first_entry_id, first_entry_id + count), highest_ids, strict=True)
@@ -90,7 +93,7 @@ def send_receipts(
 
 
 def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return the receipts of `count` SENDs whose sequence and entry ids both grow by one."""
+    """Return the SEND_RECEIPT frames for `count` SENDs whose sequence ids and entry ids both increase by one."""
     receipts: list[bytes] = []
     while count:
         alike = min(count, last_of_width(sequence_id) + 1 - sequence_id, last_of_width(entry_id) + 1 - entry_id)
@@ -102,8 +105,8 @@ def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry
 
 
 def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return the receipts of `_receipts_in_a_row` if all ids have the same number of bytes: the first receipt repeated,
-    with the other ids inserted.
+    """Return the result of `_receipts_in_a_row` for ids that all have the same number of bytes: the first receipt is
+    repeated, and the other ids are inserted.
     """
     first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
     size = len(first)
@@ -188,8 +191,8 @@ def encode(command: api.BaseCommand) -> bytes:
 
 
 def command_frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
-    """Return the frame of a `command_type`. `fields` are the fields of its sub-message; fields that are None are
-    omitted.
+    """Return the frame of a command of the type `command_type`. `fields` are the fields of its sub-message; fields that
+    are None are omitted.
     """
     command = api.BaseCommand(type=command_type)
     message = getattr(command, FIELD_OF_TYPE[command_type])
@@ -218,7 +221,7 @@ def message_id(
     batch_index: int | None = None,
     ack_set: Iterable[int] = (),
 ) -> api.MessageIdData:
-    """Return a message id. Negative ledger or entry ids are encoded as 64-bit two's complement."""
+    """Return a message id for a command. Negative ledger or entry ids are encoded as 64-bit two's complement."""
     data = api.MessageIdData(ledgerId=ledger_id & NO_REQUEST, entryId=entry_id & NO_REQUEST)
     if partition is not None and partition >= 0:
         data.partition = partition
@@ -253,7 +256,7 @@ def connected(
 
 
 def auth_challenge(server_version: str, method: str) -> bytes:
-    """Return a request to a client for new credentials."""
+    """Return the frame that requests new credentials from a client (AUTH_CHALLENGE)."""
     challenge = api.AuthData(auth_method_name=method, auth_data=AUTH_REFRESH)
     return command_frame(
         TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=PROTOCOL_VERSION
@@ -265,7 +268,7 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Return an ERROR. Use it only for requests whose own response has no error field."""
+    """Return an ERROR frame. Use it only for requests whose own response has no error field."""
     return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
 
@@ -300,8 +303,8 @@ def close_producer(
     assigned_url: str | None = None,
     assigned_url_tls: str | None = None,
 ) -> bytes:
-    """Return a CLOSE_PRODUCER: with a request id from a client; without one, and optionally with the new owner, from a
-    broker.
+    """Return a CLOSE_PRODUCER frame. A client sends it with a request id; a broker without one, and optionally with the
+    URLs of the topic's new owner.
     """
     return command_frame(
         TYPE.CLOSE_PRODUCER,
@@ -319,7 +322,7 @@ def close_consumer(
     assigned_url: str | None = None,
     assigned_url_tls: str | None = None,
 ) -> bytes:
-    """Return a CLOSE_CONSUMER, as `close_producer`."""
+    """Return a CLOSE_CONSUMER frame. The arguments are those of `close_producer`."""
     return command_frame(
         TYPE.CLOSE_CONSUMER,
         consumer_id=consumer_id,
@@ -330,7 +333,9 @@ def close_consumer(
 
 
 def partitions(request_id: int, count: int) -> bytes:
-    """Return the answer to PARTITIONED_METADATA; 0: the topic is not partitioned."""
+    """Return the answer to PARTITIONED_METADATA. `count` is the number of partitions; 0: the topic is not
+    partitioned.
+    """
     return command_frame(
         TYPE.PARTITIONED_METADATA_RESPONSE,
         request_id=request_id,
@@ -350,7 +355,9 @@ def partitions_failed(request_id: int, code: api.ServerError.ValueType, message:
 
 
 def scalable_topic_layout(session_id: int, topic: str, segments: list[api.SegmentInfoProto]) -> bytes:
-    """Answer SCALABLE_TOPIC_LOOKUP of an ordinary topic, whose name begins with its domain; its layout has epoch 0."""
+    """Return the answer to SCALABLE_TOPIC_LOOKUP for an ordinary topic, whose name begins with its domain. The layout
+    has epoch 0.
+    """
     return command_frame(
         TYPE.SCALABLE_TOPIC_UPDATE,
         session_id=session_id,
@@ -368,7 +375,7 @@ def scalable_subscribe_failed(request_id: int, code: api.ServerError.ValueType, 
 
 
 def no_scalable_topics(watch_id: int) -> bytes:
-    """Answer WATCH_SCALABLE_TOPICS: the namespace has no scalable topic."""
+    """Return the answer to WATCH_SCALABLE_TOPICS: the namespace has no scalable topic."""
     return command_frame(TYPE.WATCH_SCALABLE_TOPICS_UPDATE, watch_id=watch_id, snapshot=api.ScalableTopicsSnapshot())
 
 
@@ -379,7 +386,7 @@ def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, messa
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Return the answer to LOOKUP: the broker at `url` serves the topic."""
+    """Return the answer to LOOKUP, which tells the client that the broker at `url` serves the topic."""
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
     return before + encoded + after
@@ -395,8 +402,8 @@ _HIGHEST_IDS: Final = tuple(
 def _around_request_id(
     url: str, url_tls: str | None, authoritative: bool, through_proxy: bool, size: int
 ) -> tuple[bytes, bytes]:
-    """Return the bytes before and after a request id of `size` bytes in the frame of `lookup_connect`. Cached, because
-    there are few brokers and many look-ups.
+    """Return the bytes that come before and after the request id, which has `size` bytes, in the frame of
+    `lookup_connect`. Cached, because there are few brokers and many look-ups.
     """
     longest, encoded = _HIGHEST_IDS[size - 1]
     frame = command_frame(

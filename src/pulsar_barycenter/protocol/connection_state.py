@@ -1,9 +1,10 @@
-"""The state of one connection of the binary protocol, without I/O: which command is legal now, handshake, keep-alive.
+"""The state of one connection of the binary protocol, without I/O: it performs the handshake and the keep-alive, and
+decides which command is legal now.
 
 The handshake is two tables. They list, for each role and state before OPEN, which commands it may receive and send, and
-the next state. `close()` or a RemoteProtocolError leads to CLOSED from any state. The state OPEN stays;
-_LEGAL_WHEN_OPEN lists the legal commands. PING is answered and PONG is consumed here. Whether a producer or consumer
-exists is not checked here.
+the next state. `close()` or a RemoteProtocolError leads to CLOSED from any state. In the state OPEN no command changes
+the state; _LEGAL_WHEN_OPEN lists the legal commands. PING is answered and PONG is consumed here. Whether a producer or
+consumer exists is not checked here.
 
 Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete, and something must have
 arrived since the previous PING. If so, a PING is due, otherwise the peer has failed. The caller provides the ticks.
@@ -21,16 +22,16 @@ from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
 from pulsar_barycenter.protocol.send_runs import MIN_RUN_BYTES, run_at
 
 Received: TypeAlias = tuple[int, Any, bytes]
-"""A command: its type, its sub-message (`Send` for a SEND), and the entry that follows it (SEND and MESSAGE only). Or
-several commands: `SEND_RUN`, a `SendRun`, and b"".
+"""A received command: its type, its sub-message (`Send` for a SEND), and the entry that follows it (SEND and MESSAGE
+only). Or several commands at once: `SEND_RUN`, a `SendRun`, and b"".
 """
 
 SEND_RUN: Final = -1
-"""In place of a command's type: several SENDs, given as one `SendRun`."""
+"""A value instead of a command's type, which says that this is a run of several SENDs, given as one `SendRun`."""
 
 
 class Role(enum.Enum):
-    """The side of a connection."""
+    """Which side of a connection this program is."""
 
     BROKER = "broker"
     CLIENT = "client"
@@ -44,7 +45,7 @@ class State(enum.Enum):
 
 
 class KeepAlive(enum.Enum):
-    """The result of a tick of the keep-alive."""
+    """What the caller has to do after a tick of the keep-alive."""
 
     WAIT = "wait"
     PING = "ping"
@@ -108,12 +109,12 @@ _RECEIVABLE: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
         api.BaseCommand.AUTH_CHALLENGE: State.CONNECTING,
     },
 }
-"""What a role may receive in a state of the handshake, and the next state; nothing if there is no entry."""
+"""For each role and state of the handshake: the commands that this side may receive, and the next state of each."""
 _SENDABLE: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
     (Role.BROKER, State.CONNECTING): {api.BaseCommand.CONNECTED: State.OPEN},
     (Role.CLIENT, State.FRESH): {api.BaseCommand.CONNECT: State.CONNECTING},
 }
-"""What a role may send in a state of the handshake, and the next state."""
+"""For each role and state of the handshake: the commands that this side may send, and the next state of each."""
 _NOTHING: Final[Mapping[int, State]] = {}
 MAX_HANDSHAKE_BYTES: Final = 64 << 10
 """The maximum size of a command in bytes before the connection is open. Credentials have at most 8,000."""
@@ -128,7 +129,7 @@ _PONG: Final = int(api.BaseCommand.PONG)
 
 
 class Connection:
-    """The protocol state of one connection, for either role.
+    """The protocol state of one connection, of a broker or of a client.
 
     After `receive_data`, `data_to_send` may return bytes. After a RemoteProtocolError the state is CLOSED and the
     caller must close the transport.
@@ -148,8 +149,8 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """With `joins_sends` a broker gets consecutive similar SENDs together, as one `SEND_RUN`; in this case the
-        checksums of their entries are verified.
+        """`joins_sends`: a broker receives consecutive similar SENDs together, as one `SEND_RUN`. The checksums of
+        their entries are then verified already.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
@@ -235,7 +236,9 @@ class Connection:
         return received
 
     def _must_wait_for_accept(self, number: int) -> bool:
-        """Whether a client's command must wait until its CONNECT is answered."""
+        """Return whether this command of a client must wait, because the broker has not answered the client's
+        CONNECT yet.
+        """
         return (
             self.role is Role.BROKER
             and self.state is State.CONNECTING
@@ -287,7 +290,9 @@ class Connection:
     # ---- handshake ----
 
     def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION, **proof: Any) -> None:
-        """Client: queue CONNECT. `proof` are the credentials, further arguments of `client_commands.connect`."""
+        """As a client, queue the CONNECT command. `proof` are the credentials: further arguments of
+        `client_commands.connect`.
+        """
         self._advance_by_sending(api.BaseCommand.CONNECT)
         self._out.append(client_commands.connect(client_version, protocol_version=protocol_version, **proof))
 
@@ -298,7 +303,7 @@ class Connection:
         max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE,
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
-        """Broker: queue CONNECTED with the lower of both protocol versions."""
+        """As a broker, queue the CONNECTED command. It has the lower one of the two protocol versions."""
         self._advance_by_sending(api.BaseCommand.CONNECTED)
         self._out.append(
             commands.connected(
@@ -320,14 +325,14 @@ class Connection:
         self.state = after
 
     def close(self) -> None:
-        """Make every command illegal. Idempotent."""
+        """Close the connection's state: no command is legal any more. Idempotent."""
         self.state = State.CLOSED
 
     # ---- keep-alive ----
 
     def keep_alive(self, *, reading: bool = True) -> KeepAlive:
-        """Decide at a tick of the keep-alive interval: PING (its frame is queued), PEER_IS_GONE (close the connection)
-        or WAIT.
+        """Decide, at a tick of the keep-alive interval, what to do: PING (its frame is queued already), PEER_IS_GONE
+        (the caller closes the connection) or WAIT.
 
         `reading` is False if this side has stopped to read (back-pressure): then silence of the peer proves nothing.
         """

@@ -12,7 +12,7 @@ ProtocolError
 
 
 class ProtocolError(Exception):
-    """Base class of every error between the bytes of a connection and its commands."""
+    """Base class of the errors that the parsing of received bytes, or the sending of a command, can raise."""
 
 
 class LocalProtocolError(ProtocolError):

@@ -38,18 +38,22 @@ SIZES: Final = struct.Struct(">II")
 _CHECKSUM_HEAD: Final = struct.Struct(">HI")
 _U32: Final = struct.Struct(">I")
 ENTRY_HEAD: Final = struct.Struct(">HIIBB")
-"""Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte after it."""
+"""The layout of an entry's beginning: checksum magic, checksum, size of the metadata; the metadata's first tag and the
+byte after it.
+"""
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
 _DELIVERY_TIME_TAG: Final = MessageMetadata.DELIVER_AT_TIME_FIELD_NUMBER << 3 & 0x7F | 0x80
-"""The first byte of the field's tag, however many bytes the rest takes. Other fields may have this byte, too."""
+"""The first byte of the tag of the field `deliver_at_time` in message metadata. Tags of other fields may begin with
+this byte, too.
+"""
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
 
 COPY_BELOW_BYTES: Final = 4096
-"""Below this size a copy costs less than a view."""
+"""Entries below this size in bytes are copied, because a view of the received bytes would cost more."""
 
 REMEMBERED_BYTES: Final = 64
 _REMEMBERED: Final = 512
-"""The number of metadata parts, of up to REMEMBERED_BYTES each, whose parsed result is cached."""
+"""The number of cached results of parsing metadata. Each is of a part of up to REMEMBERED_BYTES."""
 
 _NO_NAME_NOR_SEQUENCE: Final = b"\x0a\x00\x10\x00"
 
@@ -57,7 +61,7 @@ Frame: TypeAlias = tuple[bytes, bytes]
 """The bytes of the command, and those of the entry (b"" for a command without an entry)."""
 
 Stamp: TypeAlias = tuple[int, int]
-"""What a broker stores of an entry's metadata: publish time in ms, and number of messages (1 if it is not given)."""
+"""What a broker stores about an entry: publish time in ms, and number of messages (1 if the metadata has none)."""
 
 
 class FrameDecoder:
@@ -93,7 +97,9 @@ class FrameDecoder:
         return self.cut(self.joined(data))
 
     def joined(self, data: bytes) -> bytes:
-        """Return the kept bytes followed by `data`; b"" while no frame is complete. Pass the result to `cut`."""
+        """Return the bytes kept from before, followed by `data`; b"" while no frame is complete. Pass the result to
+        `cut`.
+        """
         if self._chunks:
             # Chunks of a large frame are joined once, so the cost is linear however small they are.
             self._chunks.append(data)
@@ -107,7 +113,7 @@ class FrameDecoder:
 
     def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
         """Return the frames in `data`, which `joined` returned, from `offset` on. A frame must begin at `offset`.
-        Errors as `receive`.
+        Raises the errors of `receive`.
         """
         frames: list[Frame] = []
         append = frames.append
@@ -153,19 +159,19 @@ def simple_frame(command: bytes) -> bytes:
 
 
 def payload_header(command: bytes, entry_size: int) -> bytes:
-    """Return the bytes to send before an entry of `entry_size` bytes, so that the entry need not be copied."""
+    """Return the bytes to send before an entry of `entry_size` bytes, so that the entry is sent uncopied."""
     size = len(command)
     return SIZES.pack(size + 4 + entry_size, size) + command
 
 
 def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
-    """Return the entry of a serialized MessageMetadata and its payload, as a producer sends it."""
+    """Build the entry that a producer sends, from serialized MessageMetadata and the payload."""
     body = _U32.pack(len(metadata)) + metadata + payload
     return _CHECKSUM_HEAD.pack(0x0E01, crc32c(body)) + body if checksum else body
 
 
 def _skip_broker_metadata(entry: bytes) -> int:
-    """Return the offset of the part of an entry that its producer wrote."""
+    """Return the offset at which the part of an entry begins that its producer wrote, after the broker's metadata."""
     if entry[:2] != _BROKER_METADATA_MAGIC:
         return 0
     if len(entry) < 6:
@@ -195,7 +201,7 @@ def verify_checksum(entry: bytes) -> None:
 
 
 def metadata_span(entry: bytes) -> tuple[int, int]:
-    """Return the start (inclusive) and the end (exclusive) of the MessageMetadata. The payload follows it.
+    """Return the start (inclusive) and the end (exclusive) of the MessageMetadata in an entry. The payload follows it.
 
     Raises:
         MalformedFrameError: the entry ends inside its metadata.
@@ -255,14 +261,14 @@ def last_batch_index(entry: bytes) -> int:
 
 
 def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
-    """Return the entry's metadata and payload. Errors as `read_metadata`."""
+    """Return the entry's metadata and payload. Raises the errors of `read_metadata`."""
     return read_metadata(entry), entry[metadata_span(entry)[1] :]
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp of serialized metadata; `fields` is the part of the metadata after the producer name and the
-    sequence id. None if another required field is missing.
+    """Return the stamp (publish time and number of messages) of serialized metadata. `fields` is the part of the
+    metadata after the producer name and the sequence id. Return None if another required field is missing.
 
     Raises:
         DecodeError: the fields cannot be parsed.
@@ -272,7 +278,7 @@ def stamp_in(fields: bytes) -> Stamp | None:
 
 
 def check_entry(entry: bytes) -> Stamp:
-    """Verify the entry's checksum, and return the stamp of its metadata: publish time and number of messages.
+    """Verify the entry's checksum, and return the stamp of its metadata (publish time and number of messages).
 
     The result is that of `verify_checksum` followed by `read_metadata`, with their errors, but it costs less. The
     metadata after producer name and sequence id is the same for all messages of a producer in one millisecond, so it is

@@ -1,4 +1,4 @@
-"""Command bytes to values: the type number and the sub-message, which is all that a handler needs.
+"""Parses the bytes of a command to its type number and its sub-message, which is all that a handler needs.
 
 Source: binary-protocol reference, section 2.
 """
@@ -14,7 +14,9 @@ _FIELDS: Final = tuple(
     field for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields if field.number > 1
 )
 FIELD_OF_TYPE: Final[dict[int, str]] = {field.number: field.name for field in _FIELDS}
-"""Command type to the name of its sub-message in BaseCommand. Field numbers are type numbers."""
+"""For each command type: the name of the field of BaseCommand that contains its sub-message. Type numbers are field
+numbers.
+"""
 
 _TEXT_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     field.number: tuple(
@@ -25,8 +27,9 @@ _TEXT_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     for field in _FIELDS
 }
 Send: TypeAlias = tuple[int, int, int, int, bool, bool]
-"""A SEND: producer id, sequence id, highest sequence id, number of messages, whether it is a chunk, and whether it
-belongs to a transaction."""
+"""A parsed SEND command: producer id, sequence id, highest sequence id, number of messages, whether it is a chunk, and
+whether it belongs to a transaction.
+"""
 
 _SEND: Final = int(api.BaseCommand.SEND)
 PLAIN_SENDS: Final = {
@@ -41,7 +44,7 @@ _LOOKUP_HEAD: Final = b"\x08\x17\xba\x01"
 _NO_MORE_TEXT: Final = frozenset(
     authoritative + listener for authoritative in (b"", b"\x18\x00", b"\x18\x01") for listener in (b"", b"\x3a\x00")
 )
-"""What clients write after a LOOKUP's request id: whether it is authoritative, and an empty listener name."""
+"""The bytes that may follow the request id of a LOOKUP: whether it is authoritative, and an empty listener name."""
 
 
 def parse_command(data: bytes) -> tuple[int, Any]:
@@ -105,7 +108,7 @@ def parse_any(data: bytes) -> tuple[int, Any]:
     """Return the same result as `parse_command`, without its faster parsers: protobuf parses all commands.
 
     Raises:
-        MalformedCommandError: as `parse_command`.
+        MalformedCommandError: for the same reasons as in `parse_command`.
     """
     try:
         command = api.BaseCommand.FromString(data)
@@ -145,7 +148,9 @@ def _send(message: api.CommandSend) -> Send:
 
 
 def _undefined_type(data: bytes) -> int | None:
-    """Return the number in field 1 if the command begins with it, as every encoder writes it; otherwise None."""
+    """Return the number in field 1, the command's type, if the command begins with this field, as every encoder writes
+    it; otherwise None.
+    """
     if data[:1] != b"\x08":
         return None
     number = shift = 0

@@ -1,4 +1,5 @@
-"""Reads runs of SENDs column by column: what a producer sends whose messages have one size and are not batched.
+"""Reads a run of SENDs in one step: consecutive SENDs of a producer whose messages are not batched and all have one
+size.
 
 Frames of one size with the same beginning are cut, parsed and checked together, by C code that processes all of them in
 one call. A run contains exactly what parsing each frame separately would return. If anything is unusual or wrong, there
@@ -18,16 +19,18 @@ from pulsar_barycenter.protocol.parsing import PLAIN_SENDS, plain_sequence_id
 from pulsar_barycenter.protocol.varints import joined_varints
 
 _MIN_FRAMES: Final = 8
-"""Below this number, frames cost no less together than one by one."""
+"""The minimum number of frames that are read together: for fewer, reading them one by one is as fast."""
 
 MIN_RUN_BYTES: Final = _MIN_FRAMES * (8 + 8 + ENTRY_HEAD.size)
-"""The number of bytes that every run exceeds: for each frame both sizes, the shortest plain SEND and an entry head."""
+"""The minimum size in bytes of a run: for each frame both sizes, the shortest plain SEND and the beginning of an
+entry.
+"""
 
 _MAX_FRAMES: Final = 1024
 """The maximum number of frames that are read together, so that little work is wasted if a run ends early."""
 
 _HEAD_SIZE: Final = 15
-"""Both sizes of a frame, and a plain SEND up to its sequence id."""
+"""The size in bytes of the beginning of a frame: its two sizes, and a plain SEND up to its sequence id."""
 
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
 
@@ -60,8 +63,8 @@ class _Shape(NamedTuple):
 
 
 def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int] | None:
-    """Return the run that begins at `offset`, where a frame begins, and its end (exclusive); None if there is no
-    run.
+    """Return the run of SENDs that begins at `offset`, and the offset of its end (exclusive); None if there is no run.
+    A frame must begin at `offset`.
     """
     producer_id = PLAIN_SENDS.get(data[offset + 8 : offset + _HEAD_SIZE])
     if producer_id is None:
@@ -76,7 +79,9 @@ def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int]
 
 
 def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
-    """Return the shape of the plain SEND at `offset` if another one of the same size follows; None if it is unusual."""
+    """Return the shape of the plain SEND at `offset` if another one of the same size follows; None if the SEND is
+    unusual.
+    """
     head = data[offset : offset + _HEAD_SIZE]
     total, command_size = SIZES.unpack_from(head)
     id_size = command_size - 7
@@ -120,8 +125,8 @@ def _columns(
 
 
 def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None:
-    """Return the run at the beginning of `frames`; None if it is too short, or if anything in it is unusual or
-    wrong.
+    """Return the run of SENDs at the beginning of `frames`; None if the run is too short, or if anything in it is
+    unusual or wrong.
     """
     heads, ids, magics, checksums, summed = zip(*shape.frames.iter_unpack(frames), strict=True)
     count = len(heads)
@@ -149,9 +154,10 @@ def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None
 
 
 def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
-    """Return the publish times in the metadata after producer name and sequence id, for single messages.
+    """Return the publish times of messages. `fields` are the parts of their metadata after the producer name and the
+    sequence id.
 
-    None: the metadata of one of them cannot be parsed, lacks the publish time, or is that of several messages.
+    Return None if the metadata of a message cannot be parsed, lacks the publish time, or is that of a batch.
     """
     times_ms: dict[bytes, int] = {}
     for metadata in set(fields):

@@ -1,9 +1,13 @@
-"""Base-128 varints as protobuf encodes numbers: two bytes a step from tables, and many consecutive numbers at once."""
+"""Encodes numbers as base-128 varints, as protobuf does: two bytes a step from tables, and many consecutive numbers at
+once.
+"""
 
 from typing import Final
 
 _BLOCK: Final = 1 << 14
-"""The size of a block of numbers whose varints differ only in the first two bytes, or have at most two bytes."""
+"""The size of a block of consecutive numbers whose varints differ in the first two bytes only, or have at most two
+bytes.
+"""
 
 
 def _varint(number: int) -> bytes:

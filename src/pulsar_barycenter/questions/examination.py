@@ -31,8 +31,10 @@ _NO_FILE: Final = Unseen("broker.conf", "give --config FILE on a machine with a 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The parts to read: brokers at `urls`, a metadata store with its `metadataStoreConfigPath`, the ledger folder, and
-    `file`, a broker.conf. `timeout_s` is the time limit for the answer of a broker."""
+    """The parts of a cluster that are to be examined: brokers at `urls`, a metadata store with its
+    `metadataStoreConfigPath`, the ledger folder, and `file`, a broker.conf. `timeout_s` is the time limit for the
+    answer of a broker.
+    """
 
     urls: Sequence[str]
     store: str | None = None
@@ -43,7 +45,8 @@ class Asked:
 
 
 async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Diagnosis]:
-    """Return the picture of a cluster, and the findings of the named checks, or of all.
+    """Read a cluster, and return the picture (all that was read) and the findings of the checks in `names`, or of all
+    checks.
 
     The cluster is read a second time if findings may be an effect of a change in progress.
 
@@ -60,7 +63,8 @@ async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()
 
 
 async def _picture(new_client: NewClient, asked: Asked) -> Picture:
-    """Return the picture from brokers, store, ledger folder and file.
+    """Read the brokers, the store, the ledger folder and the file that were named; return all that was read as a
+    picture.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.

@@ -27,10 +27,10 @@ class UnknownNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The data about a bundle, a broker or a namespace.
+    """The data from which an explanation about a bundle, a broker or a namespace is made.
 
-    `records` are the decisions, oldest first; `found` is the leader's snapshot, None if it is not known. `is_unowned`
-    is whether it is a bundle that no broker of the running cluster serves. `missing` names brokers without an answer.
+    `records` are the decisions, oldest first; `found` is the leader's snapshot, None if it is not known. `is_unowned`:
+    the data is about a bundle that no broker of the running cluster serves. `missing` names brokers without an answer.
     """
 
     records: list[DecisionRecord]
@@ -51,7 +51,8 @@ class Source:
         self._logged = None if data is None else read_decisions(data)
 
     def of_topic(self, topic: TopicName) -> list[tuple[str, dict[str, str]]]:
-        """Return the queries for a topic, each with a line that names its bundle.
+        """Return the queries that explain a topic: pairs of a line that names a bundle of the topic, and the names to
+        ask about.
 
         Raises:
             ClusterError, NoSuchTopicError, UnknownNameError: the bundle of the topic is not known.

@@ -110,7 +110,9 @@ def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
 
 
 def trend(title: str, rows: pa.Table, kind: str) -> str:
-    """Return a line with a title, and bars that show the load or the imbalance over time; no bars without values."""
+    """Return a line with a title, and bars that show the load or the imbalance over time; without values the line has
+    no bars.
+    """
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
     values = [value for value in rows.column(column).to_pylist() if value is not None] if column else []
     room = min(_MAX_BARS, output_width(PLAIN_WIDTH) - len(title) - 2)

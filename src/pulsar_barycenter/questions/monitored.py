@@ -122,7 +122,7 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
     for folder in (_BROKERS, _AVERAGES):
         names = await store.children(folder)
         if len(names) > _MAX_BROKERS:
-            raise MetadataError(folder, f"this folder has more than {_MAX_BROKERS:,} keys, the maximum")
+            raise MetadataError(folder, f"this folder of the store has more than {_MAX_BROKERS:,} keys, the maximum")
         for name in names:
             record = await store.get(f"{folder}/{name}")
             if record is not None:

@@ -26,8 +26,8 @@ Ask: TypeAlias = Callable[[DecisionQuestion], DecisionPage]
 
 
 def known_then(subject: Subject, at_ms: int, ask: Ask) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Return the decisions that explain the state at a time, and a page with the known time range and the brokers
-    without an answer.
+    """Return the decisions that explain the state of `subject` at the time `at_ms` (epoch ms), and a page that has the
+    time range of the known decisions and the brokers that did not answer.
     """
     of_it, page = _whole(ask, subject.question(at_ms))
     rounds, _ = _whole(ask, DecisionQuestion(kind="shed", until_ms=at_ms, limit=1))
@@ -59,7 +59,9 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Return the decisions of all pages, up to the requested number, and the last page."""
+    """Read page after page, and return the decisions of all pages, up to the number that `question` asks for, and the
+    last page.
+    """
     found: list[DecisionRecord] = []
     for _ in range(_MAX_PAGES):
         page = ask(question)

@@ -29,7 +29,7 @@ class Subject:
 
     @staticmethod
     def of(text: str) -> "Subject":
-        """Return the subject of a name: host:port is a broker, tenant/namespace/0x…_0x… a bundle, else it is a topic.
+        """Return what a name means: host:port is a broker, tenant/namespace/0x…_0x… a bundle, any other name a topic.
 
         Raises:
             InvalidNameError: the name is none of them.
@@ -49,7 +49,7 @@ class Subject:
 
 
 class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The state of a subject at a time.
+    """The state of a topic, bundle or broker at a past time.
 
     `broker` is its owner, "" if it had none or it is not known. `bundle` is the topic's bundle at that time, or the
     bundle from which it was split. `last` is the decision that assigned it, `before` the previous one; `refused` are
@@ -71,7 +71,9 @@ class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) -> PastState:
-    """Return the state at a time from decisions; later decisions do not count."""
+    """Return the state of `subject` at the time `at_ms` (epoch ms), as the decisions in `records` show it; decisions
+    after that time do not count.
+    """
     known = sorted((record for record in records if record.at <= at_ms), key=key_of)
     rounds = [record for record in known if record.kind == "shed"]
     about = [record for record in known if record.kind != "shed"]
@@ -113,7 +115,7 @@ def known_range(page: DecisionPage) -> str:
 
 
 def in_words(state: PastState) -> list[str]:
-    """Return the state as lines of text."""
+    """Return lines of text that describe the past state."""
     head = f"{_moment(state.at)} UTC  {state.subject} {state.name}"
     if state.subject == "broker":
         lines = [head, *_block("last arrivals and departures", state.recent)]

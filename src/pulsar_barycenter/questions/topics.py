@@ -32,7 +32,7 @@ _NOT_THERE: Final = (404, 405)
 
 @dataclass(frozen=True, slots=True)
 class SeenTopics:
-    """The `rows` of the first topics, and the number `count` of all topics."""
+    """The topics that were read: the `rows` of the first ones, and the number of all topics (`count`)."""
 
     rows: Sequence[TopicRow] = ()
     count: int = 0
@@ -80,7 +80,9 @@ async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow
 
 
 async def _answer(client: AdminClient, url: str, path: str, params: dict[str, str]) -> Any:
-    """Return an answer, None if the object does not exist."""
+    """Send a GET request for `path` and return the answer; None if the broker answers that the object does not
+    exist.
+    """
     try:
         return await client.call("GET", url, f"/admin/v2{path}", params=params)
     except AdminRequestError as error:

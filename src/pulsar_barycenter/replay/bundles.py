@@ -39,7 +39,8 @@ def summed(places: Indices | Integers, values: Floats | Integers, count: int) ->
 
 
 class Bundles:
-    """All bundles, one row each, sorted by name. `owner` is a broker's row, or NOBODY.
+    """All bundles of the simulated cluster, one row each, sorted by name. `owner` has the row of each bundle's broker,
+    or NOBODY.
 
     `figures` (four rows), `sessions` and `topics` are those of the step of the last call of `advance`.
     """
@@ -59,17 +60,19 @@ class Bundles:
         return len(self.names)
 
     def advance(self, step: int) -> None:
-        """Set `figures`, `sessions` and `topics` to those of a step."""
+        """Set `figures` (rates), `sessions` and `topics` to the values of the step `step`."""
         self._step = step
         self.figures = self.at(step)
 
     def at(self, step: int) -> Floats:
-        """Return the four rates of the present bundles at a step."""
+        """Return the four rates (msg/s and bytes/s, in and out) of the bundles that exist now, at the step `step`."""
         wanted = self._demand.figures(step)[:, self._source] * self._share
         return np.array([summed(self._row, each, len(self)) for each in wanted])
 
     def _count(self) -> None:
-        """Set `sessions`, `topics` and the namespaces. Counts of a bundle are rounded to integers."""
+        """Compute `sessions`, `topics` and the namespaces again from the sources of the bundles. Counts of a bundle are
+        rounded to integers.
+        """
         for name in ("sessions", "topics"):
             parts = getattr(self._demand, name)[self._source] * self._share
             setattr(self, name, np.rint(summed(self._row, parts, len(self))).astype(np.int64))
@@ -82,7 +85,7 @@ class Bundles:
     topics: Integers
 
     def row_of(self, name: str) -> int:
-        """Return the row of an existing bundle."""
+        """Return the row of the bundle `name`, which must exist."""
         return bisect_left(self.names, name)
 
     def is_there(self, name: str) -> bool:
@@ -92,7 +95,8 @@ class Bundles:
     def least_share(self) -> Floats:
         """Return, for each bundle, the share of its traffic that no split can divide: that of its largest topic.
 
-        The topics of a spread source have equal load, so one of ten has a tenth.
+        A source of several topics that are spread over the bundle has topics of equal load: each of ten topics has a
+        tenth.
         """
         found: Floats = np.zeros(len(self))
         sources, spread = self._source, self._demand.hashes[self._source] == SPREAD
@@ -138,9 +142,8 @@ class Bundles:
     def split(self, name: str, cuts: Sequence[int]) -> list[str]:
         """Split a bundle at hashes strictly inside it, and return the names of its parts.
 
-        In the columns, the first part has the row of the bundle, and the others follow.
-
-        The parts have its owner, and the traffic that belongs to their ranges.
+        In the columns, the first part gets the row of the bundle, and the other parts follow it. The parts get the
+        bundle's owner, and the traffic that belongs to their ranges.
         """
         bundle, row = Bundle.parse(name), self.row_of(name)
         edges = [bundle.range.lower, *sorted(set(cuts)), bundle.range.upper]
@@ -164,7 +167,7 @@ class Bundles:
         return children
 
     def _span(self, source: int, within: BundleRange) -> BundleRange:
-        """Return the range over which a source is spread, as far as it is in the range `within`."""
+        """Return the part of a source's hash range that is inside the range `within`."""
         if self._demand.spans is None:
             return within
         lower, upper = self._demand.spans[:, source].tolist()
@@ -180,5 +183,5 @@ class Bundles:
 
 
 def _even(within: BundleRange, count: int) -> list[int]:
-    """Return `count` hashes that are evenly spaced in a range."""
+    """Return `count` hashes that are evenly spaced in the hash range `within`."""
     return [within.lower + (2 * number + 1) * within.width // (2 * count) for number in range(count)]

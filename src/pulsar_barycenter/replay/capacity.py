@@ -36,7 +36,9 @@ LIKE_MOST: Final = Capacity()
 
 @dataclass(frozen=True, slots=True)
 class CapacityModel:
-    """The usage that traffic causes; CPU terms are in percent of one core, memory in MiB."""
+    """A linear model of how much of a broker's resources traffic uses; CPU terms are in percent of one core, memory in
+    MiB.
+    """
 
     idle_cpu: float = 5.0
     cpu_per_message: float = 0.002
@@ -45,7 +47,8 @@ class CapacityModel:
     memory_per_session_mib: float = 0.05
 
     def wanted(self, figures: Floats, sessions: Floats, slowdown: Floats) -> Floats:
-        """Return what brokers would use without limits: one row for each of `load_report.RESOURCES`.
+        """Return how much of each resource the brokers would use if resources had no limits: one row for each of
+        `load_report.RESOURCES`.
 
         `figures` has four rows: rates in and out, throughputs in and out. Columns are brokers.
         """
@@ -57,7 +60,9 @@ class CapacityModel:
 
 
 def limits(capacities: list[Capacity]) -> Floats:
-    """Return the limits of brokers in the units of reports: a row for each of `load_report.RESOURCES`."""
+    """Return how much of each resource the brokers have, in the units of load reports: a row for each of
+    `load_report.RESOURCES`, a column for each broker.
+    """
     rows = [
         (each.cores * 100, each.memory_mib, each.memory_mib, each.network_kbits, each.network_kbits)
         for each in capacities

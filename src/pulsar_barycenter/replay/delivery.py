@@ -24,8 +24,8 @@ class Delivery:
     """The shares (0 to 1) of reports that arrive late, that never arrive (a broker does not know of `lost` ones, but of
     `failed` ones), and that arrive twice.
 
-    A report is at most one of these. A late report, and the second copy of a doubled one, arrives up to
-    `longest_ms` late, 1 to MOST_LATE_MS; each time is equally likely.
+    A report is late, lost, failed or doubled, or none of these. A late report, and the second copy of a doubled one,
+    arrives up to `longest_ms` late (1 to MOST_LATE_MS); each delay is equally likely.
     """
 
     late: float = 0.0
@@ -55,8 +55,9 @@ PERFECT: Final = Delivery()
 
 
 class Fates(NamedTuple):
-    """What becomes of the reports of brokers that send one: which arrive at once, which failed, and by how many ms (1
-    or more) a copy arrives late; 0 for none."""
+    """What happens to the reports of brokers that send one, as columns over brokers: whether the report arrives at
+    once, whether sending failed, and by how many ms (1 or more) a copy arrives late; 0 for no late copy.
+    """
 
     at_once: Flags
     failed: Flags
@@ -64,17 +65,17 @@ class Fates(NamedTuple):
 
 
 class Deliveries:
-    """Draws what becomes of reports. The same seed gives the same draws."""
+    """Draws at random which reports arrive, are late, get lost or fail. The same seed gives the same draws."""
 
     def __init__(self, delivery: Delivery, seed: int) -> None:
         self._delivery = delivery
         self._rng = np.random.default_rng([seed, _STREAM])
 
     def of(self, sent: Flags) -> Fates:
-        """Return the fates of the reports of the brokers in `sent`.
+        """Return what happens to the reports of the brokers that `sent` flags.
 
-        A fate is drawn for each broker, whether it reports or not, so that a report more does not change what becomes
-        of the others.
+        The draw is made for every broker, whether it reports or not, so that one report more does not change what
+        happens to the others.
         """
         delivery, count = self._delivery, len(sent)
         if delivery.is_perfect:

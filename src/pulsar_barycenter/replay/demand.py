@@ -19,7 +19,8 @@ SPREAD: Final = -1
 
 @dataclass(frozen=True)
 class Demand:
-    """The traffic of `sources` over time, and the bundles in which they start.
+    """The load of a cluster over time, the input of a replay: the traffic of each source (topic, or bundle whose topics
+    are not known), and the bundle in which it is at the start.
 
     Step k is from `start_ms + k * step_ms`, inclusive, to the begin of the next step, exclusive. The four rates (msg/s
     and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and `topics` are
@@ -98,12 +99,14 @@ class Demand:
         return len(self.bundle_of)
 
     def figures(self, step: int) -> Floats:
-        """Return the four rates of all sources at a step, one row each."""
+        """Return the four rates (msg/s in and out, bytes/s in and out) of all sources at a step, one row for each
+        rate.
+        """
         rows = (getattr(self, name)[step] for name in FIGURES)
         return np.array([row.astype(np.float64) for row in rows])
 
     def period(self, first: int, end: int) -> "Demand":
-        """Return the steps from `first`, inclusive, to `end`, exclusive.
+        """Return the demand of the steps from `first`, inclusive, to `end`, exclusive.
 
         Raises:
             ReplayInputError: the demand has no such steps.
@@ -138,7 +141,8 @@ def check(demand: Demand) -> None:
     _check_names(demand.bundles)
     if len(demand.owners) != len(demand.bundles):
         raise ReplayInputError(
-            f"{len(demand.owners)} owners of {count_of(len(demand.bundles), 'bundle')}; give one owner for each bundle"
+            f"there are {len(demand.owners)} owners for {count_of(len(demand.bundles), 'bundle')};"
+            " give one owner for each bundle"
         )
     for name in FIGURES:
         values = getattr(demand, name)
@@ -152,7 +156,7 @@ def check(demand: Demand) -> None:
                 " rates must be numbers of at least 0"
             )
     if demand.spans is not None and not (demand.spans[0] < demand.spans[1]).all():
-        raise ReplayInputError("the span of a source is empty; a span goes from a hash to a greater one")
+        raise ReplayInputError("the hash range of a source is empty; a range goes from a hash to a greater hash")
     if (demand.sessions < 0).any() or (demand.topics < 0).any():
         raise ReplayInputError("a bundle has a negative number of sessions or topics; these must be at least 0")
 

@@ -8,7 +8,7 @@ from pulsar_barycenter.replay.capacity import LIKE_MOST, Capacity
 
 @dataclass(frozen=True, slots=True)
 class BrokerAdded:
-    """A broker joins, without bundles; one that had left comes back."""
+    """A broker joins the cluster, without bundles. A broker that had left can join again."""
 
     at_ms: int
     broker: str
@@ -61,7 +61,7 @@ class LeaderLost:
 
 @dataclass(frozen=True, slots=True)
 class SettingChanged:
-    """A key of broker.conf changes its value, as with dynamic configuration."""
+    """The value of a key of broker.conf changes while brokers run, as with dynamic configuration."""
 
     at_ms: int
     key: str

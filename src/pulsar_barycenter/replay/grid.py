@@ -35,7 +35,7 @@ MOST_RUNS: Final = 100_000
 
 
 class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run.
+    """One run of a grid of replays: a strategy, settings, a seed and a period.
 
     `settings` are keys of broker.conf with their values as text, `period` are steps of the input, end exclusive.
     """
@@ -52,7 +52,7 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def title(self) -> str:
-        """The title in tables: the strategy and the settings."""
+        """The name of the run in tables: its strategy and its settings."""
         return " ".join([self.strategy, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
 
     @property
@@ -156,7 +156,9 @@ def scenarios_of(
         for period in periods
     ]
     if not 1 <= len(found) <= MOST_RUNS:
-        raise ReplayInputError(f"the grid has {count_of(len(found), 'run')}; give one to {MOST_RUNS}")
+        raise ReplayInputError(
+            f"the grid has {count_of(len(found), 'run')}; choose values so that it has 1 to {MOST_RUNS}"
+        )
     for each in found:
         each.config(base)
     return found

@@ -22,7 +22,8 @@ EVEN_STEPS: Final = 3
 
 
 class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The measures of one run. Usages are fractions of a broker, `area` is usage-hours.
+    """The measures of one replayed run, which say how well it balanced and at what cost. Usages are fractions of a
+    broker, `area` is in usage-hours.
 
     `even_after_s` has one value for the start and one for each event: the seconds until the load was even. None: it was
     not even before the next event or the end.
@@ -51,7 +52,7 @@ class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The name, title, unit and description of a measure."""
+    """Describes a measure: its name, title, unit and what it measures."""
 
     name: str
     title: str
@@ -59,7 +60,7 @@ class Measure:
     about: str
 
     def text(self, measures: Measures) -> str:
-        """Return the value of the measure as text."""
+        """Return the value that this measure has in `measures`, as text."""
         value: Any = getattr(measures, self.name)
         if isinstance(value, tuple):
             return " ".join("never" if each is None else f"{each / 60:.0f}" for each in value)
@@ -103,7 +104,7 @@ MEASURES: Final = (
 
 
 def measure(outcome: Outcome) -> Measures:
-    """Return the measures of a run."""
+    """Compute the measures of a run from its outcome."""
     hours = outcome.step_ms / 3_600_000
     live = outcome.live
     count = np.maximum(live.sum(axis=1), 1)
@@ -149,10 +150,11 @@ def _mean_ratio(greatest: Floats, mean: Floats) -> float:
 
 
 def _thrash(unloads: list[Moved], load: float) -> float:
-    """Return the rate that brokers both took and gave by unloads, as a share of the load of all brokers.
+    """Return the thrash: how much message rate brokers both took and gave by unloads, as a share of the load of all
+    brokers.
 
-    It is the variation of each broker's load by moves, without its trend: a broker that only takes or only gives has
-    none.
+    It is how much moves change each broker's load back and forth: a broker that only takes or only gives load adds
+    nothing to it.
     """
     took: dict[str, float] = defaultdict(float)
     gave: dict[str, float] = defaultdict(float)

@@ -11,7 +11,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 
 
 class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle moved to another broker.
+    """A bundle moved to another broker, or was assigned to one.
 
     `kind` is "unload", "split" (a part that was unloaded) or "assign" (it had no owner). `topics` and `sessions` were
     disturbed for `gap_ms`. `misplaced`: the destination's usage was above the mean after the moves of the step. `rate`
@@ -32,7 +32,7 @@ class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle was split."""
+    """A bundle was split by the simulated leader, for the reason `why`."""
 
     at_ms: int
     bundle: str
@@ -69,12 +69,16 @@ class Samples:
         self._taken: list[tuple[int, list[str], Floats]] = []
 
     def take(self, step: int, names: list[str], rate: Floats) -> None:
-        """Keep the rates of the bundles if the step is one of the sampled steps. Do not change `names` afterwards."""
+        """Store the rates of the bundles if the step is one of the sampled steps. The caller must not change `names`
+        afterwards.
+        """
         if step % self._every == 0:
             self._taken.append((step, names, rate.astype(np.float32)))
 
     def of(self, bundles: Iterable[str]) -> BundleRates:
-        """Return the rates of the first `MOST_CARRIED` of these bundles, without duplicates."""
+        """Return the stored rates of these bundles without duplicates; if there are more than `MOST_CARRIED`, of the
+        first ones only.
+        """
         wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
         rate = np.full((len(self._taken), len(wanted)), np.nan)
         rows: dict[str, int] = {}
@@ -90,7 +94,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run. Arrays have a row for each step and a column for each broker.
+    """The outcome of a replayed run. Arrays have a row for each step and a column for each broker.
 
     `usage` is the largest of the true usages of CPU and bandwidths; 1.0 is full, and it may be higher. `cpu` is the
     usage of CPU; `rate` and `throughput` are in + out. `live` flags the brokers in the cluster. `floor` is, for each

@@ -33,7 +33,7 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One reference balancer.
+    """A reference balancer: it sees the true load, so that its result shows what a strategy could reach at best.
 
     It sees `horizon` steps from the present one on, one of every `stride`; or the mean of the last `mean_of` steps,
     including the present one. Only one of `horizon` and `mean_of` is more than 1. It acts every `every_ms`, makes at
@@ -51,7 +51,7 @@ class Reference:
 
     @property
     def at_once(self) -> int:
-        """The maximum number of moves every `every_ms`."""
+        """The maximum number of moves that the reference makes each time it acts, which is every `every_ms`."""
         return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * self.every_ms // 3_600_000)
 
     def steps(self, present: int, end: int) -> list[int]:
@@ -99,7 +99,7 @@ OF_DAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ActualLoad:
-    """The true load.
+    """The true load of the brokers, which a reference sees instead of load reports.
 
     `wanted` is what each bundle takes of each resource: steps × resources × bundles. `limit` is what each broker has of
     a resource, and `base` what it takes when idle, in the same units: resources × brokers. `owner` is each bundle's

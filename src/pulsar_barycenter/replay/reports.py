@@ -68,7 +68,7 @@ class Measured:
     bundles: Integers
 
     def newer(self, now: "Measured", of: Flags) -> "Measured":
-        """Return the measurement in which the brokers in `of` have the values of `now`."""
+        """Return this measurement with the values of the brokers in `of` replaced by those of `now`."""
         return Measured(
             np.where(of, now.usage, self.usage),
             np.where(of, now.limit, self.limit),
@@ -88,7 +88,9 @@ class _Lists:
     figures: Floats
 
     def ordered(self, order: Integers, fresh: slice) -> "_Lists":
-        """Return the lists after a split: rows in this order, and the fresh ones listed by nobody."""
+        """Return the lists after a split of bundles: the rows in this order, and the new bundles (`fresh`) in no
+        broker's list.
+        """
         owner = self.owner[order]
         owner[fresh] = NOBODY
         return replace(self, owner=owner, figures=self.figures[:, order])
@@ -96,7 +98,7 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True)
 class _Loads:
-    """The loads of the brokers in `of`, measured at `at_ms`, with the smoothed usage and throughput."""
+    """The loads that the brokers in `of` measured at `at_ms`, with the moving averages of usage and throughput."""
 
     of: Flags
     at_ms: int
@@ -106,7 +108,7 @@ class _Loads:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Messages that arrive together: loads, lists, or reports that have both."""
+    """Messages of brokers that arrive at the same time: loads, lists of bundles, or reports that have both."""
 
     arrives_ms: int
     loads: _Loads
@@ -124,7 +126,7 @@ def change_percent(before: Floats, now: Floats) -> Floats:
 
 
 class Reports:
-    """The newest reports of all brokers, and the windows of all bundles."""
+    """What the simulated leader knows: the newest reports of all brokers, and the windows of all bundles."""
 
     def __init__(
         self, brokers: Sequence[str], bundles: Bundles, delivery: Delivery = PERFECT, *, seed: int = 0
@@ -162,12 +164,12 @@ class Reports:
     # ---- what changes ----
 
     def start(self, broker: int, now_ms: int) -> None:
-        """Record that a broker starts; it has no report yet."""
+        """Record that a broker starts at `now_ms`, of which the leader has no report yet."""
         self.forget(broker)
         self.started_at_ms[broker] = now_ms
 
     def forget(self, broker: int) -> None:
-        """Drop the reports of a broker, also those on their way."""
+        """Drop all reports of a broker that left, also those that have not arrived yet."""
         self.told_at_ms[broker] = self._sent_at_ms[broker] = self._listed_at_ms[broker] = NEVER
         others = np.arange(len(self._brokers)) != broker
         self._on_their_way = [
@@ -225,7 +227,7 @@ class Reports:
         return due
 
     def _arrive(self, now_ms: int) -> None:
-        """Take the messages that arrive by now, in the order of their arrival."""
+        """Process the messages that arrive up to `now_ms`, in the order of their arrival."""
         for sent in sorted(self._on_their_way, key=lambda sent: sent.arrives_ms):
             if sent.arrives_ms <= now_ms:
                 self._take(sent)
@@ -236,7 +238,7 @@ class Reports:
     ) -> Flags:
         """Send the loads of the brokers in `due` and the lists of those in `listing`: in one message, or in two.
 
-        Return the flags of the brokers that saw their load fail.
+        Return the flags of the brokers whose report of their load failed, and that know it.
         """
         of_loads = self._deliveries.of(due)
         of_lists = self._deliveries.of(listing) if kind is ManagerKind.EXTENSIBLE else of_loads
@@ -267,7 +269,9 @@ class Reports:
         return found
 
     def _smooth(self, now: Measured, able: Flags, config: "BrokerConfig", now_ms: int) -> None:
-        """Average usage and throughput over the measurements of a step. The load is constant within a step."""
+        """Update the moving averages of usage and throughput with all measurements of a step, within which the load is
+        constant.
+        """
         weights = extensible_resource_weights(config)
         percent = raw_percent(now.usage, now.limit)
         usage = (percent * np.array(weights, float)[:, None]).max(axis=0) / 100
@@ -280,7 +284,9 @@ class Reports:
         self._measured_at_ms = np.where(able, now_ms, self._measured_at_ms)
 
     def _take(self, sent: _Sent) -> None:
-        """Take loads and lists as the leader does: they replace what it knew of these brokers, unless that is newer."""
+        """Update the leader's knowledge: the received loads and lists replace what the leader knew of these brokers,
+        unless that is newer.
+        """
         loads = replace(sent.loads, of=sent.loads.of & (sent.loads.at_ms >= self.told_at_ms))
         lists = replace(sent.lists, of=sent.lists.of & (sent.lists.at_ms >= self._listed_at_ms))
         if loads.of.any():
@@ -292,7 +298,7 @@ class Reports:
             self._list(lists)
 
     def _sample(self, lists: _Lists, tellers: Flags) -> None:
-        """Add a sample to the windows of the bundles of `tellers`."""
+        """Add a sample to the windows of all bundles that the brokers `tellers` list in `lists`."""
         rows = np.flatnonzero((lists.owner != NOBODY) & tellers[lists.owner])
         for most, (average, samples) in self._windows.items():
             averages, counts = average.copy(), samples.copy()
@@ -300,7 +306,7 @@ class Reports:
             self._windows[most] = (averages, counts)
 
     def _list(self, lists: _Lists) -> None:
-        """Update the known owners and rates of bundles."""
+        """Update the owners and rates of bundles that the leader knows by the received `lists`."""
         tellers, owner, known = lists.of, lists.owner, self._owner.copy()
         self._listed_at_ms = np.where(tellers, lists.at_ms, self._listed_at_ms)
         known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
@@ -408,7 +414,7 @@ class Reports:
         )
 
     def _with_preallocations(self, found: LoadSnapshot, bundles: Bundles, known: Flags, place: Indices) -> LoadSnapshot:
-        """Add a preallocation for each bundle that its owner does not report yet."""
+        """Return the snapshot `found` with a preallocation for each bundle that its owner does not report yet."""
         waiting = np.flatnonzero((bundles.owner != self._owner) & (bundles.owner != NOBODY) & known[bundles.owner])
         if not len(waiting):
             return found
@@ -499,7 +505,9 @@ class Reports:
         return top
 
     def own(self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int) -> LoadSnapshot:
-        """Return a snapshot of what the brokers of the extensible load manager know now, each about its own bundles."""
+        """Return a snapshot of what each broker of the extensible load manager knows now about its own bundles, from
+        which it decides on splits.
+        """
         known = live & (self.told_at_ms != NEVER)
         place = (np.cumsum(known) - 1).astype(np.int32)
         rows = np.flatnonzero((bundles.owner != NOBODY) & known[bundles.owner])

@@ -29,7 +29,9 @@ _HOUR_MS: Final = 3_600_000
 
 
 class Followed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What following a rule would have meant. `minutes_above`: the mean usage was above what the head-room allows."""
+    """What would have happened if the number of brokers had followed a rule. `minutes_above` is for how many minutes
+    the mean usage was above what the head-room allows.
+    """
 
     broker_hours: float
     minutes_above: float
@@ -38,7 +40,8 @@ class Followed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class RightSizing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The needs of a week. `today` is the number of brokers, `saved` the broker-hours a week that they are too many.
+    """The number of brokers that the hours of a week need. `today` is the present number of brokers, `saved` the
+    broker-hours a week that fewer brokers would save.
 
     `plan` and `cpu_rule` are replays over the last `hours`; None: the history is shorter than two days.
     """
@@ -59,7 +62,7 @@ class RightSizing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def loads_over_time(demand: Demand, model: CapacityModel, brokers: Sequence[Capacity]) -> tuple[Floats, float]:
     """Return the load at each step in brokers of mean capacity, and the usage of an idle one.
 
-    `brokers` has at least one.
+    `brokers` must not be empty.
     """
     cores = sum(each.cores for each in brokers) / len(brokers)
     network = sum(each.network_kbits for each in brokers) / len(brokers)
@@ -70,7 +73,7 @@ def loads_over_time(demand: Demand, model: CapacityModel, brokers: Sequence[Capa
 
 
 def right_sizing(start_ms: int, step_ms: int, loads: Sequence[float], rule: SizingRule, today: int) -> RightSizing:
-    """Return the needs of the week of loads at steps, and the replays of both rules.
+    """Return how many brokers the hours of a week need, from the loads at steps, and the replays of both rules.
 
     The last week is replayed if there are two, else the last day if there are two.
     """
@@ -103,7 +106,9 @@ def right_sizing(start_ms: int, step_ms: int, loads: Sequence[float], rule: Sizi
 
 
 def _planned(before: list[tuple[int, float]], rule: SizingRule, part_ms: int) -> Callable[[int], int]:
-    """Return the needs by time: by the hour of the week, if the replay is of a week, else by the hour of the day."""
+    """Return a function that gives the needed number of brokers at a time: by the hour of the week if the replay is of
+    a week, else by the hour of the day.
+    """
     if part_ms > _DAY_MS:
         week = week_of(before, rule)
         return lambda at_ms: week.at(at_ms) or 0
@@ -120,7 +125,7 @@ _Wanting = Callable[[int, float, int], int]
 
 
 def _lead_ms(step_ms: int) -> int:
-    """Return the time from asking for a broker until it serves, in whole steps."""
+    """Return how long (ms, in whole steps) it takes from the decision to add a broker until the broker serves."""
     return -(-START_MS // step_ms) * step_ms
 
 

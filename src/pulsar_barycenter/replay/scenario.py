@@ -77,7 +77,7 @@ class Expected:
     than: str = ""
 
     def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
-        """Return whether the medians of the strategies satisfy the relation.
+        """Return whether this expectation is met; `of` has the medians of the measures of each strategy.
 
         Strategies that were not run are ignored.
         """
@@ -125,7 +125,8 @@ def catalogue() -> dict[str, Case]:
 
 
 def run_case(case: Case, strategy: str, seed: int) -> Measures:
-    """Return the measures of a strategy or a reference, with its defaults and the scenario's settings.
+    """Replay a scenario with a strategy or a reference, its default settings and the scenario's settings; return the
+    measures.
 
     `strategy` may be followed by settings: NAME key=value. For a reference, bundles without an owner are assigned as
     with LeastDisturbance.
@@ -134,7 +135,7 @@ def run_case(case: Case, strategy: str, seed: int) -> Measures:
 
 
 def run_setup(setup: Setup, strategy: str, seed: int) -> Outcome:
-    """Return the outcome of a strategy or a reference, as of `run_case`."""
+    """Replay the input `setup` with a strategy or a reference, named as in `run_case`; return the outcome."""
     reference = REFERENCES.get(strategy)
     name, *sets = strategy.split()
     chosen = settings_of(OURS if reference else name, {}) | dict(each.split("=", 1) for each in sets)
@@ -180,7 +181,9 @@ def steady(share: Floats, rate: float, steps: int, seed: int, noise: float = 0.0
 
 
 def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float] | None = None) -> tuple[str, ...]:
-    """Return owners that balance the shares: the largest bundle first, each to the least loaded broker so far."""
+    """Return an owner for each bundle so that the brokers are balanced: the largest bundle first, each to the broker
+    that is least loaded so far.
+    """
     load = dict.fromkeys(brokers, 0.0)
     owners = [""] * len(share)
     for row in np.argsort(-share, kind="stable").tolist():

@@ -72,7 +72,7 @@ _Cores: TypeAlias = Annotated[float, Meta(gt=0, le=4_096)]
 
 
 class Placed(StrEnum):
-    """Where bundles are at the start."""
+    """How bundles are distributed over the brokers at the start of a scenario."""
 
     BALANCED = "balanced"
     """Evenly by their load in the first hour."""
@@ -83,7 +83,7 @@ class Placed(StrEnum):
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a file. Keys that it does not name are refused."""
+    """A table of a scenario file (TOML). Keys that the class does not name are refused."""
 
 
 class Load(_Part, frozen=True):
@@ -101,7 +101,9 @@ class Load(_Part, frozen=True):
 
 
 class Arrivals(_Part, frozen=True):
-    """How reports reach the leader: `replay.delivery.Delivery`, in minutes."""
+    """How load reports reach the leader: the shares of reports that are late, lost, failed or doubled, and the longest
+    delay in minutes (see `replay.delivery.Delivery`).
+    """
 
     late: _Share = 0.0
     lost: _Share = 0.0
@@ -147,7 +149,7 @@ class Sets(_AtMinute, tag="setting-changed", frozen=True):
 
 
 class Grows(_AtMinute, tag="load-changed", frozen=True):
-    """From then on the bundles that are on a broker at the start have `factor` times their load."""
+    """An event: from its time on, the bundles that are on `broker` at the start have `factor` times their load."""
 
     broker: _Number
     factor: Annotated[float, Meta(ge=0, le=1e3)]
@@ -157,27 +159,33 @@ Happens: TypeAlias = Adds | Removes | Crashes | Slows | Mutes | LosesLeader | Se
 
 
 class Balance(_Part, frozen=True):
-    """In each of the last minutes the fullest broker has at most this many times the mean usage."""
+    """An expectation: in each of the last `minutes` minutes, the fullest broker has at most `at_most` times the mean
+    usage.
+    """
 
     at_most: Annotated[float, Meta(ge=1, le=1e3)]
     minutes: _Minutes = 10
 
 
 class Steady(_Part, frozen=True):
-    """In the last minutes no broker's usage is further from its own mean than this share of it."""
+    """An expectation: in the last `minutes` minutes, no broker's usage differs from its own mean by more than the share
+    `at_most` of that mean.
+    """
 
     at_most: Annotated[float, Meta(ge=0, le=1e3)]
     minutes: _Minutes = 10
 
 
 class Conforms(_Part, frozen=True):
-    """In the last minutes no bundle with traffic is without a broker."""
+    """An expectation: in the last `minutes` minutes, no bundle with traffic is without a broker."""
 
     minutes: _Minutes = 1
 
 
 class Expect(_Part, frozen=True):
-    """At least one of these. `measures` has the largest allowed value by the name of a measure (`replay.measures`)."""
+    """The expectations of a scenario file, at least one. `measures` has the largest allowed value for the name of a
+    measure (`replay.measures`).
+    """
 
     balance: Balance | None = None
     steady: Steady | None = None
@@ -186,7 +194,9 @@ class Expect(_Part, frozen=True):
 
 
 class ScenarioFile(_Part, frozen=True):
-    """The content of a file. `cores` are those of the brokers of the start, and repeat if there are fewer."""
+    """The content of a scenario file. `cores` are the cores of the brokers at the start; if there are fewer values than
+    brokers, they repeat.
+    """
 
     about: Annotated[str, Meta(min_length=1, max_length=1_000)]
     brokers: _Number
@@ -202,14 +212,14 @@ class ScenarioFile(_Part, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation holds, and the sentence that says so with the values compared."""
+    """Whether an expectation is met, and the sentence that says so with the compared values."""
 
     holds: bool
     text: str
 
 
 def scenario_of(name: str, content: bytes) -> ScenarioFile:
-    """Return the scenario in a TOML file.
+    """Return the scenario that the content of a TOML file describes.
 
     Raises:
         ReplayInputError: the file is not a scenario; the message says which key is wrong.
@@ -237,7 +247,7 @@ def scenario_of(name: str, content: bytes) -> ScenarioFile:
 
 
 def _problem(found: ScenarioFile) -> str:
-    """Return what is wrong with values that do not fit each other, and what to do; "" if they do."""
+    """Return what is wrong with values of a scenario file that do not fit each other, and what to do; "" if all fit."""
     expect = found.expect
     if expect == Expect():
         return "[expect] is empty; give balance, steady, conforms or measures"
@@ -286,7 +296,7 @@ _NOT_NUMBERS: Final = {"even_after_s", "last_unload_s"}
 
 
 def delivery_of(found: ScenarioFile) -> Delivery:
-    """Return how reports reach the leader.
+    """Return how load reports reach the leader in this scenario.
 
     Raises:
         ReplayInputError: the shares are more than 1 together.
@@ -297,7 +307,7 @@ def delivery_of(found: ScenarioFile) -> Delivery:
 
 
 def setup_of(found: ScenarioFile, seed: int) -> Setup:
-    """Return the input of a replay, drawn from a seed."""
+    """Return the input of a replay of this scenario, drawn from a seed."""
     names = broker_names(max([found.brokers, *(each.broker for each in found.events if isinstance(each, Adds))]))
     at_start = names[: found.brokers]
     cores = {name: found.cores[place % len(found.cores)] for place, name in enumerate(at_start)}
@@ -321,7 +331,7 @@ def _sizes(load: Load, rng: np.random.Generator) -> Floats:
 
 
 def _factors(found: ScenarioFile, rng: np.random.Generator) -> Floats:
-    """Return a factor for each minute (row) and bundle."""
+    """Return the factor by which each bundle's load differs from its mean in each minute (row)."""
     load, shape = found.load, (found.minutes, found.load.bundles)
     factors: Floats = rng.lognormal(0.0, load.noise, shape) if load.noise else np.ones(shape)
     if load.drift:
@@ -366,7 +376,7 @@ def _event(each: Happens, names: tuple[str, ...]) -> Event:
             return LeaderLost(at_ms, minutes(each.minute + each.minutes))
         case Sets():
             return SettingChanged(at_ms, each.key, each.value)
-    raise ReplayInputError(f"{each} changes the load, not the cluster")
+    raise ReplayInputError(f"{each} changes the load, so it is no event of the cluster")
 
 
 # ---- what is expected ----

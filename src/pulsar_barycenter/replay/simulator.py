@@ -62,7 +62,7 @@ MOST_BROKERS: Final = 10_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """The brokers at the start, and the model of their load and delays.
+    """The simulated cluster: its brokers at the start, and the model of their load and delays.
 
     `gap_ms` is the time without service of a bundle that changes its owner. `session_ms` is the time after a crash
     until a broker's bundles can be assigned. `failing` is the share (0 to 1) of unloads that fail: the bundle stays
@@ -77,7 +77,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if not 0 <= self.failing <= 1:
-            raise ReplayInputError(f"{self.failing:g} is not a share of unloads that fail; give 0 to 1")
+            raise ReplayInputError(f"{self.failing:g} is not a valid share of unloads that fail; give 0 to 1")
 
 
 def replay(
@@ -90,7 +90,8 @@ def replay(
     reference: Reference | None = None,
     delivery: Delivery = PERFECT,
 ) -> Outcome:
-    """Return the outcome of a cluster with this demand and these settings. A `reference` acts instead of the rounds.
+    """Simulate a cluster with this demand and these settings, and return the outcome. If a `reference` is given, it
+    moves bundles instead of the leader's rounds.
 
     `delivery` says how reports reach the leader; a reference does not see them.
 
@@ -122,7 +123,7 @@ class _Run:
         self._reference = reference
         names = sorted({*cluster.brokers, *(each.broker for each in events if isinstance(each, BrokerAdded))})
         if not cluster.brokers or len(names) > MOST_BROKERS:
-            raise ReplayInputError(f"{count_of(len(names), 'broker')}; give 1 to {MOST_BROKERS}")
+            raise ReplayInputError(f"the cluster has {count_of(len(names), 'broker')}; give 1 to {MOST_BROKERS}")
         self._names = names
         self._row = {name: row for row, name in enumerate(names)}
         self._live: Flags = np.array([name in cluster.brokers for name in names], bool)
@@ -152,7 +153,7 @@ class _Run:
         for event in self._events:
             broker = getattr(event, "broker", None)
             if broker is not None and broker not in self._row:
-                raise ReplayInputError(f"{event}: this broker does not exist; there are {self._names}")
+                raise ReplayInputError(f"{event}: this broker does not exist; the brokers are {self._names}")
             if isinstance(event, BrokerSlowed) and not 0 < event.factor < 1e6:
                 raise ReplayInputError(f"{event}: the factor must be more than 0 and less than 1,000,000")
             if isinstance(event, SettingChanged):
@@ -161,7 +162,7 @@ class _Run:
                     raise ReplayInputError(f"{event}: a replay cannot change to or from the extensible load manager")
 
     def _apply_settings(self, config: "BrokerConfig") -> None:
-        """Apply a configuration. If the strategy stays, its memory is kept."""
+        """Use the configuration `config` from now on. If the strategy stays the same, its memory is kept."""
         before: Any = getattr(self, "_round", None)
         self._config, self._kind = config, manager_in_force(config)
         self._round: Any = None
@@ -172,7 +173,7 @@ class _Run:
                 self._forget()
 
     def _forget(self) -> None:
-        """Begin with the memory of a new leader."""
+        """Replace the leader's memory by that of a newly elected leader."""
         if self._kind is not ManagerKind.NOOP:
             self._memory: Any = self._round.start()
             self._split_memory: Any = self._splitter.start()
@@ -234,13 +235,15 @@ class _Run:
         return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
     def _count_unplaced(self, end_ms: int) -> None:
-        """Count the time without service of bundles that have no owner at the end."""
+        """Add the time without service of the bundles that have no owner at the end (`end_ms`)."""
         for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist():
             since_ms = self._left.get(self._bundles.names[row], ("", self._demand.start_ms))[1]
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
 
     def _carried(self) -> tuple[Floats, Floats]:
-        """Return the four rates of all brokers, and how much of their resources they would use without limits."""
+        """Return the four rates (in and out) of all brokers, and how much of each resource they would use if resources
+        had no limits.
+        """
         owner, count = self._bundles.owner, len(self._names)
         served = owner != NOBODY
         owners = owner[served]
@@ -266,7 +269,9 @@ class _Run:
         return float(max(cpu, *network, self._indivisible(strength, served)))
 
     def _indivisible(self, strength: Floats, served: Flags) -> float:
-        """Return the usage of the strongest broker with nothing but the largest load that no split can divide."""
+        """Return the usage that the strongest broker would have if it had only one load: the largest one that no split
+        can divide.
+        """
         model, bundles = self._cluster.model, self._bundles
         figures, share = bundles.figures[:, served], bundles.least_share()[served]
         cost = model.cpu_per_message * (figures[0] + figures[1]) + model.cpu_per_byte * (figures[2] + figures[3])
@@ -328,7 +333,7 @@ class _Run:
     # ---- placement ----
 
     def _place_free(self, now_ms: int) -> None:
-        """Assign bundles without an owner, after the session of their former owner has ended."""
+        """Assign the bundles that have no owner to brokers, once the session of their former owner has ended."""
         free = [
             name
             for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist()
@@ -343,7 +348,9 @@ class _Run:
             self._move("assign", bundle, source, broker, now_ms, gap_ms, why)
 
     def _chosen(self, bundles: Collection[str], now_ms: int) -> list[tuple[str, str, str]]:
-        """Return for each bundle without an owner the bundle, a broker for it, and the reason."""
+        """Choose an owner for each of `bundles`, which have none; return for each the bundle, the broker and the
+        reason.
+        """
         snapshot = self._snapshot(now_ms)
         if self._kind is ManagerKind.NOOP or not len(snapshot.brokers):
             counts = np.bincount(self._bundles.owner[self._bundles.owner != NOBODY], minlength=len(self._names))
@@ -423,7 +430,7 @@ class _Run:
             self._split(now_ms, known)
 
     def _follow(self, reference: Reference, now_ms: int) -> None:
-        """Make the moves of a reference."""
+        """Make the moves that a reference balancer chooses at `now_ms`."""
         bundles, model = self._bundles, self._cluster.model
         first = (now_ms - self._demand.start_ms) // self._demand.step_ms
         steps = reference.steps(first, self._demand.steps)
@@ -446,7 +453,9 @@ class _Run:
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
 
     def _shed(self, now_ms: int) -> LoadSnapshot | None:
-        """Run a round. Return its snapshot if it moved nothing, since the snapshot is then still valid."""
+        """Run one shedding round of the leader. Return the round's snapshot if the round moved nothing, since the
+        snapshot is then still valid.
+        """
         snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
         outcome: RoundOutcome
         outcome, self._memory = self._round.run(snapshot, self._memory, self._rng)

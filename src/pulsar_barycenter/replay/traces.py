@@ -18,7 +18,9 @@ _NO_COLUMNS = "line 1 must name the columns timestamp and value"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`values[i]` events happened in the step that begins at `start_ms + i * step_ms`."""
+    """A recorded or generated count of events over time: `values[i]` events happened in the step that begins at
+    `start_ms + i * step_ms` (epoch ms).
+    """
 
     name: str
     start_ms: int
@@ -62,7 +64,9 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
         times.append(row.at_ms)
         values.append(row.value)
         if len(times) > 1 and times[-1] <= times[-2]:
-            raise ReplayInputError(f"{row.where}: {row.timestamp} is not after the time before; sort the rows by time")
+            raise ReplayInputError(
+                f"{row.where}: {row.timestamp} is not after the time of the row before; sort the rows by time"
+            )
         if len(times) > 2 and times[-1] - times[-2] != times[1] - times[0]:
             apart, usual = (times[-1] - times[-2]) / 1000, (times[1] - times[0]) / 1000
             raise ReplayInputError(
@@ -112,7 +116,7 @@ def _check_length(name: str, times: Sequence[int]) -> None:
 
 
 def unique_names(traces: Sequence[Trace]) -> Sequence[Trace]:
-    """Return `traces` after checking that their names differ; each is the name of a topic.
+    """Check that the names of `traces`, which become names of topics, differ; return `traces`.
 
     Raises:
         ReplayInputError: two files have the same name.

@@ -44,7 +44,9 @@ _SLIGHT: Final = 0.25
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested change: brokers that leave, the number that join, the factor of the load, and the minutes ahead."""
+    """The question of a forecast, what happens if: the brokers that leave, the number of brokers that join, the factor
+    of the load, and how many minutes ahead.
+    """
 
     without: tuple[str, ...] = ()
     added: int = 0
@@ -53,7 +55,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that has another broker at the end. `minute` is that of its last move, `times` the number of its moves.
+    """The forecast move of a bundle that has another broker at the end. `minute` is the minute of the bundle's last
+    move, `times` the number of its moves.
 
     `kind` is "unload", "part" for a bundle that a split creates, or "assign" for one that has no owner now.
     """
@@ -69,7 +72,9 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker now and at the end: usage as a fraction, rate in msg/s in + out; None: not in the cluster."""
+    """The load of a broker now and at the end of the forecast: usage as a fraction, rate in msg/s in + out; None: the
+    broker is not in the cluster then.
+    """
 
     broker: str
     usage_before: float | None
@@ -80,7 +85,9 @@ class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True)
 class Forecast:
-    """The result of a forecast. `limit` is the usage above which a broker counts as overloaded."""
+    """The forecast for a cluster: its brokers, moves and splits. `limit` is the usage above which a broker counts as
+    overloaded.
+    """
 
     brokers: tuple[BrokerForecast, ...]
     moves: tuple[PlannedMove, ...]
@@ -134,17 +141,21 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
         )
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
-        raise ReplayInputError(f"{unknown[0]} is not registered; there are {', '.join(names[:20])}")
+        raise ReplayInputError(f"{unknown[0]} is not a registered broker; the brokers are {', '.join(names[:20])}")
     if len(set(question.without)) == len(names) and not question.added:
-        raise ReplayInputError("no broker would be left; add some, or let one stay")
+        raise ReplayInputError("no broker would be left in the cluster; add brokers, or let one stay")
     if not (0 < question.scale <= 1000 and 0 <= question.added <= MOST_ADDED):
-        raise ReplayInputError(f"load can be scaled by up to 1000, and up to {MOST_ADDED} brokers can be added")
+        raise ReplayInputError(f"the load can be scaled by at most 1000, and at most {MOST_ADDED} brokers can be added")
     if not 1 <= question.minutes <= LONGEST_MINUTES:
-        raise ReplayInputError(f"the forecast is for {question.minutes} minutes; give 1 to {LONGEST_MINUTES}")
+        raise ReplayInputError(
+            f"a forecast for {question.minutes} minutes is not possible; give 1 to {LONGEST_MINUTES}"
+        )
 
 
 def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
-    """Return the brokers with their limits, and the factors by which their CPU differs from the common model."""
+    """Return the simulated cluster, whose brokers have the limits that they report; and for each broker the factor by
+    which its use of CPU differs from the common model.
+    """
     usual = Capacity()
     limits = _bounded(brokers.limit)
     capacities = {
@@ -167,7 +178,9 @@ def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
 
 
 def _bounded(figures: Floats) -> Floats:
-    """Return the values within the bounds of calculation. Values that are too small to be measured become 0."""
+    """Return the values bounded so that calculations with them stay finite. Values that are too small to be measured
+    become 0.
+    """
     found: Floats = np.where(np.isfinite(figures) & (figures >= _LEAST), np.minimum(figures, _MOST), 0.0)
     return found
 

@@ -19,8 +19,8 @@ def check_metadata(data: Path, metadata: Path) -> None:
     if first is not None:
         state = "is empty" if metadata.exists() else "is missing"
         raise WrongFolderError(
-            f"{metadata} {state}, but {ledgers} has ledgers, whose topics and subscriptions are only in that file."
-            f" Restore it from a copy; or, to start with an empty cluster, move {ledgers} away."
+            f"{metadata} {state}, but {ledgers} has ledgers. Only that file says which topics and subscriptions "
+            f"they belong to. Restore it from a copy; or, to start with an empty cluster, move {ledgers} away."
         )
 
 
@@ -40,10 +40,11 @@ def check_broker_folder(data: Path, metadata: Path) -> None:
 
 
 def check_ledgers_folder(folder: Path) -> None:
-    """Check that `folder` is not a data folder, whose ledgers are in a folder below it; it need not exist.
+    """Check that `folder` is not a data folder: the ledgers of a data folder are in a folder below it. `folder` need
+    not exist.
 
     Raises:
         WrongFolderError: `folder` is a data folder.
     """
     if (folder / LEDGERS).is_dir():
-        raise WrongFolderError(f"{folder} is a data folder: give its folder of ledgers, {folder / LEDGERS}")
+        raise WrongFolderError(f"{folder} is a data folder, not a folder of ledgers: give {folder / LEDGERS} instead")

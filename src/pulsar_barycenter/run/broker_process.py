@@ -27,11 +27,13 @@ from pulsar_barycenter.standalone.ready import BrokerReady
 
 
 async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker with a configuration until a signal, a shutdown request, or a failure (exit code 1).
+    """Run a broker with the given configuration until a signal, a shutdown request, or a failure (exit code 1) ends it.
+
+    `say_ready` is called once, when the broker serves.
 
     Raises:
         BrokerStartError, CredentialsError, LedgerError, MetadataError, UnknownStoreError: the broker cannot start.
-        WrongFolderError: there are ledgers without metadata.
+        WrongFolderError: the data folder has ledgers, but their metadata is missing.
     """
     async with broker_environment(config) as env:
         await _until_stopped(config, env, say_ready)
@@ -70,7 +72,7 @@ async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]
 
 
 def load_tables_of(data: Path) -> LoadTables:
-    """Return the reader of the pipeline's tables in a data folder."""
+    """Return an object that reads the tables of loads and decisions which the pipeline wrote to a data folder."""
 
     def read(question: LoadQuestion) -> RecordedLoad:
         # imports Arrow, which a broker needs only here
@@ -83,7 +85,7 @@ def load_tables_of(data: Path) -> LoadTables:
 
 
 async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker until a signal (also during its start), a shutdown request, or a failure."""
+    """Run a broker until a signal, a shutdown request or a failure ends it. A signal ends it also while it starts."""
     stop = asyncio.Event()
     reason, has_failed = "signal", False
 
@@ -111,7 +113,7 @@ async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Call
 
 
 def ready_of(config: BrokerConfig, broker: Broker) -> BrokerReady:
-    """Return the addresses of a broker that serves."""
+    """Return the addresses at which `broker`, which has started, serves clients."""
     urls = broker.urls
     return BrokerReady(
         broker=urls.broker_id,

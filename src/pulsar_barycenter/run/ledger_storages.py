@@ -31,17 +31,21 @@ from pulsar_barycenter.protocol.frames import read_metadata
 log = structlog.get_logger(__name__)
 
 REGISTERED_BROKERS: Final = "/loadbalance/brokers"
-"""The key below which each broker that runs has one."""
+"""The path in the metadata store below which every running broker has a key with its name."""
 _FRAME_PADDING: Final = 10 * 1024
-"""What a packet to a bookie may have beside a message, as in Pulsar (`Commands.MESSAGE_SIZE_FRAME_PADDING`)."""
+"""How many bytes a packet to a bookie may have in addition to the message, as in Pulsar
+(`Commands.MESSAGE_SIZE_FRAME_PADDING`).
+"""
 _MAX_UNCONFIRMED_BYTES: Final = 32 << 20
-"""Half of what may wait for one bookie, as packets have heads."""
+"""The maximum number of bytes sent to a bookie that it has not confirmed: half of its queue, because each packet has a
+header too.
+"""
 _DIGESTS: Final = {"CRC32C": DigestType.CRC32C, "CRC32": DigestType.CRC32, "MAC": DigestType.HMAC}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedLedgers:
-    """A storage, and the functions that check whether its data still exists."""
+    """An open ledger storage, and functions that each check whether the data of the storage still exists."""
 
     storage: LedgerStorage
     checks: tuple[Callable[[], DataFault | None], ...] = ()
@@ -82,11 +86,13 @@ async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerSt
 
 
 async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncExitStack) -> BookKeeperStorage:
-    """Return the storage of a broker's ledgers on bookies; `opened` closes the store of their metadata, if that is
-    another one than `store`. Too few bookies are logged: they may come later.
+    """Return the storage of a broker's ledgers on bookies (the servers of Apache BookKeeper).
+
+    `opened` closes the store of the ledgers' metadata at the end, if this is not `store`. If there are too few bookies,
+    this is logged only, because more may start later.
 
     Raises:
-        LedgerError: there is no cluster of bookies, or the brokers of `store` use another one, or files.
+        LedgerError: there is no cluster of bookies, or the brokers of `store` use another cluster or files.
         MetadataError: a store did not answer.
         UnknownStoreError: bookkeeperMetadataServiceUri names no store.
     """
@@ -120,8 +126,9 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
 
 
 def describe(entry: bytes) -> tuple[int, int]:
-    """Return message count and publish time (ms since 1970) of an entry of a topic; (1, 0) if its metadata is
-    damaged.
+    """Return the message count and the publish time (ms since 1970) of an entry of a topic.
+
+    If the metadata of the entry is damaged, the result is (1, 0).
     """
     try:
         metadata = read_metadata(entry)

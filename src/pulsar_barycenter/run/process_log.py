@@ -1,10 +1,11 @@
 """Configures the log of a process: events with fields, as JSON lines in a file or as text on a terminal.
 
-Records that libraries log by Python's `logging` become such events, within bounds. Reason: asyncio logs uncaught
-exceptions with a traceback, as often as a client causes one, and so do aiohttp, kazoo and gRPC. Without a handler,
-Python writes these records to standard error unchanged: any number of lines of any length, in a log that is JSON.
+Records that libraries log by Python's `logging` become such events; their number and length are limited. Reason:
+asyncio logs uncaught exceptions with a traceback, as often as a client causes one, and so do aiohttp, kazoo and gRPC.
+Without a handler, Python writes these records to standard error unchanged: any number of lines of any length, in a log
+that is JSON.
 
-The configuration sets the lowest level that is logged, or the variable that Pulsar's scripts read.
+The lowest level that is logged is in the configuration, or in the environment variable that Pulsar's scripts read.
 Source: `PULSAR_LOG_LEVEL` in Pulsar's bin/pulsar, `pulsar.log.level` in its conf/log4j2.yaml.
 """
 
@@ -37,18 +38,24 @@ _LEVELS: Final[Mapping[str, int]] = {
     "fatal": logging.CRITICAL,
     "off": logging.CRITICAL,
 }
-"""The levels by Pulsar's names."""
+"""The log levels, by the names that Pulsar gives them."""
 _LIBRARY_LEVEL: Final = logging.WARNING
 
 
 def log_level(configured: str, environment: Mapping[str, str]) -> int:
-    """Return the level in LEVEL_VARIABLE, ignoring case; if it has none, the configured one."""
+    """Return the log level that the environment variable LEVEL_VARIABLE names, in any case; if it is not set, the
+    `configured` one.
+    """
     wanted = environment.get(LEVEL_VARIABLE, "").strip().lower()
     return _LEVELS.get(wanted, _LEVELS[configured])
 
 
 class LibraryLog(logging.Handler):
-    """Logs each record as `library_log` with the name of its logger, within the bounds of `BoundedLog` per logger."""
+    """Logs what libraries log: each of their log records becomes an event `library_log` with the name of the library's
+    logger.
+
+    `BoundedLog` limits the number of events of each logger.
+    """
 
     def __init__(self) -> None:
         super().__init__(_LIBRARY_LEVEL)
@@ -78,7 +85,7 @@ class DroppingStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write `text` or drop it; return its length either way."""
+        """Write `text`, or drop it if the write fails. Return the length of `text` in both cases."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)

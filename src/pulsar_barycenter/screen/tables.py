@@ -19,7 +19,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column. `key` sorts rows, None last; numbers are right-aligned and sorted with the greatest first."""
+    """A column of a table on the screen of `top`. `key` sorts rows, None last; numbers are right-aligned and sorted
+    with the greatest first.
+    """
 
     title: str
     key: Callable[[Row], Any]
@@ -29,7 +31,9 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """A tab: `row_key` identifies a row, `text` is searched by a filter, `place` is the initial sort column."""
+    """A table of the screen of `top`, shown as a tab: `row_key` identifies a row, `text` is searched by a filter,
+    `place` is the index of the column that sorts at the start.
+    """
 
     name: str
     columns: Sequence[Column[Row]]

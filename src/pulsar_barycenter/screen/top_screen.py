@@ -59,7 +59,7 @@ Raises:
 
 
 class _Story(ModalScreen[None]):
-    """The decisions about one bundle, newest first."""
+    """The screen that shows the decisions about one bundle, newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "back")]
 
@@ -89,7 +89,9 @@ def _has_topic(bundle: str, words: str) -> bool:
 
 
 class TopScreen(App[None]):
-    """Queries the cluster every `interval_s`, and topics while they are shown; a slow query delays the next one."""
+    """The application of `barycenter top`: it queries the cluster every `interval_s` seconds, and topics while they are
+    shown. A slow query delays the next one.
+    """
 
     TITLE = "barycenter top"
     AUTO_FOCUS = "#brokers-rows"
@@ -284,7 +286,7 @@ class TopScreen(App[None]):
             self.push_screen(_Story(bundle, [record for record in self._seen.decisions if record.bundle == bundle]))
 
     def _show(self) -> None:
-        """Fill the visible table; the cursor stays on its row."""
+        """Fill the visible table with the present rows; the cursor stays on the row that it is on."""
         if self._seen is None:
             return
         table, rows = self._table, self._rows

@@ -39,7 +39,9 @@ UNUSABLE: Final = (SnapshotFileError, ConfigError, StrategyError, OSError)
 
 
 class WrongWordError(ValueError):
-    """The command line names something that does not exist; the text lists what exists."""
+    """The command line has the name of a strategy, setting or load manager that does not exist; the text lists the
+    names that exist.
+    """
 
 
 def is_splitter(name: str) -> bool:
@@ -70,7 +72,9 @@ def configured(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration for a decision on a snapshot: `configuration_of` with what came with the snapshot."""
+    """Return the configuration for a decision on a snapshot, as `configuration_of` does, from the configuration that
+    came with the snapshot.
+    """
     return configuration_of(found.configuration, conf, changes, strategy, placement)
 
 
@@ -81,7 +85,7 @@ def configuration_of(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration for a decision.
+    """Return the configuration with which a decision is made, from several sources.
 
     It starts with `configuration`, of which unknown keys are ignored. `conf` overrides it, then `changes` (key=value),
     then the strategies that `strategy` and `placement` name.
@@ -140,13 +144,13 @@ def read_memory(file: Path) -> MemoryDocument:
         SnapshotFileError: the file does not contain a memory, or the memory is empty.
         OSError: the file cannot be read.
     """
-    accepted = 'a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
+    accepted = 'give a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
     try:
         memory = decode_json(file.read_bytes(), MemoryDocument)
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():
-        raise SnapshotFileError(file, "it is a memory of a shedder, but it is empty", accepted)
+        raise SnapshotFileError(file, "the file has the memory of a shedder, but the memory is empty", accepted)
     return memory
 
 

@@ -40,7 +40,9 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What a leader has besides its snapshot: the memory of shedders, and keys of broker.conf with their texts."""
+    """What a leader has in addition to its snapshot: the memory of shedders, and its keys of broker.conf with their
+    texts.
+    """
 
     memory: MemoryDocument = MemoryDocument()
     configuration: dict[str, str] = {}
@@ -92,7 +94,7 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
 
 
 def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
-    """Return the snapshot in a file of `write_columns`, and the leader's state.
+    """Return the snapshot in a file that `write_columns` wrote, and the leader's state in it.
 
     Raises:
         NoSnapshotError: the file is not a Parquet file, or not a snapshot.
@@ -155,7 +157,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
     """
     document = (table.schema.metadata or {}).get(METADATA_KEY)
     if document is None:
-        raise NoSnapshotError(f"the metadata has no {METADATA_KEY.decode()}")
+        raise NoSnapshotError(f"the metadata of the file has no key {METADATA_KEY.decode()}")
     rest = decode_json(document, _Rest)
     if rest.version != _VERSION:
         raise NoSnapshotError(f"it has format version {rest.version}; this program reads version {_VERSION}")
@@ -220,7 +222,7 @@ def _column_of(name: str, items: list[Any]) -> Any:
 
 
 def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
-    """Return the index in `names` of each text of a column."""
+    """Return for each text of the column `name` its index in `names`."""
     column, value_set = table.column(name), pa.array(names, pa.string())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()

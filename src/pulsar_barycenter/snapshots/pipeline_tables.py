@@ -50,7 +50,8 @@ _IDENTITY: Final = ("broker", "incarnation", "sequence")
 def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:
     """Return the snapshot at a time (epoch ms, inclusive), or at the newest report.
 
-    It leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all brokers.
+    The snapshot leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all
+    brokers.
 
     Raises:
         TablesError: the tables have no rows up to that time.
@@ -126,7 +127,7 @@ def _all_rows(file: Path, name: str) -> pa.Table:
 
 
 def _needed(name: str) -> Iterable[str]:
-    """Return the columns that a file of a table must have to be read here."""
+    """Return the columns that a file of the table `name` must have so that a snapshot can be made of it."""
     table = TABLES[name]
     if name == "load_reports":
         return table.key

@@ -54,7 +54,7 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     """
     if str(path) == STANDARD_INPUT:
         if at_ms is not None:
-            raise SnapshotFileError(path, "holds the state at one time only", "a data folder to choose a time")
+            raise SnapshotFileError(path, "it holds the state at one time only", "give a data folder to choose a time")
         return snapshot_of_bytes(sys.stdin.buffer.read(), Path("standard input"))
     found = read_snapshot_file(path, at_ms)
     if not path.is_dir() or found.configuration:
@@ -69,7 +69,7 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
 def settings_in_words(
     found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, changes: Collection[str] = ()
 ) -> str:
-    """Return a phrase that names the origin of the settings and the version of Pulsar that they follow."""
+    """Return a text that names the origin of the settings and the version of Pulsar that they follow."""
     base = f"{found.settings if found.configuration else 'default settings'}, as Pulsar {version}"
     given = [str(conf)] if conf is not None else []
     given += [change.partition("=")[0].strip() for change in changes]

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 ACCEPTED: Final = (
-    "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "
+    "give a snapshot (`barycenter snapshot --out FILE`),"
+    " a load report (`pulsar-admin broker-stats load-report > FILE`), "
     "a folder of load reports, or the pipeline's tables"
 )
 
@@ -60,7 +61,7 @@ class SnapshotFileError(ValueError):
     """A file that cannot be read as a snapshot; the text names the file, the problem, and what is accepted."""
 
     def __init__(self, path: Path, problem: str, accepted: str = ACCEPTED) -> None:
-        super().__init__(f"{path}: {problem}; give {accepted}")
+        super().__init__(f"{path}: {problem}; {accepted}")
         self.path = path
 
 
@@ -111,7 +112,7 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
             return _of_tables(tables, at_ms, silence_ms)
     if at_ms is not None:
         raise SnapshotFileError(
-            path, "holds the state at one time only", "the pipeline's tables (DATA/tables) to choose a time"
+            path, "it holds the state at one time only", "give the pipeline's tables (DATA/tables) to choose a time"
         )
     if path.is_dir():
         log = path / _REPORT_LOG
@@ -173,7 +174,9 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
     try:
         document = read_tables(folder, at_ms, silence_ms=silence_ms)
     except TablesError as error:
-        raise SnapshotFileError(folder, str(error), "the tables of a pipeline that ran at that time") from error
+        raise SnapshotFileError(
+            folder, str(error), "give a folder with tables of a pipeline that ran at the time of the snapshot"
+        ) from error
     return replace(of_document(document, folder), source="the pipeline's tables")
 
 
@@ -210,7 +213,7 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
     kinds = {_KINDS[type(report)]: file for file, report in found}
     if len(kinds) > 1:
         mixed = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
-        raise SnapshotFileError(path, mixed, "reports of one load manager")
+        raise SnapshotFileError(path, mixed, "give load reports of one load manager only")
     if ManagerKind.SIMPLE in kinds:
         return _of_simple([(file, report) for file, report in found if isinstance(report, LoadReport)])
     if ManagerKind.EXTENSIBLE in kinds:
@@ -272,7 +275,8 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         raise SnapshotFileError(
             folder,
             "is a data folder without tables: no pipeline has run on it, and its brokers wrote no load reports",
-            "--url of its running cluster instead, or start it with a pipeline (`barycenter standalone --pipeline`)",
+            "give --url of its running cluster instead,"
+            " or start it with a pipeline (`barycenter standalone --pipeline`)",
         )
     if foreign is not None:
         raise SnapshotFileError(
@@ -283,7 +287,9 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         parsed = _parse(file, file.read_bytes())
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(
-                file, "is a snapshot in a folder of load reports", "either this file alone or a folder without it"
+                file,
+                "is a snapshot in a folder of load reports",
+                "give either this snapshot alone or a folder without it",
             )
         found += parsed
     if not found:

@@ -1,4 +1,4 @@
-"""Where the pipeline's tables are, for readers that may not need to read them: it imports no Arrow."""
+"""Where the pipeline's tables are, for programs that perhaps do not read them: it imports no Arrow."""
 
 from pathlib import Path
 from typing import Final

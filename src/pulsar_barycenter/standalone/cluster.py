@@ -98,7 +98,7 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Record the ports in the line that the broker printed."""
+        """Record the ports that a broker serves, from the line that it printed when it became ready."""
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
@@ -131,7 +131,7 @@ class BrokerProcess(ChildProcess):
 
 
 class StandaloneCluster:
-    """Start, watch and stop the processes of a cluster on one machine.
+    """Starts, watches and stops the processes of a cluster on one machine.
 
     The caller holds the `DataDirectoryLock` of the directory.
     """
@@ -168,7 +168,9 @@ class StandaloneCluster:
         return [*self.brokers, *([self.pipeline] if self.pipeline else [])]
 
     def ready(self) -> ClusterReady:
-        """Return the ready message of the cluster, when all brokers serve clients."""
+        """Return the ready message of the cluster (its URLs and brokers). Call this only when all brokers serve
+        clients.
+        """
         brokers = [broker.ready for broker in self.brokers if broker.ready is not None]
         return ClusterReady.of(
             brokers,
@@ -235,7 +237,7 @@ class StandaloneCluster:
         await broker.kill()
 
     async def stop(self) -> None:
-        """End in order: first the brokers leave the cluster in parallel, then the pipeline ends."""
+        """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         self._progress.event("stopping the brokers")
@@ -245,7 +247,7 @@ class StandaloneCluster:
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """End all child processes at once."""
+        """Kill all processes of the cluster at once, without leaving the cluster in order."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))
@@ -373,7 +375,7 @@ def _now_ms() -> int:
 
 
 def _is_chosen(port: str) -> bool:
-    """Return whether the configuration leaves the choice of a port to the system."""
+    """Return whether a port in the configuration is chosen by the system, that is, is 0."""
     return port.strip() == str(_CHOSEN_BY_SYSTEM)
 
 

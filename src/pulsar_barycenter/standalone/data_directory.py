@@ -19,7 +19,7 @@ _HOLDER: Final = re.compile(rb"[0-9]{0,20}\s?")
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Paths below the folder given as `--data`; all durable state of the cluster is in it."""
+    """The paths below the folder of `--data`, which has all durable state of the cluster."""
 
     root: Path
 
@@ -48,7 +48,7 @@ class DataDirectory:
         return self.root / "decisions"
 
     def create(self) -> None:
-        """Create the folders.
+        """Create the folders of the data directory.
 
         Raises:
             DataDirectoryUnusableError: a folder cannot be created.

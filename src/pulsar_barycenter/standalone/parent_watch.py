@@ -11,7 +11,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to end this process when the parent named in the environment ends (Linux only)."""
+    """Ask the kernel to end this process when its parent process ends, whose id is in the environment (Linux only)."""
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None or not sys.platform.startswith("linux"):
         return

@@ -46,7 +46,7 @@ class ChildProcess:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start the process; `wait_ready` waits until it is ready."""
+        """Start the process and return at once; `wait_ready` waits until the process is ready."""
         environment = {**os.environ, **self._environment, PARENT_VARIABLE: str(os.getpid())}
         with self.log.open("ab") as log:
             self._log_start = log.tell()

@@ -4,7 +4,9 @@ from typing import Protocol
 
 
 class StartProgress(Protocol):
-    """Receives the steps as they happen. `name` is a part (`broker-0`, `pipeline`); the texts are short."""
+    """Receives the steps of a cluster's start as they happen. `name` is the part of the cluster (`broker-0`,
+    `pipeline`) that makes the step; the texts are short.
+    """
 
     def phase(self, name: str, doing: str) -> None:
         """Show that `name` has begun a step that takes time."""
@@ -20,7 +22,7 @@ class StartProgress(Protocol):
 
 
 class SilentProgress:
-    """Shows nothing."""
+    """A `StartProgress` that shows nothing."""
 
     def phase(self, name: str, doing: str) -> None:
         pass

@@ -60,14 +60,14 @@ class ClusterReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, ta
         )
 
     def line(self) -> str:
-        """Return the line of text."""
+        """Return the line of text that reports the cluster as ready."""
         web = _also(", ".join(self.web_urls), self.service_url_tls, self.web_urls_tls)
         kept = ", deleted at the end" if self.ephemeral else ""
         return f"{READY}: {self.service_url} ({web}); data in {self.data}{kept}"
 
 
 def broker_line(ready: BrokerReady) -> str:
-    """Return the line of text of one broker."""
+    """Return the line of text that reports one broker as ready."""
     if ready.broker_url is None:
         return f"{READY}: {ready.broker_url_tls} (web {ready.web_url or ready.web_url_tls})"
     web_tls = () if ready.web_url_tls is None else (ready.web_url_tls,)
@@ -91,7 +91,7 @@ def _also(web: str, service_url_tls: str | None, web_urls_tls: Sequence[str]) ->
 
 
 def _joined(urls: Sequence[str | None]) -> str | None:
-    """Return one URL with the addresses of all `urls`, None if there are none."""
+    """Return one URL that has the addresses of all `urls`; None if there are none."""
     found = [url for url in urls if url]
     if not found:
         return None

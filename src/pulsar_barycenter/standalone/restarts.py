@@ -30,7 +30,9 @@ class Restart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class RestartNote:
-    """The note of one data folder. If it cannot be written, the restart continues without it."""
+    """Keeps the note about restarts of the pipeline in a data folder. If the note cannot be written, the restart
+    continues without it.
+    """
 
     def __init__(self, directory: DataDirectory) -> None:
         self._file = directory.root / RESTART_FILE

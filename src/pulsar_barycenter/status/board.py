@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleRow:
-    """One bundle: rates are msg/s, throughput bytes/s.
+    """A row of the table of bundles: rates are in msg/s, throughput in bytes/s.
 
     `broker` is the owner. `going_to` is the broker to which the leader assigned the bundle and that has not reported it
     yet, else blank. `long_rate` is in + out over the long window, None if no window is known. Brokers with the
@@ -43,7 +43,8 @@ class BundleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One topic: rates are msg/s, throughput bytes/s, `backlog` messages of all subscriptions, `storage_size` bytes.
+    """A row of the table of topics: rates are in msg/s, throughput in bytes/s; `backlog` is in messages of all
+    subscriptions, `storage_size` in bytes.
 
     `broker` serves its `bundle`. `is_known` is false if the broker has no stats of the topic: no client uses it.
     """
@@ -121,7 +122,8 @@ def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[Bundl
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rows of a snapshot, unsorted; `taken_at_ms` is when the leader took the snapshot.
+    """The rows of brokers and bundles that a snapshot has, unsorted; `taken_at_ms` (epoch ms) is when the leader took
+    the snapshot.
 
     Rows and counts leave out the brokers' own bundles (heartbeat, SLA monitor).
     """
@@ -132,7 +134,7 @@ class Board:
 
 
 def board_of(snapshot: SnapshotDocument) -> Board:
-    """Return the rows of a snapshot; ages are relative to the time of the snapshot."""
+    """Return the rows of brokers and bundles of a snapshot; ages are relative to the time of the snapshot."""
     drained = drained_names(snapshot.configuration.get(DRAINED_KEY, ""))
     bundles = tuple(_bundles(snapshot))
     counts = Counter(row.broker for row in bundles)

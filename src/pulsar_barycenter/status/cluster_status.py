@@ -18,7 +18,7 @@ _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One broker. Usage is in percent, rates in msg/s, throughput in bytes/s; None means not known.
+    """The status of one broker. Usage is in percent, rates in msg/s, throughput in bytes/s; None means not known.
 
     `bundles` does not count the broker's own bundles (heartbeat, SLA monitor), except for a broker of the extensible
     load manager that does not answer. `failure` says why a broker does not answer; its load is then the last one that
@@ -62,7 +62,7 @@ def _sum(rate_in: float | None, rate_out: float | None) -> float | None:
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The status of a cluster at `at_ms`.
+    """The status of a cluster at the time `at_ms` (epoch ms).
 
     `leader` is "" if no broker names one; `leaders` are all named leaders if brokers disagree. `cluster` and `strategy`
     come from a broker's settings, None if no broker returned them. `worst` is the worst finding, `findings` counts them
@@ -88,7 +88,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether there is no finding that is a warning or worse."""
+        """Whether no finding about the cluster is a warning or worse."""
         return self.worst is None or self.worst.severity.rank < Severity.WARNING.rank
 
 

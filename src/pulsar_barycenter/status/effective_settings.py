@@ -11,7 +11,8 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, confi
 
 
 class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One key. `values` maps each value in force to its brokers, `sources` maps each value to its source.
+    """A key of broker.conf on all brokers. `values` maps each value in force to the brokers that have it, `sources`
+    maps each value to its source.
 
     `default` is the default, `changed` the last change of the dynamic setting; both are None if not known. Values that
     may be secret are hidden.

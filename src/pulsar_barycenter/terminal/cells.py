@@ -24,7 +24,9 @@ def cell_len(text: str) -> int:
 
 
 def chop_cells(text: str, width: int) -> list[str]:
-    """Return a text in pieces of at most `width` columns; a wider character is a piece of its own."""
+    """Split a text into pieces that are at most `width` columns of a terminal wide; a wider character is a piece of its
+    own.
+    """
     pieces, taken = [""], 0
     for character in text:
         cells = _width(character)

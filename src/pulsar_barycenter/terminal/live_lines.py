@@ -36,7 +36,9 @@ def clock(seconds: float) -> str:
 
 
 class LiveLines:
-    """The lines of one terminal. Methods may be called from any thread; errors of the terminal are ignored."""
+    """Lines of a terminal that change in place. Methods may be called from any thread; errors of the terminal are
+    ignored.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -123,6 +123,6 @@ class StartLines:
 
 
 def _bar(done: int, total: int) -> str:
-    """Return a bar of `done` in `total`, with both numbers."""
+    """Return a progress bar, as text, that shows `done` of `total`, with both numbers."""
     filled = _BAR_WIDTH * done // max(1, total)
     return f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done}/{total}"

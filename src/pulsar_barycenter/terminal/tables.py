@@ -28,7 +28,7 @@ _PARTS: Final = re.compile(r"[^/,=]*[/,=]+|[^/,=]+")
 
 
 class Kind(Enum):
-    """The kind of a column's cells: numbers are right-aligned; numbers and times are never wrapped."""
+    """The kind of the cells in a column of a table: numbers are right-aligned; numbers and times are never wrapped."""
 
     FIGURE = auto()
     TIME = auto()
@@ -82,9 +82,10 @@ def printable(text: str) -> str:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:
-    """Print rows of texts under titles, without trailing blanks; `plain_width` applies unless output is a terminal.
+    """Print a table: rows of texts under titles, without trailing blanks. `plain_width` is the width of the table if
+    the output is not a terminal.
 
-    `columns` is not empty.
+    `columns` must not be empty.
     """
     width = output_width(plain_width)
     texts = [[_LINE_BREAK.sub(" ", cell) for cell in row] for row in rows]

@@ -17,7 +17,7 @@ class ClusterBroker(Protocol):
 
     @property
     def index(self) -> int:
-        """The index in `cluster.brokers`."""
+        """The index of this broker in `cluster.brokers`."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class ClusterBroker(Protocol):
 
     @property
     def log(self) -> Path:
-        """The file that the broker logs to, lines of JSON."""
+        """The path of the broker's log file, which has lines of JSON."""
         ...
 
     @property

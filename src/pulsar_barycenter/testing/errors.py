@@ -40,7 +40,7 @@ class UnknownBrokerError(TestClusterError):
 
 
 class NotInProcessError(TestClusterError):
-    """A broker inside the test process cannot do this.
+    """A broker that runs inside the test process cannot be killed, paused or resumed.
 
     >>> from pulsar_barycenter.testing import Cluster
     >>> with Cluster(in_process=True) as cluster:

@@ -52,7 +52,9 @@ class _LogFile:
 
 
 class BrokerInProcess:
-    """A `RunningBroker` on the running event loop. Its ports are chosen at the first start and stay."""
+    """Implements `RunningBroker` with a broker inside this process, on the running event loop. Its ports are chosen at
+    the first start and stay.
+    """
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
@@ -112,7 +114,7 @@ class BrokerInProcess:
 
 
 class InProcessBrokers:
-    """`Brokers` of one broker inside this process."""
+    """Implements `Brokers` with one broker inside this process."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings

@@ -9,7 +9,9 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines on its loop; the thread ends with `close`, or with the process."""
+    """A thread with an asyncio event loop, which runs coroutines for other threads; the thread ends with `close`, or
+    with the process.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

@@ -11,7 +11,7 @@ _STOP_TIMEOUT_S: Final = 30.0
 
 
 class BrokerAsProcess:
-    """A `RunningBroker` that is a process."""
+    """Implements `RunningBroker` with a broker that is a process of its own."""
 
     def __init__(self, cluster: StandaloneCluster, process: BrokerProcess) -> None:
         self._cluster = cluster
@@ -55,7 +55,7 @@ class BrokerAsProcess:
 
 
 class ProcessBrokers:
-    """`Brokers` as processes; the caller holds the lock of their data directory."""
+    """Implements `Brokers` with brokers that are processes; the caller holds the lock of their data directory."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._cluster = StandaloneCluster(settings)

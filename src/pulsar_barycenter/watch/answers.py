@@ -49,7 +49,7 @@ _PAGE: Final = 200
 
 
 class AnswerError(Exception):
-    """The question cannot be answered; `status` is that of HTTP, the text says why."""
+    """The question in a request cannot be answered; `status` is the HTTP status of the response, the text says why."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -64,7 +64,7 @@ class _Decided:
 
 
 class Answers:
-    """Answers about a cluster that `source` feeds."""
+    """Answers the requests of the dashboard about a watched cluster, whose load comes from `source`."""
 
     def __init__(self, cluster: WatchedCluster, source: Source) -> None:
         self._cluster = cluster
@@ -126,7 +126,9 @@ class Answers:
         return found[-limit:] if limit else []
 
     def decision_log(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the decisions before a place (`<at>:<number>:<by>`), with the place to go on from."""
+        """Return a page of decisions: those before the cursor (`<at>:<number>:<by>`) in `query`, and the cursor of the
+        next page.
+        """
         number = query.get("before", "").split(":")[1:2]
         before = int(number[0]) if number and number[0].isdecimal() else self._cluster.number + 1
         limit = _number(query, "limit", _PAGE, MOST_DECISIONS)
@@ -164,7 +166,9 @@ class Answers:
         return {kind: name, **about, **msgspec.to_builtins(found)}
 
     def settings(self) -> list[dict[str, Any]]:
-        """Return each key of the load balancing with the value by which the cluster is explained."""
+        """Return each key of broker.conf that load balancing uses, with the value with which decisions are
+        recomputed.
+        """
         recorded, known = self._cluster.beside.settings or {}, keys()
         defaults = runtime_values(default_config(self._cluster.config.barycenter_pulsar_compatibility))
         return [
@@ -201,7 +205,9 @@ class Answers:
         return self._decided
 
     def _about(self, kind: str, name: str) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return what is to be explained, and the facts about a named topic, bundle, namespace or broker."""
+        """Return two things about a named topic, bundle, namespace or broker: the names by which it is explained, and
+        the facts that the answer has about it.
+        """
         owners = {bundle: broker for broker, bundle, _ in owned_bundles(self._cluster.document)}
         match kind:
             case "topic":

@@ -29,7 +29,7 @@ _FORGOTTEN: Final = "Older loads are not kept in memory."
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The loads of one report. `rates` and `throughputs` are those of the bundles in `names`, which is sorted."""
+    """The loads in one load report. `rates` and `throughputs` are those of the bundles in `names`, which is sorted."""
 
     at_ms: int
     load: BrokerLoad
@@ -49,7 +49,7 @@ class _Seen:
 
 
 class LoadsSeen:
-    """The loads in the reports, oldest first."""
+    """Keeps the loads in the reports that were read, oldest first."""
 
     def __init__(self, *, most: int = MAX_FIGURES) -> None:
         self._most = most
@@ -91,7 +91,9 @@ class LoadsSeen:
 
 
 def _asked(seen: _Seen, question: LoadQuestion) -> BrokerLoad | None:
-    """Return the load that a question asks for; None if the report is of another broker or lacks the bundle."""
+    """Return the load in a report that the question asks for; None if the report is of another broker or lacks the
+    bundle.
+    """
     if question.bundle:
         return seen.of_bundle(question.bundle)
     return seen.load if question.broker in ("", seen.load.broker) else None

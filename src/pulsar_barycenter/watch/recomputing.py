@@ -88,7 +88,9 @@ def _is_allowed(key: str, text: str) -> bool:
 
 
 def strategy_of(config: BrokerConfig) -> str:
-    """Return the name of the shedder in force, as it is configured if it is not known here."""
+    """Return the short name of the shedder in force; if this program does not know the shedder, its name as
+    configured.
+    """
     try:
         return shedder_name(config)
     except StrategyError:
@@ -102,8 +104,9 @@ class ExtensibleLoads:
         self._loads: dict[str, BrokerLoadData] = {}
 
     def add(self, broker: str, report: LocalBrokerData, config: BrokerConfig) -> None:
-        """Count a report as one more measurement. The totals are the broker's, not the sums over the bundles that it
-        lists."""
+        """Update the averages of a broker with the report, as one more measurement. The totals are those of the broker
+        in the report, not the sums over the bundles that the report lists.
+        """
         usage = SystemResourceUsage(
             cpu=report.cpu,
             memory=report.memory,
@@ -129,7 +132,7 @@ class ExtensibleLoads:
         )
 
     def document(self, view: LoadView, facts: Facts) -> SnapshotDocument:
-        """Return the snapshot of the brokers in `facts`."""
+        """Return the snapshot, for the extensible load manager, of the brokers in `facts`."""
         reports = {broker: view.reports[broker] for broker in facts.brokers if broker in view.reports}
         loads = {
             broker: _published(self._loads[broker], report)
@@ -166,7 +169,7 @@ def _lookup(report: LocalBrokerData) -> BrokerLookupData:
 
 
 def document_for(view: LoadView, extensible: ExtensibleLoads, facts: Facts, manager: ManagerKind) -> SnapshotDocument:
-    """Return the snapshot on which this load manager decides."""
+    """Return the snapshot of recorded load on which a leader with this load manager would decide."""
     if manager is ManagerKind.EXTENSIBLE:
         return extensible.document(view, facts)
     found = document_of(view.reports, view.bundles, facts)
@@ -176,7 +179,7 @@ def document_for(view: LoadView, extensible: ExtensibleLoads, facts: Facts, mana
 
 
 class Recomputer:
-    """The rounds of one configuration, and their memory."""
+    """Recomputes the rounds of a leader with one configuration, and keeps the strategy's memory between rounds."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._manager = manager_in_force(config)
@@ -191,7 +194,9 @@ class Recomputer:
             self.problem = str(error)
 
     def run(self, document: SnapshotDocument, *, remembers: bool) -> RecomputedRound | None:
-        """Return the round on a snapshot; with `remembers` the next round goes on from it. None: see `problem`."""
+        """Recompute a round on a snapshot; with `remembers` the next round continues with the memory of this one. None:
+        the round cannot be computed, and `problem` says why.
+        """
         if self._round is None:
             return None
         outcome, memory = self._round.run(document.snapshot(), self._memory, random.Random(_SEED))

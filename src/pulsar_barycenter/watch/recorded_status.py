@@ -11,8 +11,9 @@ from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, WatchedCluster
 
 
 class RecordedStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The status as of the last look (`at_ms`, epoch ms), read from `source`. `leader` is blank if it is not known.
-    `complaints` says in a sentence each what is wrong with the cluster or with the reading."""
+    """The status of a recorded cluster as of the last look at it (`at_ms`, epoch ms), read from `source`. `leader` is
+    blank if it is not known. `complaints` says in a sentence each what is wrong with the cluster or with the reading.
+    """
 
     at_ms: int
     source: str
@@ -26,17 +27,17 @@ class RecordedStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing to complain about."""
+        """Whether the status has no complaints."""
         return not self.complaints
 
 
 def recorded_board(cluster: WatchedCluster) -> Board:
-    """Return the rows of brokers and bundles."""
+    """Return the rows of brokers and bundles of a recorded cluster."""
     return board_of(cluster.document)
 
 
 def recorded_status(cluster: WatchedCluster, source: str, problems: Sequence[str]) -> RecordedStatus:
-    """Return the status; ages are relative to the last look."""
+    """Return the status of a recorded cluster; ages of reports are relative to the last look."""
     board, leader = recorded_board(cluster), cluster.beside.leader
     minutes = min(60.0, cluster.config.load_balancer_report_update_max_interval_minutes)
     shares = Shares().of(cluster.document, cluster.live)

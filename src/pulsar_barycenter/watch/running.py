@@ -47,7 +47,9 @@ class Wanted:
 
 
 class Watching(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The begin of a run: the address of the pages, what is read, and what was found."""
+    """What `barycenter watch` prints at its begin: the address of the pages, the source that is read, and what was
+    found there.
+    """
 
     url: str
     source: str
@@ -63,7 +65,7 @@ Tell: TypeAlias = Callable[[Watching | BriefDecision | str], None]
 
 
 async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
-    """Watch until SIGINT or SIGTERM, or for the wanted number of readings.
+    """Read and show the cluster until SIGINT or SIGTERM, or for the number of readings in `wanted`.
 
     Raises:
         WatchError: the first reading failed, or the folder has the load of several clusters.
@@ -77,7 +79,7 @@ async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: T
 
 
 async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
-    """Watch until `stop` is set; else as `watch`."""
+    """Watch as `watch` does, until `stop` is set, without handling signals."""
     cluster, lock = WatchedCluster(wanted.changes), asyncio.Lock()
     async with opened(new_client, conf, wanted) as source:
         await take_new(source, cluster, lock)
@@ -91,7 +93,8 @@ async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientCo
 
 
 async def take_new(source: Source, cluster: WatchedCluster, lock: asyncio.Lock) -> None:
-    """Read what is new, then take it while no question is answered: reading may take long.
+    """Read what is new from the source, then add it to `cluster` while `lock` keeps questions waiting. Reading happens
+    without the lock, because it may take long.
 
     Raises:
         WatchError: see `Source.read`.
@@ -115,7 +118,7 @@ async def status_of_recording(data: Path) -> RecordedStatus:
 
 @asynccontextmanager
 async def opened(new_client: NewClient, conf: ClientConf, wanted: Wanted) -> AsyncIterator[Source]:
-    """Open the source that is wanted.
+    """Open the source of load that the options name: the brokers, or a folder.
 
     Raises:
         WatchError: it cannot be read.

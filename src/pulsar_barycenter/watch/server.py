@@ -26,7 +26,9 @@ _Ask: TypeAlias = Callable[[Mapping[str, str], int], Any]
 
 
 class WatchServer:
-    """Serves answers. `lock` is held while a question is answered, because the cluster must not change meanwhile."""
+    """The HTTP server of `barycenter watch`. It holds `lock` while it answers a request, because the data about the
+    cluster must not change meanwhile.
+    """
 
     def __init__(self, answers: Answers, lock: asyncio.Lock, now_ms: Callable[[], int]) -> None:
         self._answers = answers
@@ -67,7 +69,7 @@ class WatchServer:
         return f"http://{host}:{chosen}/"
 
     async def close(self) -> None:
-        """Stop. Idempotent."""
+        """Close the port and end the server. Idempotent."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -91,7 +93,9 @@ class WatchServer:
         return _file_named(request.match_info["file"])
 
     async def _date(self, _request: web.Request, response: web.StreamResponse) -> None:
-        """Tell the time as of which the cluster is shown: pages take it as now."""
+        """Set the header Date of a response to the time as of which the cluster is shown, because pages use that header
+        as the present time.
+        """
         response.headers["Date"] = formatdate(self._answers.shown_ms(self._now_ms()) / 1000, usegmt=True)
 
 
@@ -99,7 +103,9 @@ class WatchServer:
 async def _refusing(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Turn errors into answers of the form `{"reason": …}`, after the checks of who sent the request."""
+    """Refuse requests of other hosts and origins, and convert errors of the handler to responses of the form
+    `{"reason": …}`.
+    """
     strange = strange_host(request.headers, (), "server", "Open the address that barycenter watch has printed")
     strange = strange or strange_origin(request.headers, request.method, request.path, "server")
     if strange is not None:

@@ -42,8 +42,10 @@ _WITHIN_MS: Final = 3 * MINUTE_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """What is known beside the load: the cluster's name, its leader (blank if not known), its settings (None: none were
-    recorded), its policies, and the reasons in the journal of `balance` by bundle and destination."""
+    """What is known of a watched cluster in addition to its load: the cluster's name, its leader (blank if not known),
+    its settings (None: none were recorded), its policies, and the reasons in the journal of `balance` by bundle and
+    destination.
+    """
 
     cluster: str = ""
     leader: str = ""
@@ -63,10 +65,10 @@ class Look:
 
 
 class WatchedCluster:
-    """What is shown of a cluster."""
+    """The data about a watched cluster: its newest load, its owners of bundles, and the moves that were seen."""
 
     def __init__(self, changes: Collection[str] = ()) -> None:
-        """Make a cluster without load. `changes` (key=value) override its settings.
+        """Start without any load. `changes` (key=value) override the settings of the cluster.
 
         Raises:
             ConfigError, WrongWordError: a change is not allowed.
@@ -103,7 +105,7 @@ class WatchedCluster:
     # ---- looks ----
 
     def take(self, look: Look) -> None:
-        """Take a look that is newer than the last one; a report that was taken before counts once."""
+        """Add a look that is newer than the last one. A report that an earlier look had, too, counts once."""
         for report in look.reports:
             self._view.append(report)
         at_ms, live = look.at_ms, look.live
@@ -209,12 +211,12 @@ class WatchedCluster:
 
     @property
     def strategy(self) -> str:
-        """The name of the shedder of the cluster."""
+        """The name of the cluster's shedding strategy."""
         return self._recomputer.strategy
 
     @property
     def decisions(self) -> Sequence[BriefDecision]:
-        """The moves and rounds, oldest first."""
+        """The moves that were seen and the rounds that were recomputed, oldest first."""
         return self._decisions
 
     @property

@@ -26,7 +26,7 @@ _MAX_NAMED: Final = 3
 
 
 class Basis(enum.StrEnum):
-    """What a reason is based on."""
+    """What the reason of a move that was seen is based on."""
 
     RECOMPUTED = "recomputed"
     JOURNAL = "journal"
@@ -58,7 +58,7 @@ class Known:
 
 
 def why_moved(move: SeenMove, known: Known) -> Why:
-    """Return why a bundle moved, as far as it can be told."""
+    """Return why a bundle moved, as far as it can be known from outside."""
     if (said := known.journal.get((move.bundle, move.destination))) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
     if move.whose is Whose.FAILOVER:
@@ -94,7 +94,9 @@ def _agreeing(move: SeenMove, round_: RecomputedRound, made: RecomputedMove, ass
 
 
 def _disagreeing(move: SeenMove, rounds: Sequence[RecomputedRound], assumed: str) -> Why:
-    """Return the reason of the newest round that sheds bundles of the same broker, else of the newest round."""
+    """Return what to say of a move that no recomputed round makes: the reason of the newest round that sheds bundles of
+    the same broker, else of the newest round.
+    """
     from_same = [round_ for round_ in rounds if any(made.source == move.source for made in round_.moves)]
     round_ = (from_same or rounds)[-1]
     others = [made.bundle for made in round_.moves if made.source == move.source]

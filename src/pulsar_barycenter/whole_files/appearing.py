@@ -12,13 +12,17 @@ UNFINISHED: Final = "."
 
 
 def unfinished_name(path: Path) -> Path:
-    """Return a path in the folder of `path` that no other writer uses, for what will be `path`."""
+    """Return the path of an unfinished file, which no other writer uses, in the folder of `path`. The writer renames it
+    to `path` when it is complete.
+    """
     return path.with_name(f"{UNFINISHED}{path.name}-{os.urandom(8).hex()}")
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name `path` in the errors of the system that name no file, such as that of a full disk."""
+    """While the block runs, add the name `path` to errors of the system that name no file, such as that of a full
+    disk.
+    """
     try:
         yield
     except OSError as error:

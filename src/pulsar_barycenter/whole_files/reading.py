@@ -18,7 +18,9 @@ def read_regular(file: Path, max_bytes: int) -> bytes:
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file; name one, or move it away", str(file))
+            raise OSError(
+                errno.EINVAL, "it is not a regular file; name a regular file, or move this one away", str(file)
+            )
         is_larger = os.fstat(descriptor).st_size > max_bytes
         content = b"" if is_larger else stream.read(max_bytes + 1)
     if is_larger or len(content) > max_bytes:

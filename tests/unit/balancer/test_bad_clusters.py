@@ -132,7 +132,7 @@ async def test_no_rights_name_the_request_and_the_token(tmp_path: Path) -> None:
 async def test_brokers_without_load_reports_are_said(tmp_path: Path) -> None:
     broker = Broker(report=None)
     async with serving(broker):
-        with pytest.raises(BalanceError, match=r"no broker tells its load.*load-report: 404"):
+        with pytest.raises(BalanceError, match=r"no broker returned its load.*load-report: 404"):
             await observed(tmp_path, broker.url)
 
 
@@ -184,7 +184,7 @@ async def test_a_broker_that_takes_requests_and_says_nothing_is_passed_over() ->
         (("--url", "http://127.0.0.1:1", "--state", "{state}", "--per-hour", "0"), 2, "--per-hour"),
         (("approve", "--state", "{here}"), 1, "no round waits"),
         (("approve", "--state", "{here}", "--yes", "--reject"), 2, "not both"),
-        (("restore", "--state", "{here}", "--yes"), 0, "nothing is to be put back"),
+        (("restore", "--state", "{here}", "--yes"), 0, "left no setting to put back"),
     ],
 )
 def test_wrong_words_end_with_a_sentence(tmp_path: Path, words: tuple[str, ...], status: int, said: str) -> None:

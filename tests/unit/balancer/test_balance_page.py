@@ -61,7 +61,7 @@ async def served(folder: Path, *, answers: bool = True) -> AsyncIterator[tuple[T
 def test_a_file_without_a_token_is_refused(tmp_path: Path, content: bytes) -> None:
     """A full disk leaves an empty file; anybody would know such a token."""
     (tmp_path / ANSWERERS_FILE).write_bytes(content)
-    with pytest.raises(StateError, match="no token of at least 16 characters; delete it"):
+    with pytest.raises(StateError, match="no token of at least 16 characters; delete the file"):
         read_token(tmp_path)
 
 

@@ -65,7 +65,7 @@ def test_addresses_of_two_clusters_are_refused_and_one_that_is_silent_does_not_c
 def test_policies_that_cannot_be_followed_are_said() -> None:
     async def scene() -> None:
         cluster: Any = Cluster()
-        with pytest.raises(RefusedError, match=r"isolation policy 'p'.*nothing may move"):
+        with pytest.raises(RefusedError, match=r"isolation policy 'p'.*the balancer moves nothing"):
             await policies_of(cluster, ["t/n"])
         cluster.isolation = cluster.no_isolation
         policies = await policies_of(cluster, ["t/n", "t/m"])

@@ -68,7 +68,7 @@ def test_ledgers_that_no_topic_lists_are_named_and_deleted_when_asked(url: str) 
     code, output, left = in_cluster(url, words=("--delete-unlisted",))
     assert code == 0
     assert f"ledger {left}  belonged to no topic; deleted" in output
-    assert "1 ledger of 1 topic: 1 on bookies, 0 lacking; 0 unlisted; 0 ledgers of others" in output
+    assert "1 ledger of 1 topic: 1 on bookies, 0 missing; 0 listed by no topic; 0 ledgers of other users" in output
 
 
 def test_a_ledger_that_a_topic_needs_is_reported_and_nothing_else_is_changed(url: str) -> None:

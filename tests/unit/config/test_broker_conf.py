@@ -95,7 +95,7 @@ def test_who_asks_what_clients_may_names_super_users() -> None:
 
 @pytest.mark.parametrize("url", ["zk:one:2181", "one:2181,two:2181/chroot", "oxia://one:6648/default"])
 def test_the_leader_writes_for_all_only_where_reads_are_of_now(url: str) -> None:
-    with pytest.raises(ConfigError, match="a ZooKeeper or Oxia: their reads may be outdated"):
+    with pytest.raises(ConfigError, match="a ZooKeeper or Oxia: a read from these stores may return an old value"):
         parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={url}\n", "f")
     for fit in ("sqlite:/data/metadata.sqlite", "etcd:http://one:2379", ""):
         parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={fit}\n", "f")

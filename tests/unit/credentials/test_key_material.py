@@ -51,9 +51,9 @@ def empty(folder: Path) -> str:
         (lambda _: "sesame-open", "there is no file of that name, and it is not a key in Base64 either; set file:///"),
         (lambda _: "data:sesame", "data: has no comma"),
         (lambda _: "data:;base64,sesame!", "the text after data:;base64, is not Base64"),
-        (lambda _: "data:,", "it is empty"),
+        (lambda _: "data:,", "the value, or the file that it names, is empty"),
         (large, "a key is smaller"),
-        (empty, "it is empty"),
+        (empty, "the value, or the file that it names, is empty"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: Callable[[Path], str], said: str) -> None:

@@ -167,7 +167,7 @@ def test_a_strategy_that_fails_to_be_made_is_refused(installed: Installer) -> No
 
 @pytest.mark.parametrize("rows", [[-1], [4], [0, 0]])
 def test_a_plan_of_rows_that_are_none_is_refused(rows: list[int]) -> None:
-    with pytest.raises(PluginError, match="each must be a row from 0 to 3, once"):
+    with pytest.raises(PluginError, match="each must be the number of a row, from 0 to 3, and occur once"):
         ListedPlan(NAME, uneven().snapshot(), [Shed(row, "so") for row in rows], "")
     with pytest.raises(PluginError, match="not finite"):
         ListedPlan(NAME, uneven().snapshot(), [Shed(0, "so", (Compared("a", math.nan, ">", "b", 1.0),))], "")

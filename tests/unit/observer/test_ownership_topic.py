@@ -93,7 +93,7 @@ def test_of_two_records_the_one_counts_that_every_broker_keeps() -> None:
         (BUNDLE, b"no JSON", "malformed"),
         (BUNDLE, b"\xff\xfe", ""),
         (BUNDLE, b"[" * 5_000, ""),
-        (BUNDLE, b'{"state": "Owned"}', "neither dstBroker nor sourceBroker is named"),
+        (BUNDLE, b'{"state": "Owned"}', "has neither dstBroker nor sourceBroker"),
         (BUNDLE, b'{"state": "Merging", "dstBroker": "x:1", "versionId": 2}', "Invalid enum value 'Merging'"),
         (BUNDLE, b'{"state": "Owned", "dstBroker": "x:1", "versionId": "2"}', "Expected `int`"),
         (BUNDLE, b'{"state": "Owned", "dstBroker": "%b"}' % (b"x" * 3_000), "length <= 2048"),

@@ -302,6 +302,6 @@ def test_nothing_to_choose_from_is_refused() -> None:
         checked(question(["AvgShedder"], [f"{LOW}=15"]), [f"{LOW}=15"])
     with pytest.raises(ReplayInputError, match="nothing to choose from"):
         checked(question(["no-op"], ["minUnloadMessage=1000"]), ["minUnloadMessage=1000"])
-    with pytest.raises(ReplayInputError, match="is chosen by --strategy"):
+    with pytest.raises(ReplayInputError, match="is a key that --strategy sets"):
         knobs_given([f"{SHEDDING_KEY}=AvgShedder"])
     assert checked(question(["AvgShedder"]), [])

@@ -57,7 +57,10 @@ def test_traces_are_replayed_over_the_time_that_they_have_in_common() -> None:
         (lines("2026-01-01 00:00:00,nan"), "line 2: a count must be a number"),
         (lines("2026-01-01 00:00:00,x"), "line 2: could not convert"),
         (lines("2026-01-01 00:00:00"), "line 2: "),
-        (lines("2026-01-01 00:05:00,1", "2026-01-01 00:00:00,1"), "line 3: .* is not after the time before; sort"),
+        (
+            lines("2026-01-01 00:05:00,1", "2026-01-01 00:00:00,1"),
+            "line 3: .* is not after the time of the row before; sort",
+        ),
         (
             lines("2026-01-01 00:00:00,1", "2026-01-01 00:05:00,1", "2026-01-01 00:20:00,1"),
             "line 4: 900 s after the row before, but rows are 300 s apart",

@@ -233,5 +233,5 @@ def test_a_lost_leader_does_nothing_and_its_successor_begins_anew() -> None:
 
 
 def test_the_share_of_unloads_that_fail_is_a_share() -> None:
-    with pytest.raises(ReplayInputError, match=r"1\.5 is not a share of unloads that fail; give 0 to 1"):
+    with pytest.raises(ReplayInputError, match=r"1\.5 is not a valid share of unloads that fail; give 0 to 1"):
         Cluster({}, failing=1.5)

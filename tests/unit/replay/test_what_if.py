@@ -94,10 +94,10 @@ def test_a_bundle_that_moves_to_and_fro_is_told_once_or_not_at_all() -> None:
 @pytest.mark.parametrize(
     ("question", "text"),
     [
-        ({"without": ("z:1",)}, "z:1 is not registered; there are a:1, b:1, c:1"),
+        ({"without": ("z:1",)}, "z:1 is not a registered broker; the brokers are a:1, b:1, c:1"),
         ({"without": ("a:1", "b:1", "c:1")}, "no broker would be left"),
-        ({"scale": 0.0}, "scaled by up to 1000"),
-        ({"added": 10_000}, "up to 1000 brokers"),
+        ({"scale": 0.0}, "scaled by at most 1000"),
+        ({"added": 10_000}, "at most 1000 brokers"),
         ({"minutes": LONGEST_MINUTES + 1}, "give 1 to 1440"),
     ],
 )

@@ -292,7 +292,7 @@ def test_folders_that_hold_none(tmp_path: Path) -> None:
 def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
     file = tmp_path / "s.parquet"
     pq.write_table(pa.table({"bundle": ["x"]}), file)
-    with pytest.raises(SnapshotFileError, match=r"not a snapshot: the metadata has no barycenter\.snapshot"):
+    with pytest.raises(SnapshotFileError, match=r"the metadata of the file has no key barycenter\.snapshot"):
         read_snapshot_file(file)
     write_columns(file, Cluster().add("a:1", bundles=equal_bundles(2, throughput=1)).snapshot())
     table = pq.read_table(file)

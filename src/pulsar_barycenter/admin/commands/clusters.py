@@ -56,7 +56,7 @@ async def _create_tenant(session: Session, values: Values) -> None:
 
 
 async def _update_tenant(session: Session, values: Values) -> None:
-    """Change the fields that were typed, and keep the others."""
+    """Change the fields of the tenant for which the user gave options, and keep the others."""
     known = await send(session, tenants.GET_TENANT, values)
     typed = fields(values, {"adminRoles": "roles", "allowedClusters": "allowed"})
     await send(session, tenants.UPDATE_TENANT, values, body={**known, **typed})

@@ -42,7 +42,7 @@ def position_of(flag: str, text: str) -> dict[str, int]:
 
 
 def partition_index(topic: str) -> int:
-    """Return the index in the name of a partition, -1 for any other topic."""
+    """Return the partition index in the name of a topic; -1 if the topic is not a partition."""
     index = topic.rpartition(_PARTITION)[2] if _PARTITION in topic else ""
     return int(index) if index.isascii() and index.isdecimal() else -1
 
@@ -85,7 +85,7 @@ async def _reset(session: Session, values: Values) -> Any:
 
 async def _clear_namespace(session: Session, values: Values) -> Any:
     if not values["force"]:
-        raise WrongUsageError("this skips all messages of the namespace: give --force to do that")
+        raise WrongUsageError("this would skip all messages of the namespace: give --force to do that")
     if values["range"]:
         route = routes.CLEAR_BUNDLE_SUBSCRIPTION if values["subscription"] else routes.CLEAR_BUNDLE
     else:

@@ -34,12 +34,12 @@ _NO_MESSAGE: Final = "Message not found"
 
 
 async def _read(session: Session, route: Route, values: Values, query: Values | None = None) -> list[ShownMessage]:
-    """Return the message, or the messages of the batch, that a route answers with."""
+    """Send the request of `route`, and return the message in the answer, or the messages of the batch in it."""
     answer: Answer = await session.read(path_of(route, values), params=parameters(values, query or {}))
     try:
         return messages_in(answer)
     except ValueError as error:
-        raise NotDoneError(f"The answer cannot be shown: {error}") from error
+        raise NotDoneError(f"The answer of the broker cannot be shown: {error}") from error
 
 
 async def _peek(session: Session, values: Values) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Form(enum.Enum):
-    """How the answer of a command is printed.
+    """The form in which the answer of a command of `barycenter admin` is printed.
 
     BY_KIND: by the type of the answer, see the docstring of the module. JSON: a list as JSON. VALUE: any value as JSON,
     also null. PAIRS: a map, with one line `key    value` for each key.
@@ -47,8 +47,9 @@ def compact(answer: Any) -> str:
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """Return JSON as Jackson's default pretty printer writes it: one field per line, two blanks per level, arrays in
-    one line, blanks around colons; without fields that are null."""
+    """Return a value as JSON text, as Jackson's default pretty printer writes it: one field per line, two blanks per
+    level, arrays in one line, blanks around colons; without fields that are null.
+    """
     if isinstance(value, dict):
         inner = f"{indent}  "
         members = [

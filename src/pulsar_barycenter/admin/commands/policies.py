@@ -49,7 +49,9 @@ def _isolation_body(values: Values) -> dict[str, Any]:
 
 
 def _of_bundle(values: Values) -> Values | None:
-    """Return the values with the full name of the namespace; None if no bundle was named, which means all bundles."""
+    """Return the values that the user gave, with the full name of the namespace; None if the user named no bundle,
+    which means all bundles.
+    """
     if (values["of"] is None) != (values["range"] is None):
         raise WrongUsageError("--namespace needs --bundle, and --bundle needs --namespace: give both or neither")
     if values["of"] is None:

@@ -52,7 +52,7 @@ def policy_commands(
 
 
 def number_commands(on: Argument, name: str, policy: PolicyRoutes, what: str, spellings: str) -> tuple[Command, ...]:
-    """Return the commands of a policy that is a number."""
+    """Return the commands that show, set and remove a policy of a topic or namespace that is a number."""
     most = Flag(spellings, "limit", "The number; 0 means no limit.", Kind.NUMBER, required=True)
     return policy_commands(on, name, policy, what, lambda values: values["limit"], most)
 

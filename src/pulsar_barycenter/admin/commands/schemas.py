@@ -68,8 +68,8 @@ async def _check(session: Session, values: Values) -> Any:
 
 
 def _of_schemas(values: Values) -> Values:
-    """Return the values with `topic` split into namespace and topic. The path of a schema has no domain, so the domain
-    is dropped.
+    """Return the values that the user gave, with `topic` split into namespace and topic. The path of a schema has no
+    domain (persistent or not), so the domain is dropped.
     """
     namespace, _, topic = str(values["topic"]).partition("/")[2].rpartition("/")
     return {**values, "namespace": namespace, "topic": topic}
@@ -96,7 +96,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _read(values: Values) -> Any:
-    """Return the content of a JSON file, as the body of a request.
+    """Return the content of the JSON file of --filename, as the body of a request.
 
     Raises:
         WrongUsageError: the file cannot be read, is too large, or is not JSON.

@@ -11,7 +11,7 @@ _MOST_BYTES: Final = 256 << 20
 
 
 class ClusterSession:
-    """Sends requests to the address of a configuration; an async context manager."""
+    """Sends requests to the cluster whose address and credentials a configuration has; an async context manager."""
 
     def __init__(self, conf: ClientConf, timeout_s: float) -> None:
         self._url = conf.web_service_url

@@ -125,7 +125,7 @@ def _pair(data: bytes) -> tuple[str, str]:
 
 
 def shown(messages: Sequence[ShownMessage]) -> str:
-    """Return the text that `pulsar-admin` prints for messages."""
+    """Return the text that shows messages as `pulsar-admin` prints them."""
     return "\n".join(line for index, message in enumerate(messages) for line in _lines(message, is_first=not index))
 
 

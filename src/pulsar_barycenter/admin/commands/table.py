@@ -25,7 +25,8 @@ _SEVERAL_PARTS: Final = {"topic": "{domain}/{tenant}/{namespace}/{topic}", "name
 
 
 class Kind(enum.Enum):
-    """The type of a typed value: a word, a whole number, names separated by commas, pairs `key=value`, or a switch.
+    """The type of a value that the user gives in the command line: a word, a whole number, names separated by commas,
+    pairs `key=value`, or a switch.
 
     Options of NAMES and PAIRS may be repeated, as with pulsar-admin; all pairs of one key must have the same value.
     """
@@ -39,8 +40,8 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument. Its `name` is also its type: the value of a `topic` or `namespace` is checked and completed to its
-    full name.
+    """An argument of a command. Its `name` is also its type: the value of an argument `topic` or `namespace` is checked
+    and completed to the full name.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option: `spellings` are separated by blanks, `key` is the name of its value."""
+    """An option of a command: `spellings` are separated by blanks, `key` is the name of the option's value."""
 
     spellings: str
     key: str
@@ -61,7 +62,7 @@ class Flag:
 
 
 class Session(Protocol):
-    """A cluster to send requests to."""
+    """Sends requests of commands to a cluster."""
 
     @property
     def has_tls(self) -> bool: ...
@@ -85,7 +86,7 @@ class Session(Protocol):
         ...
 
     async def read(self, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
-        """Return the answer to a GET, with its headers. Arguments and errors as of `call`."""
+        """Send a GET request, and return the answer with its headers. Arguments and errors are those of `call`."""
         ...
 
 
@@ -97,7 +98,7 @@ It raises WrongUsageError if the typed values cannot be combined.
 
 
 class WrongUsageError(ValueError):
-    """The typed values are not valid together; the text says what to type."""
+    """The values that the user gave in the command line are not valid together; the text says what to give instead."""
 
 
 class NotDoneError(Exception):
@@ -117,7 +118,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A group of commands."""
+    """A group of commands of `barycenter admin` for one kind of object, such as topics."""
 
     name: str
     help: str
@@ -132,7 +133,7 @@ def command(
     aliases: tuple[str, ...] = (),
     form: Form = Form.BY_KIND,
 ) -> Command:
-    """Return a command; `typed` are its arguments in their order, and its flags."""
+    """Return a command; `typed` are its arguments in their order, and its options."""
     return Command(
         name,
         help,
@@ -150,10 +151,10 @@ def request(
     query: Mapping[str, str] | None = None,
     body: Callable[[Values], Any] | None = None,
 ) -> Work:
-    """Return the work of a command that sends one request.
+    """Return the function that carries out a command by sending one request.
 
     Each part of the path, such as `{tenant}`, is replaced by the value of the same name. `query` maps each parameter of
-    the query to the name of a value; a parameter whose value was not typed is left out.
+    the query to the name of a value; a parameter whose value the user did not give is left out.
     """
 
     async def work(session: Session, values: Values) -> Any:
@@ -193,7 +194,7 @@ def path_of(route: Route, values: Values) -> str:
 
 
 def parameters(values: Values, query: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters whose values were typed, as texts."""
+    """Return the parameters of a request's query for which the user gave values, as texts."""
     found = {}
     for parameter, name in query.items():
         value = values.get(name)
@@ -203,7 +204,9 @@ def parameters(values: Values, query: Mapping[str, str]) -> dict[str, str]:
 
 
 def fields(values: Values, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a body with the fields whose values were typed; `names` maps fields to names of values."""
+    """Return the body of a request with the fields for which the user gave values; `names` maps fields to names of
+    values.
+    """
     return {field: values[name] for field, name in names.items() if values.get(name) is not None}
 
 

@@ -120,7 +120,9 @@ async def _compact(session: Session, values: Values) -> str:
 
 
 def _start(values: Values) -> dict[str, Any]:
-    """Return the body with the start of a subscription, and its properties if any were typed."""
+    """Return the body of a request that creates a subscription: the message at which it starts, and its properties if
+    the user gave any.
+    """
     properties = values["properties"]
     return {**_position(values), **({"properties": properties} if properties else {})}
 
@@ -132,7 +134,7 @@ def _new_properties(values: Values) -> dict[str, str]:
 
 
 def _position(values: Values) -> dict[str, int]:
-    """Return the message id that was typed: `latest`, `earliest` or `LEDGER:ENTRY`."""
+    """Return the message id that the user gave as `latest`, `earliest` or `LEDGER:ENTRY`, as the fields of the body."""
     text = str(values["position"])
     if text in ("latest", "earliest"):
         number = _LATEST if text == "latest" else -1

@@ -11,48 +11,50 @@ from pulsar_barycenter.admin.operations import NamespaceOperation, PolicyOperati
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """No right: every client may send the request."""
+    """The route requires no right: every client may send the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCaller:
-    """The caller is authenticated; no grant is required."""
+    """The route requires that the caller is authenticated, but no grant."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuperUser:
-    """The caller is a super user."""
+    """The route requires that the caller is a super user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForMetrics:
-    """No right; but with `authenticateMetricsEndpoint` the caller must be authenticated."""
+    """The route requires no right; but with `authenticateMetricsEndpoint` the caller must be authenticated."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnTenant:
-    """An operation on the tenant in the path."""
+    """The route requires the right to an operation on the tenant in the path."""
 
     operation: TenantOperation
 
 
 @dataclass(frozen=True, slots=True)
 class OnQueriedTenant:
-    """An operation on the tenant in the query."""
+    """The route requires the right to an operation on the tenant in the query."""
 
     operation: TenantOperation
 
 
 @dataclass(frozen=True, slots=True)
 class OnNamespace:
-    """An operation on the namespace in the path."""
+    """The route requires the right to an operation on the namespace in the path."""
 
     operation: NamespaceOperation
 
 
 @dataclass(frozen=True, slots=True)
 class OnPolicy:
-    """To read or write a policy of the namespace in the path; `policy` is Pulsar's `PolicyName`."""
+    """The route requires the right to read or write a policy of the namespace in the path; `policy` is Pulsar's
+    `PolicyName`.
+    """
 
     policy: str
     operation: PolicyOperation
@@ -60,7 +62,9 @@ class OnPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OnTopic:
-    """An operation on the topic in the path, and on the subscription there if `has_subscription`."""
+    """The route requires the right to an operation on the topic in the path; with `has_subscription` also on the
+    subscription in the path.
+    """
 
     operation: TopicOperation
     has_subscription: bool = False
@@ -68,7 +72,7 @@ class OnTopic:
 
 @dataclass(frozen=True, slots=True)
 class OnLookedUpTopic:
-    """To look up the topic in the path of a look-up."""
+    """The route requires the right to look up the topic in the path of a look-up request."""
 
 
 Right: TypeAlias = (

@@ -32,7 +32,7 @@ def one_of(*words: str) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A request that a broker answers.
+    """A row of the route table: a request that brokers answer.
 
     Args:
         group: The class in `broker.rest` whose method `handler` answers.
@@ -59,12 +59,12 @@ class Route:
 
     @property
     def path(self) -> str:
-        """The path with the names of its parts in braces."""
+        """The path of the route, with the names of its parts in braces and without regexes."""
         return _PART.sub(r"{\1}", self.template)
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """The parts of the path with their regexes, None for any segment."""
+        """The names of the parts of the path with the regex that each must match; None: any segment matches."""
         return {part[1]: part[2] for part in _PART.finditer(self.template)}
 
 

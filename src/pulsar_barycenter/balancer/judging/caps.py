@@ -35,7 +35,9 @@ class Room:
         round_ms: int,
         staying: Mapping[str, str] | None = None,
     ) -> None:
-        """Count the moves; `staying` maps bundles for which there is no room to the reason."""
+        """Compute the room from `past`. `staying` maps bundles that must not move to the reason; bundles for which
+        there is no room are added to it.
+        """
         lately = [move for move in past if now_ms - move.at_ms < HOUR_MS]
         self._caps = caps
         self._staying = staying or {}
@@ -72,7 +74,7 @@ class Room:
 
 
 def too_few(current: Sequence[str], caps: Caps) -> str:
-    """Return why nothing may move with these brokers whose reports are current; blank if moves may begin."""
+    """Return why nothing may move: too few brokers (`current`) have current reports; blank if moves may begin."""
     if len(current) >= caps.min_brokers:
         return ""
     return (

@@ -41,10 +41,10 @@ class DecidedRound:
 
 
 class Decider:
-    """The rounds of one strategy with one configuration, and its memory between rounds."""
+    """Decides on the rounds of one strategy with one configuration, and keeps the strategy's memory between rounds."""
 
     def __init__(self, config: BrokerConfig, memory: MemoryDocument, *, seed: int = 0) -> None:
-        """Make the rounds that `config` names, with the memory of an earlier run.
+        """Prepare to decide with the strategies that `config` names, and with the memory that an earlier run left.
 
         Raises:
             StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
@@ -55,7 +55,9 @@ class Decider:
         self._random = random.Random(seed)
 
     def decide(self, snapshot: LoadSnapshot, room: Room) -> DecidedRound:
-        """Return the moves of a round for which there is room; the memory then counts exactly these as made."""
+        """Decide on a round, and return the moves for which there is room; the strategy's memory then counts exactly
+        these moves as made.
+        """
 
         def takes(unload: Unload) -> bool:
             return unload.destination is not None and room.take(unload.bundle, _load(snapshot, unload)[0])
@@ -78,7 +80,7 @@ class Decider:
         return dict(zip(snapshot.brokers.names, usages, strict=True))
 
     def memory(self) -> MemoryDocument:
-        """Return the memory of the shedder, for the next run."""
+        """Return the memory of the shedder as a document, which the next run of the balancer gets."""
         return self._round.document(self._memory)
 
 
@@ -103,10 +105,11 @@ def _load(snapshot: LoadSnapshot, unload: Unload) -> tuple[float, int]:
 
 
 def checked_strategy(name: str) -> str:
-    """Return the name of a shedding strategy that can balance from outside.
+    """Check that a shedding strategy exists and can be used by a balancer outside the brokers; return its name.
 
     Raises:
-        WrongWordError: there is none of that name, or it needs the extensible load manager's own brokers.
+        WrongWordError: there is no strategy of this name, or it works only inside brokers with the extensible load
+            manager.
     """
     known = {row.name for row in catalogue() if row.role is Role.SHEDDING and row.manager is ManagerKind.MODULAR}
     if name.rpartition(".")[2] in known:

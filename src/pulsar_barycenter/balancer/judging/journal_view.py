@@ -38,5 +38,7 @@ def past_moves(entries: Iterable[Entry], throughputs: Mapping[str, float], *, si
 
 
 def within_grace(moves: Sequence[PastMove], *, now_ms: int, grace_ms: int) -> dict[str, int]:
-    """Return bundle to the time of its last move (epoch ms), of the moves that are at most `grace_ms` old."""
+    """Return a mapping from bundle to the time of its last move (epoch ms), for the moves that are at most `grace_ms`
+    old.
+    """
     return {move.bundle: move.at_ms for move in moves if now_ms - move.at_ms <= grace_ms}

@@ -37,10 +37,10 @@ class LoadView:
             self._measured_ms[broker] = report.last_update
 
     def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing: this log of reports is in memory and has no file to close."""
 
     def published(self, document: SnapshotDocument) -> None:
-        """Note when brokers of the extensible load manager published their load."""
+        """Record when brokers with the extensible load manager published their load, from `document`."""
         if document.extensible is not None:
             self.is_published = True
             self._published_ms = {broker: load.reported_at for broker, load in document.extensible.loads.items()}
@@ -56,7 +56,7 @@ class LoadView:
 
     @property
     def bundles(self) -> Mapping[str, BundleData]:
-        """The windows of each known bundle."""
+        """The windows (averages over time) of each known bundle."""
         return self._fold.bundles
 
     def measured_ms(self, broker: str) -> int:
@@ -68,7 +68,9 @@ class LoadView:
         return sorted(broker for broker in brokers if now_ms - self.measured_ms(broker) <= max_age_ms)
 
     def owners(self) -> dict[str, str]:
-        """Return bundle to broker, of the bundles that exactly one broker lists: others are on their way."""
+        """Return a mapping from bundle to broker, of the bundles that exactly one broker lists in its report; a bundle
+        that several brokers list is on its way.
+        """
         found: dict[str, str] = {}
         twice = set()
         for broker, report in self.reports.items():
@@ -81,8 +83,9 @@ class LoadView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a decision needs beside the load. `brokers` are those that may be considered; `recently_moved` maps a bundle
-    to the time of its move (epoch ms)."""
+    """What a decision needs in addition to the load. `brokers` are the brokers that may give or get bundles;
+    `recently_moved` maps a bundle to the time of its last move (epoch ms).
+    """
 
     brokers: Collection[str]
     taken_at_ms: int

@@ -22,7 +22,9 @@ class Whose(enum.StrEnum):
 
 
 class SeenMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that had another owner in the last view that listed it. `at` is the time of the view, epoch ms."""
+    """A move that was seen: the bundle has another owner than in the last view (reading of the cluster) that listed it.
+    `at` is the time of the present view, epoch ms.
+    """
 
     at: int
     bundle: str
@@ -32,7 +34,7 @@ class SeenMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class OwnersSeen:
-    """The last known owner of each bundle."""
+    """Finds moves: it keeps the last known owner of each bundle, and compares it with the owner in the next view."""
 
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
@@ -43,8 +45,8 @@ class OwnersSeen:
     ) -> list[SeenMove]:
         """Return the moves since the last view, sorted by bundle.
 
-        `owners` are those of this view, `live` the registered brokers. `ours` maps a bundle to the destinations of the
-        moves that this program asked for.
+        `owners` maps bundles to their owners in the present view (reading of the cluster), `live` are the registered
+        brokers. `ours` maps a bundle to the destinations of the moves that this program asked for.
         """
         found = []
         for bundle in sorted(owners):
@@ -71,7 +73,9 @@ def _whose(
 
 
 def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, set[str]]:
-    """Return bundle to the destinations of the moves that began since then (epoch ms), by the journal."""
+    """Return a mapping from bundle to the destinations of those moves that began since `since_ms` (epoch ms), according
+    to the journal.
+    """
     found: dict[str, set[str]] = {}
     for entry in entries:
         if entry.state is MoveState.BEGUN and entry.at >= since_ms:

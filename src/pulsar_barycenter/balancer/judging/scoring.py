@@ -6,9 +6,11 @@ from pulsar_barycenter.load.rounds.balance import Balance
 
 
 class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The score of one side. `rounds` counts the rounds with a known balance; `above_mean_sum` is the sum of their
-    usage above the mean, `worst` the highest one. `moves` is the number of moves. `throughput` (bytes/s) and `sessions`
-    are sums over the moved bundles, at their moves."""
+    """The score of one side of the comparison: of the cluster's own moves, or of the balancer's. `rounds` counts the
+    rounds with a known balance; `above_mean_sum` is the sum of their usage above the mean, `worst` the highest one.
+    `moves` is the number of moves. `throughput` (bytes/s) and `sessions` are sums over the moved bundles, at their
+    moves.
+    """
 
     rounds: int = 0
     above_mean_sum: float = 0.0
@@ -19,7 +21,7 @@ class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def mean(self) -> float:
-        """The mean usage above the mean, a fraction of a broker; 0 before the first round."""
+        """The mean over the rounds of the usage above the mean, as a fraction of a broker; 0 before the first round."""
         return self.above_mean_sum / self.rounds if self.rounds else 0.0
 
     def with_balance(self, balance: Balance) -> "Side":
@@ -41,7 +43,8 @@ class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`cluster` is what happened, `ours` what would have happened with the moves of this program alone.
+    """The scores that are compared: `cluster` is of what happened, `ours` of what would have happened with the moves of
+    this program alone.
 
     While this program acts, both are the same: its moves happen.
     """

@@ -48,12 +48,14 @@ class SplitRoom:
 
     @property
     def left(self) -> int:
-        """How many splits may begin now."""
+        """The number of splits that may begin now."""
         return max(0, self.per_hour - self.begun)
 
 
 def split_room(entries: Iterable[SplitEntry], per_hour: int, *, now_ms: int) -> SplitRoom:
-    """Return the room after the splits of the journal; those that began within the hour count."""
+    """Return how many splits may still begin, from the entries of the journal; splits that began within the last hour
+    count.
+    """
     lately = [entry for entry in entries if now_ms - entry.at < HOUR_MS]
     begun = sum(entry.state is SplitState.BEGUN for entry in lately)
     return SplitRoom(per_hour, begun, frozenset(entry.bundle for entry in lately))
@@ -98,7 +100,9 @@ def _stays_whole(bundle: str, room: SplitRoom, chosen: int, unreadable: Mapping[
 
 
 def is_bound(bundle: str) -> bool:
-    """Return whether a bundle belongs to one broker, or has no valid name."""
+    """Return whether a bundle is of a broker's own namespace, so that it cannot move to another broker, or has no valid
+    name.
+    """
     try:
         return is_broker_bound(Bundle.parse(bundle).namespace)
     except InvalidNameError:

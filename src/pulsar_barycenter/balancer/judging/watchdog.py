@@ -49,12 +49,13 @@ _SWITCHED_ON: Final = frozenset({Cause.SHEDDING_ON, Cause.SPLITTING_ON})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What a round saw. `oldest_ms` is the time of the oldest of the brokers' newest loads, `silent` are the brokers
-    that told no load at all. `above_mean` is the usage above the mean (a fraction of a broker), None if it is not
-    known. `foreign` are the foreign moves since the last round, as text. `sheds` and `splits` are whether the cluster's
-    own shedding or splitting is on that this program had switched off; `clock` says how the clocks differ, blank if
-    they agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is
-    something to hand back."""
+    """What a round observed, as input of the watchdog. `oldest_ms` is the time of the oldest of the brokers' newest
+    loads, `silent` are the brokers that reported no load at all. `above_mean` is the usage above the mean (a fraction
+    of a broker), None if it is not known. `foreign` are the foreign moves since the last round, as text. `sheds` and
+    `splits` are whether the cluster's own shedding or splitting is on that this program had switched off; `clock` says
+    how the clocks differ, blank if they agree. `acts` is whether this program has taken over from the cluster's own
+    balancer, so that there is something to hand back.
+    """
 
     at_ms: int
     oldest_ms: int
@@ -69,7 +70,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Own moves whose effect is not judged yet: the imbalance before the first, and the time of the last."""
+    """Moves of this program whose effect is not judged yet: the imbalance before the first of them, and the time of the
+    last.
+    """
 
     before: float
     last_ms: int
@@ -77,8 +80,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The state. `reasons` says for each cause why it pauses, `since_ms` when the pause began; `foreign_ms` is the time
-    of the last foreign move, `worse_than` the imbalance before moves that made it worse."""
+    """The state of the watchdog, which pauses the balancer if something is wrong. `reasons` says for each cause why the
+    balancer pauses, `since_ms` when the pause began; `foreign_ms` is the time of the last foreign move, `worse_than`
+    the imbalance before moves that made it worse.
+    """
 
     state: Watched = Watched.ACTING
     reasons: dict[Cause, str] = field(default_factory=dict)
@@ -93,12 +98,12 @@ class Watch:
 
     @property
     def why(self) -> str:
-        """Why nothing may move; blank while acting."""
+        """The reasons why the balancer may move nothing, as one text; blank if it may move bundles."""
         return "; ".join(self.reasons.values())
 
 
 def watched(before: Watch, seen: Observed, limits: WatchLimits) -> Watch:
-    """Return the state after one more observation."""
+    """Return the state of the watchdog after one more observation."""
     if before.state is Watched.HANDED_BACK:
         return before
     after = _judged(_with_foreign(before, seen), seen, limits)
@@ -116,7 +121,7 @@ def _with_foreign(before: Watch, seen: Observed) -> Watch:
 
 
 def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
-    """Return the state after the trial has begun, gone on or ended."""
+    """Return the state after judging the balancer's own moves: whether they have made the balance worse."""
     if seen.above_mean is None:
         return watch
     if watch.worse_than is not None and seen.above_mean <= watch.worse_than:

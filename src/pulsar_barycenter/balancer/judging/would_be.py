@@ -15,7 +15,9 @@ _MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 
 def differing(places: Mapping[str, str], owners: Mapping[str, str], brokers: Mapping[str, object]) -> dict[str, str]:
-    """Return the would-be places that differ from the owners; a place on a broker that is gone no longer counts."""
+    """Return those of the would-be owners in `places` (bundle to broker) that differ from the real owners; brokers that
+    left the cluster no longer count.
+    """
     return {
         bundle: broker
         for bundle, broker in places.items()
@@ -26,7 +28,9 @@ def differing(places: Mapping[str, str], owners: Mapping[str, str], brokers: Map
 def would_be(
     reports: Mapping[str, LocalBrokerData], owners: Mapping[str, str], places: Mapping[str, str]
 ) -> dict[str, LocalBrokerData]:
-    """Return the reports if each bundle in `places` (bundle to broker) were there instead of on its owner."""
+    """Return the reports that brokers would send if each bundle in `places` (bundle to broker) were on that broker
+    instead of on its owner.
+    """
     leaving: dict[str, list[str]] = {}
     arriving: dict[str, list[str]] = {}
     for bundle, broker in differing(places, owners, reports).items():
@@ -69,7 +73,7 @@ def _with(usage: ResourceUsage, amount: float) -> ResourceUsage:
 
 
 def _taken(report: LocalBrokerData, bundle: str) -> dict[str, float]:
-    """Return the part of each resource that a bundle uses on the broker of this report."""
+    """Return how much of each resource of the broker in `report` the bundle uses."""
     share = _share(report.last_stats, bundle)
     return {name: max(0.0, getattr(report, name).usage) * share for name in _MOVING}
 

@@ -1,4 +1,4 @@
-"""The connections to all bookies, one each, made when a request needs one.
+"""The connections to all bookies, one for each. A connection is opened when a request needs it.
 
 A bookie to which no connection could be made counts as failed for a while, and requests to it fail at once.
 """
@@ -20,21 +20,21 @@ from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.bounds.background import BackgroundTasks
 
 _LONGEST_WAIT: Final = 16
-"""So many times `reconnect_s` is the longest wait."""
+"""The longest wait before a new attempt to connect is this many times `reconnect_s`."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class _Connecting:
-    """The requests that wait until a connection is made."""
+    """The requests to a bookie that wait until a connection to it is open, and their size in bytes."""
 
     requests: list[Request] = field(default_factory=list)
     unsent_bytes: int = 0
 
 
 class BookiePool:
-    """Sends requests to bookies by their ids."""
+    """Sends requests to bookies by their ids. Opens and keeps the connections."""
 
     def __init__(self, registry: BookieRegistry, settings: ClientSettings, source: random.Random) -> None:
         self._registry = registry
@@ -48,7 +48,7 @@ class BookiePool:
         self._is_closed = False
 
     def send(self, bookie: str, request: Request) -> None:
-        """Send a request, which is answered exactly once, on a later turn of the event loop."""
+        """Send a request to a bookie. It is answered exactly once, in a later iteration of the event loop."""
         connection = self._connections.get(bookie)
         if connection is not None:
             connection.send(request)
@@ -61,22 +61,23 @@ class BookiePool:
             self._wait_for_connection(self._connecting[bookie], request)
 
     def choose(self, count: int) -> tuple[str, ...]:
-        """Return `count` writable bookies for a new ledger; those that failed lately only if there are no others.
+        """Return `count` writable bookies for a new ledger. Bookies that failed recently are chosen only if there are
+        no others.
 
         Raises:
-            TooFewBookiesError: there are fewer writable ones.
+            TooFewBookiesError: there are fewer than `count` writable bookies.
         """
         writable = self._shuffled()
         sound = [bookie for bookie in writable if not self._is_failed(bookie)]
         return choose(sound if len(sound) >= count else writable, count, self._registry.racks)
 
     def replace(self, ensemble: tuple[str, ...], failed: AbstractSet[str]) -> tuple[str, ...]:
-        """Return the ensemble with sound writable bookies in the place of failed ones, while there are any."""
+        """Return the ensemble with other writable bookies instead of failed ones, as far as there are any."""
         sound = [bookie for bookie in self._shuffled() if not self._is_failed(bookie)]
         return replace_failed(ensemble, failed, sound, self._registry.racks)
 
     async def close(self) -> None:
-        """End all connections; requests that have no answer are answered with NO_ANSWER."""
+        """End all connections. Requests that have no answer yet are answered with NO_ANSWER."""
         self._is_closed = True
         self._tasks.cancel()
         for waiting in self._connecting.values():
@@ -123,7 +124,7 @@ class BookiePool:
 
         try:
             if address is None:
-                raise ConnectionError("it is not registered, and its id is not host:port")
+                raise ConnectionError("the bookie is not registered, and its id is not host:port")
             async with asyncio.timeout(self._settings.timeout_s):
                 _, connection = await loop.create_connection(protocol, *address)
             made.append(connection)

@@ -1,7 +1,4 @@
-"""Limits, time-outs and the shape of new ledgers.
-
-The keys are those of `broker.conf` that Pulsar's brokers configure their client of BookKeeper with.
-"""
+"""the bookie is not registered, and its id is not host:port, so its address is unknown"""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +12,7 @@ MIN_TIMEOUT_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """Of a new ledger: on how many bookies it is, on how many each entry, and how many must have it to confirm it.
+    """The quorums of a new ledger: its number of bookies, how many store each entry, and how many must confirm it.
 
     Raises:
         InvalidQuorumError: the numbers do not fit together.
@@ -31,32 +28,37 @@ class LedgerShape:
     def __post_init__(self) -> None:
         check_quorums(self.ensemble_size, self.write_quorum, self.ack_quorum)
         if self.digest_type is DigestType.DUMMY:
-            raise ValueError("digest type DUMMY finds no damaged entry; ledgers of it are only read. Use CRC32C")
+            raise ValueError("digest type DUMMY finds no damaged entry, so new ledgers cannot have it. Use CRC32C")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What a client allows itself. Sizes are bytes, inclusive; times are seconds.
+    """The limits of a client of bookies. Sizes are bytes, inclusive; times are seconds.
 
     Raises:
         ValueError: a value is not above its minimum.
     """
 
     timeout_s: float = 30.0
-    """How long a request waits for its answer, and a connection to be made (`bookkeeperClientTimeoutInSeconds`)."""
+    """How long a request may wait for its answer, and how long opening a connection may take
+    (`bookkeeperClientTimeoutInSeconds`).
+    """
     speculative_read_s: float = 2.0
-    """After how long without an answer a read is also sent to the next bookie."""
+    """If a bookie has not answered a read after this time, the read is also sent to the next bookie."""
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    """The largest packet (`nettyMaxFrameSizeBytes` of the bookies)."""
+    """The largest packet that is sent or accepted (`nettyMaxFrameSizeBytes` of the bookies)."""
     max_unconfirmed_bytes: int = 64 << 20
-    """The data of entries that are not confirmed, over all ledgers; one entry is always accepted."""
+    """The maximum size of entries that are not confirmed, over all ledgers. One entry is accepted whatever its size."""
     max_unsent_bytes: int = 64 << 20
-    """What waits to be sent to one bookie; its connection is closed when it is more."""
+    """The maximum size of the packets that wait to be sent to one bookie. If it is exceeded, the connection is
+    closed.
+    """
     max_reads: int = 64
-    """The number of entries of a ledger that are read at a time."""
+    """The maximum number of entries of a ledger that are read at the same time."""
     reconnect_s: float = 1.0
-    """How long a bookie counts as failed after the first attempt to connect that failed; twice that after the next, up
-    to 16 times."""
+    """How long a bookie counts as failed after an attempt to connect failed. Each further failure doubles this, up to
+    16 times.
+    """
 
     def __post_init__(self) -> None:
         minima = {

@@ -1,9 +1,11 @@
-"""One connection to one bookie: requests go out in batches, answers find their request by operation, ledger and entry.
+"""One connection to one bookie. Requests are sent in batches. An answer is matched with its request by operation,
+ledger and entry.
 
-At most one request of a key is under way, as answers have no request id; others of the same key wait for its answer.
-Every request is answered exactly once, on a later turn of the event loop: by the bookie, or by NO_ANSWER when the
-connection ends or the answer does not come in time. A bookie that does not read what is sent costs its connection, too:
-entries that other bookies confirm would fill the memory.
+Answers have no request id. So at most one request with the same operation, ledger and entry waits for an answer, and
+others with the same key are sent after it is answered. Every request is answered exactly once, in a later iteration of
+the event loop: by the bookie, or by NO_ANSWER when the connection ends or the answer does not come in time. The
+connection of a bookie that does not read what is sent is closed: otherwise entries that other bookies have already
+confirmed would fill the memory.
 """
 
 import asyncio
@@ -19,14 +21,14 @@ from pulsar_barycenter.bookkeeper.wire.packets import Answer, AnswerDecoder, Cod
 log = structlog.get_logger(__name__)
 
 OnAnswer: TypeAlias = Callable[[Code, bytes], None]
-"""Called with the return code, and the body if a read found the entry."""
+"""Called with the return code of a bookie's answer, and with the entry's bytes if a read found the entry."""
 _CHECKS_PER_TIMEOUT: Final = 10
 
 Key: TypeAlias = tuple[Operation, int, int]
 
 
 class Request(NamedTuple):
-    """A request, and who gets its answer."""
+    """A request to a bookie: its key and bytes, and the function that gets its answer."""
 
     key: Key
     frame: bytes
@@ -34,7 +36,9 @@ class Request(NamedTuple):
 
 
 class BookieConnection(asyncio.Protocol):
-    """Created by `loop.create_connection`. `on_lost` is called once, when the connection has ended."""
+    """A connection to one bookie, created by `loop.create_connection`. `on_lost` is called once, when the connection
+    has ended.
+    """
 
     def __init__(
         self, bookie: str, *, timeout_s: float, max_frame_bytes: int, max_unsent_bytes: int, on_lost: Callable[[], None]
@@ -67,7 +71,7 @@ class BookieConnection(asyncio.Protocol):
             self._send_now(request)
 
     def abort(self) -> None:
-        """End the connection at once; all requests are answered with NO_ANSWER."""
+        """End the connection at once. All requests that have no answer are answered with NO_ANSWER."""
         for transport in self._transport:
             transport.abort()
 

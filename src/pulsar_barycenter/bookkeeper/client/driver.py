@@ -1,4 +1,4 @@
-"""Carries out what a machine of one ledger asks for, and tells it what came of it."""
+"""Carries out the actions of the state machine of one ledger, and reports their results to the machine."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ _LONGEST_RETRY_S: Final = 5.0
 
 
 class Machine(Protocol):
-    """What writers and recoveries have in common."""
+    """The common interface of the state machines `Writer` and `Recovery`."""
 
     def swapped(self, version: int) -> list[Action]: ...
 
@@ -58,7 +58,7 @@ class Machine(Protocol):
 def send_read(
     pool: BookiePool, ledger: int, key: bytes, read: SendRead, told: Callable[[Verdict, bytes], None]
 ) -> None:
-    """Send a read; `told` gets what the answer says."""
+    """Send a read to a bookie; call `told` with the meaning of the answer and the entry's bytes."""
     frame = encode_fencing_read(ledger, read.entry, key) if read.is_fencing else encode_read(ledger, read.entry)
 
     def answered(code: Code, body: bytes) -> None:
@@ -68,7 +68,9 @@ def send_read(
 
 
 class Driver:
-    """Drives one machine. `on_result` gets Confirmed, Stopped, Ended and Failed, and must not raise."""
+    """Carries out the actions of one state machine. `on_result` gets Confirmed, Stopped, Ended and Failed, and must not
+    raise.
+    """
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class Driver:
         self._tasks = BackgroundTasks("ledger_metadata_not_changed")
 
     def act(self, actions: Iterable[Action]) -> None:
-        """Carry out actions; nothing after `close`."""
+        """Carry out the actions that the machine returned. After `close` this does nothing."""
         if self._is_closed:
             return
         body, frame = b"", b""
@@ -139,7 +141,7 @@ class Driver:
         self.act(self._machine.swapped(version))
 
     async def _read(self) -> None:
-        """Read as often as it takes: the machine cannot go on without."""
+        """Read the ledger's metadata until the store answers, because the machine cannot continue without it."""
         waits = Doubling(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         while True:
             try:
@@ -149,7 +151,9 @@ class Driver:
                 stored = []
                 break
             except StoreClosedError:
-                error = BookKeeperError(f"ledger {self._ledger}: the metadata store was closed while it was changed")
+                error = BookKeeperError(
+                    f"ledger {self._ledger}: the metadata store was closed while the metadata of the ledger was changed"
+                )
                 self._on_result(Failed(error))
                 return
             except (MetadataError, LedgerMetadataError) as error:

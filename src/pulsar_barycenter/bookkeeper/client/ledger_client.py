@@ -51,7 +51,8 @@ class LedgerClient:
         draw: DrawId = draw_by_sequential_key,
         settings: ClientSettings | None = None,
     ) -> "LedgerClient":
-        """Open a client of the cluster whose keys are below `root`; it leaves `store` open when it is closed.
+        """Open a client of the cluster of bookies whose keys are below `root`. Closing the client does not close
+        `store`.
 
         Raises:
             ClusterLayoutError: there is no cluster, or its keys are of a form that this client does not write.
@@ -70,21 +71,22 @@ class LedgerClient:
     async def create(
         self, shape: LedgerShape, on_confirmed: OnConfirmed, *, custom: Mapping[str, bytes] | None = None
     ) -> LedgerWriter:
-        """Create an empty ledger and open it for writing. `custom` is stored with it, for other programs to read.
+        """Create an empty ledger and open it for writing. `custom` is stored in the ledger's metadata, for other
+        programs to read.
 
         Raises:
             TooFewBookiesError: there are fewer writable bookies than the ensemble size; nothing was written.
-            ClusterLayoutError: the cluster draws ids that this client does not.
-            MetadataError: the store did not answer. A key that may exist all the same has no entries.
+            ClusterLayoutError: the cluster uses ledger ids of a length that this client does not create.
+            MetadataError: the store did not answer. The ledger may exist; if so, it has no entries.
         """
         ledger, metadata, version = await self._store.create(self._wanted(shape, custom or {}))
         return self._writer(ledger, StoredLedger(metadata, version), shape, on_confirmed)
 
     async def new_id(self) -> int:
-        """Return an id for `create_at`, which no client of the cluster gets again.
+        """Return a new ledger id for `create_at`. No other client of the cluster gets this id.
 
         Raises:
-            ClusterLayoutError: the cluster draws ids that this client does not.
+            ClusterLayoutError: the cluster uses ledger ids of a length that this client does not create.
             MetadataError: the store did not answer.
         """
         return await self._store.draw()
@@ -92,11 +94,12 @@ class LedgerClient:
     async def create_at(
         self, ledger: int, shape: LedgerShape, on_confirmed: OnConfirmed, *, custom: Mapping[str, bytes] | None = None
     ) -> LedgerWriter:
-        """Create an empty ledger with an id that `new_id` gave, as `create` does.
+        """Create an empty ledger with an id from `new_id`, and open it for writing. `custom` is stored in the ledger's
+        metadata.
 
         Raises:
-            LedgerExistsError: it exists already.
-            TooFewBookiesError, MetadataError: as `create`.
+            LedgerExistsError: the ledger exists already.
+            TooFewBookiesError, MetadataError: for the same reasons as in `create`.
         """
         stored = StoredLedger(*await self._store.create_at(ledger, self._wanted(shape, custom or {})))
         return self._writer(ledger, stored, shape, on_confirmed)
@@ -126,11 +129,11 @@ class LedgerClient:
         return writer
 
     def max_data_bytes(self, shape: LedgerShape) -> int:
-        """Return the size of the largest entry (inclusive) that bookies accept."""
+        """Return the size in bytes of the largest entry (inclusive) of a ledger with this shape that bookies accept."""
         return self._settings.max_frame_bytes - ADD_HEAD_BYTES - EntryCodec(0, shape.digest_type, b"").overhead
 
     def reader_of(self, writer: LedgerWriter) -> LedgerReader:
-        """Return a reader of what `writer` has confirmed; it grows with it."""
+        """Return a reader of the entries that `writer` has confirmed, also of those that it confirms later."""
         codec = _codec(writer.ledger, writer.metadata, writer.metadata.password)
         return LedgerReader(
             writer.ledger,
@@ -148,8 +151,8 @@ class LedgerClient:
 
         Raises:
             NoSuchLedgerError: the ledger does not exist.
-            WrongPasswordError: it was created with another password; nothing has changed.
-            RecoveryError: it cannot be recovered now; its writer may be fenced all the same.
+            WrongPasswordError: the ledger was created with another password; nothing has changed.
+            RecoveryError: the ledger cannot be recovered now. Its writer may be fenced already.
             MetadataError: the store did not answer.
         """
         stored = StoredLedger(*await self._store.read(ledger))
@@ -176,14 +179,15 @@ class LedgerClient:
         return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
 
     async def open_unfenced(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
-        """Return a reader of a closed ledger, or of what a ledger that is written has confirmed for sure.
+        """Return a reader of a ledger without taking it over. If its writer still writes it, entries are readable that
+        are known to be confirmed.
 
-        It changes nothing, and may miss the last confirmed entries of a ledger that is not closed.
+        This changes nothing. The reader may lack the last confirmed entries of a ledger that is not closed.
 
         Raises:
             NoSuchLedgerError: the ledger does not exist.
-            WrongPasswordError: it was created with another password.
-            UnreadableEntryError: so many bookies did not answer that the last entry is unknown.
+            WrongPasswordError: the ledger was created with another password.
+            UnreadableEntryError: too many bookies did not answer, so that the last entry is unknown.
             MetadataError: the store did not answer.
         """
         metadata, _ = await self._store.read(ledger)
@@ -195,17 +199,18 @@ class LedgerClient:
         return self._reader(ledger, metadata, machine.last_confirmed, length, codec)
 
     async def metadata(self, ledger: int) -> LedgerMetadata:
-        """Return what is stored of a ledger.
+        """Return the metadata of a ledger from the metadata store.
 
         Raises:
             NoSuchLedgerError: the ledger does not exist.
-            LedgerMetadataError: its value cannot be read.
+            LedgerMetadataError: the stored value cannot be read.
             MetadataError: the store did not answer.
         """
         return (await self._store.read(ledger))[0]
 
     async def set_custom(self, ledger: int, stored: StoredLedger, custom: Mapping[str, bytes]) -> bool:
-        """Store `custom` with a ledger of which `stored` was read; return False if its key has changed since.
+        """Store `custom` in the metadata of a ledger, which `stored` was when it was read; return False if it has
+        changed since.
 
         Raises:
             MetadataError: it is unknown whether the write took effect.
@@ -217,15 +222,20 @@ class LedgerClient:
         return True
 
     async def stored(self, ledger: int) -> StoredLedger:
-        """Return what is stored of a ledger, and the version of its key. Errors are those of `metadata`."""
+        """Return the metadata of a ledger, and the version of its key in the metadata store. Raises the errors of
+        `metadata`.
+        """
         return StoredLedger(*await self._store.read(ledger))
 
     def ids(self) -> AsyncIterator[int]:
-        """Return the ids of all ledgers of the cluster, of all its users; see `LedgerStore.ids`."""
+        """Yield the ids of all ledgers of the cluster, also those that other programs created; see
+        `LedgerStore.ids`.
+        """
         return self._store.ids()
 
     async def delete(self, ledger: int) -> None:
-        """Delete a ledger; bookies delete its entries later. It is no error if it does not exist.
+        """Delete the metadata of a ledger; bookies delete its entries later. It is no error if the ledger does not
+        exist.
 
         Raises:
             MetadataError: the store did not answer.
@@ -233,7 +243,9 @@ class LedgerClient:
         await self._store.delete(ledger)
 
     async def close(self) -> None:
-        """End all connections. Ledgers that are open for writing are left for their next owner to recover."""
+        """End all connections. Ledgers that are open for writing are not closed: a later owner of a ledger recovers
+        it.
+        """
         for writer in list(self._writers):
             writer.abandon()
         self._writers.clear()
@@ -261,13 +273,14 @@ class LedgerClient:
             raise WrongPasswordError(ledger)
         if machine.coverage is Coverage.UNCOVERED:
             raise UnreadableEntryError(
-                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer; its last entry is unknown"
+                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer, its last entry is unknown. "
+                "Start these bookies, then try again"
             )
         return machine
 
 
 def _codec(ledger: int, metadata: LedgerMetadata, password: bytes) -> EntryCodec:
-    """Return the codec of a ledger.
+    """Return the object that packs and verifies the entries of a ledger.
 
     Raises:
         WrongPasswordError: the ledger was created with another password.

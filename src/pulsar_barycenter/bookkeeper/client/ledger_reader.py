@@ -1,6 +1,7 @@
-"""Reads entries of a ledger: several at a time, each of one bookie after the other.
+"""Reads entries of a ledger, several at the same time. An entry is requested from one bookie after the other.
 
-Where all bookies fail, the ledger's key is read again: auto recovery moves entries of closed ledgers to other bookies.
+If all bookies fail, the ledger's metadata is read again: BookKeeper's auto recovery may have moved the entries of a
+closed ledger to other bookies.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from pulsar_barycenter.bookkeeper.wire.digests import Entry, EntryCodec
 
 
 class LedgerReader:
-    """Reads the entries that are known to be part of a ledger: 0 to `last_entry`, inclusive."""
+    """Reads the entries that are known to belong to a ledger: from 0 to `last_entry`, inclusive."""
 
     def __init__(
         self,
@@ -46,22 +47,24 @@ class LedgerReader:
 
     @property
     def last_entry(self) -> int:
-        """The last entry that can be read, -1: none."""
+        """The number of the last entry that can be read, -1 if there is none."""
         return self._last_entry()
 
     async def read(self, first: int, last: int, *, max_bytes: int) -> list[bytes]:
         """Return the data of the entries `first` to `last`, both inclusive, oldest first.
 
-        Returns at least one entry, and further ones while the total is at most `max_bytes`. As many are read at a time
-        as have that size if all entries of the ledger are alike, and at most `max_reads`.
+        Returns at least one entry, and further ones while the total is at most `max_bytes`. How many entries are read
+        at the same time follows from their mean size, up to `max_reads`.
 
         Raises:
-            NoSuchEntryError: the entries are not part of the ledger, or the first is on none of its bookies.
-            UnreadableEntryError: no bookie gave the first one.
+            NoSuchEntryError: the entries are not part of the ledger, or the first one is on none of the ledger's
+                bookies.
+            UnreadableEntryError: no bookie returned the first one.
         """
         if not 0 <= first <= last <= self.last_entry:
             raise NoSuchEntryError(
-                f"ledger {self.ledger}: entries {first} to {last} were asked for, it has 0 to {self.last_entry}"
+                f"ledger {self.ledger}: entries {first} to {last} were requested, but the ledger has entries 0 to "
+                f"{self.last_entry}"
             )
         found: list[bytes] = []
         total = asked = 0
@@ -80,14 +83,14 @@ class LedgerReader:
         return found
 
     def _fitting(self, room: int, found: list[bytes]) -> int:
-        """Return how many entries of the usual size fit into `room` bytes, at least 1."""
+        """Return how many entries of the mean size of this ledger fit into `room` bytes, at least 1."""
         usual = self._length() // (self.last_entry + 1)
         if found:
             usual = max(usual, sum(map(len, found)) // len(found))
         return max(1, room // max(1, usual))
 
     async def _read_all(self, first: int, count: int, *, is_first: bool) -> list[Entry]:
-        """Read `count` entries at once. Of the first that fails and all after it nothing is returned."""
+        """Read `count` entries at the same time. Return those before the first one that fails."""
         reads = await asyncio.gather(
             *(self._read_entry(entry) for entry in range(first, first + count)), return_exceptions=True
         )
@@ -112,7 +115,7 @@ class LedgerReader:
             raise WrongPasswordError(self.ledger)
         reasons = "; ".join(read.reasons)
         if read.state is ReadState.ABSENT:
-            raise NoSuchEntryError(f"ledger {self.ledger}: entry {entry} is lost: {reasons}")
+            raise NoSuchEntryError(f"ledger {self.ledger}: entry {entry} is lost, no bookie has it: {reasons}")
         raise UnreadableEntryError(f"ledger {self.ledger}: entry {entry} cannot be read now: {reasons}. Try again")
 
     async def _ask(self, metadata: LedgerMetadata, entry: int) -> EntryRead:

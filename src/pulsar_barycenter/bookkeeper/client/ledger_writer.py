@@ -1,7 +1,7 @@
-"""An open ledger that this client writes.
+"""A ledger that this client has open for writing.
 
-`append` is synchronous: it sends the entry and returns its number. `on_confirmed` reports in order, as soon as entries
-are confirmed. `add` is both for callers that wait.
+`append` sends an entry and returns its number at once. `on_confirmed` is called, in the order of the entries, when
+entries are confirmed. `add` sends an entry and waits until it is confirmed.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ after an error no entry is confirmed any more.
 
 
 class LedgerWriter:
-    """Made by `LedgerClient.create`."""
+    """A ledger that is open for writing. Created by `LedgerClient.create`."""
 
     def __init__(
         self,
@@ -51,33 +51,34 @@ class LedgerWriter:
 
     @property
     def metadata(self) -> LedgerMetadata:
-        """What is stored of the ledger, as far as this writer knows."""
+        """The metadata of the ledger, as this writer knows it."""
         return self._machine.metadata
 
     @property
     def last_confirmed(self) -> int:
-        """The last entry that was reported, -1: none."""
+        """The number of the last entry that was confirmed, -1 if there is none."""
         return self._machine.last_confirmed
 
     @property
     def length(self) -> int:
-        """The bytes of data up to the last entry that was reported."""
+        """The bytes of data in all entries up to the last confirmed one."""
         return self._machine.confirmed_length
 
     @property
     def has_room(self) -> bool:
-        """Whether `room` would return at once."""
+        """Whether `room` would return without waiting."""
         return self._room.is_free
 
     async def room(self) -> None:
-        """Wait until the client's entries that are not confirmed leave room for more."""
+        """Wait until fewer bytes of this client's entries than the limit are not confirmed."""
         await self._room.wait()
 
     def append(self, data: bytes) -> int:
-        """Send an entry and return its number; it is not confirmed yet. `room` says when to append more.
+        """Send an entry, and return its number without waiting for the confirmation. Await `room` before the next
+        append.
 
         Raises:
-            EntryTooLargeError: it is larger than a bookie accepts; nothing has changed.
+            EntryTooLargeError: the entry is larger than a bookie accepts; nothing has changed.
             WriterStoppedError: the writer does not write any more.
         """
         entry = self._machine.next_entry
@@ -88,11 +89,11 @@ class LedgerWriter:
         return entry
 
     async def add(self, data: bytes) -> int:
-        """Append an entry when there is room, and return its number once it is confirmed.
+        """Append an entry once the limit of unconfirmed bytes allows it; return its number when it is confirmed.
 
         Raises:
-            EntryTooLargeError: it is larger than a bookie accepts; nothing has changed.
-            BookKeeperError: it is not confirmed, and will not be; it may be stored all the same.
+            EntryTooLargeError: the entry is larger than a bookie accepts; nothing has changed.
+            BookKeeperError: the entry is not confirmed, and will not be. It may still be stored.
         """
         await self._room.wait()
         entry = self.append(data)
@@ -102,7 +103,8 @@ class LedgerWriter:
         return entry
 
     async def close(self) -> LedgerMetadata:
-        """Wait until every appended entry is confirmed or given up, then close the ledger; return what is stored.
+        """Wait until every appended entry is confirmed or has failed, then close the ledger. Return its stored
+        metadata.
 
         A second call returns the same.
 
@@ -118,16 +120,21 @@ class LedgerWriter:
         return await asyncio.shield(self._end)
 
     def abandon(self) -> None:
-        """Stop without closing the ledger: entries that are not confirmed fail, and the next owner recovers it.
+        """Stop without closing the ledger. Entries that are not confirmed fail. The next owner of the ledger recovers
+        it.
 
-        Nothing is reported of a writer that has ended.
+        If the writer has ended already, nothing is reported.
         """
         self._driver.close()
         if self._end.done():
             return
         self._machine.close()  # it appends no more; what it asks for is not carried out
-        self._fail(WriterClosedError(f"ledger {self.ledger}: the client was closed before entries were confirmed"))
-        self._finish(WriterClosedError(f"ledger {self.ledger}: the client was closed; it is left open"))
+        self._fail(WriterClosedError(f"ledger {self.ledger}: the client was closed before all entries were confirmed"))
+        self._finish(
+            WriterClosedError(
+                f"ledger {self.ledger}: the client was closed; the ledger is left open, and its next owner recovers it"
+            )
+        )
 
     def _result(self, result: Confirmed | Stopped | Ended | Failed) -> None:
         match result:

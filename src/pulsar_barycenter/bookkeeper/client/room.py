@@ -1,11 +1,13 @@
-"""How many bytes of entries may wait for their confirmation."""
+"""Limits how many bytes of entries may wait for their confirmation."""
 
 import asyncio
 from collections import deque
 
 
 class Room:
-    """Counts bytes. Callers that wait go on in order, once fewer bytes than the limit are taken."""
+    """Counts the bytes of entries that are not confirmed. If they reach the limit, callers wait, and continue in
+    order.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -18,14 +20,14 @@ class Room:
 
     @property
     def is_free(self) -> bool:
-        """Whether `wait` would return at once."""
+        """Whether there is room now, so that `wait` returns at once."""
         return self._taken < self._limit and not self._waiting
 
     def take(self, size: int) -> None:
         self._taken += size
 
     def give(self, size: int) -> None:
-        """Give bytes back."""
+        """Count `size` bytes less, because an entry was confirmed or has failed."""
         self._taken -= size
         while self._waiting and self._taken < self._limit:
             waiting = self._waiting.popleft()
@@ -34,7 +36,9 @@ class Room:
                 return  # it takes what it needs, and then wakes the next
 
     async def wait(self) -> None:
-        """Return once fewer bytes than the limit are taken. The caller takes its bytes before its next await."""
+        """Wait until fewer bytes than the limit are counted. The caller counts its own bytes before its next
+        `await`.
+        """
         if self.is_free:
             return
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,12 +1,12 @@
-"""What a client of ledgers decides, as state machines without I/O, clock or randomness.
+"""The decisions of a client of bookies, as state machines without I/O, clock or randomness.
 
-A machine takes what happened (an answer of a bookie, the result of a compare-and-set) and returns `actions`: what to
-send, what to store, what to report. Answers of bookies may be reordered, repeated or lost: that costs progress, never
-safety. A request without an answer is a failure to the machine, although it may have been carried out. Each request to
-the metadata store is reported once; one whose outcome is unknown is reported as failed.
+A machine takes an event (an answer of a bookie, the result of a compare-and-set) and returns `actions`: what to send,
+to store, or to report. Answers of bookies may be reordered, repeated or lost: that costs progress, never safety. A
+request without an answer counts as failed, although it may have been carried out. The caller reports the result of each
+request to the metadata store to the machine once; if it is unknown, as failed.
 
-`add_window` counts who has the entries that are not confirmed yet. `entry_read` asks for one entry, bookie by bookie.
-`last_confirmed` asks all bookies of a segment for their last entry, and knows whether the answers cover the ledger.
-`writer` is the life of a ledger under its writer, `recovery` that under a client that takes it over. `placement`
-chooses bookies for a new ledger, and for those that failed.
+`add_window` counts which bookies have the entries that are not confirmed yet. `entry_read` reads one entry, from one
+bookie after the other. `last_confirmed` asks all bookies of a segment for their last entry, and knows whether the
+answers cover the ledger. `writer` writes a ledger and closes it; `recovery` takes over a ledger from another client and
+closes it. `placement` chooses bookies for a new ledger, and for those that failed.
 """

@@ -1,4 +1,4 @@
-"""What machines ask for, and what an answer of a bookie means to them."""
+"""The actions that the state machines return, and what an answer of a bookie means to a machine."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -11,7 +11,7 @@ from pulsar_barycenter.bookkeeper.wire.packets import Code
 
 
 class Verdict(Enum):
-    """What an answer says. UNKNOWN is all that leaves open whether the bookie has the entry."""
+    """What an answer says about an entry. UNKNOWN: it leaves open whether the bookie has the entry."""
 
     DONE = "done"
     ABSENT = "absent"
@@ -30,19 +30,19 @@ _VERDICTS: Final = {
 
 
 def verdict_of(code: Code) -> Verdict:
-    """Return what a return code says of an entry."""
+    """Return what a bookie's return code says about an entry."""
     return _VERDICTS.get(code, Verdict.UNKNOWN)
 
 
 class StoredLedger(NamedTuple):
-    """The metadata of a ledger, and the version of its key."""
+    """The metadata of a ledger as it was read, and the version that its key had."""
 
     metadata: LedgerMetadata
     version: int
 
 
 class SendAdd(NamedTuple):
-    """Store `body` on a bookie; a recovery's add is accepted by a fenced ledger."""
+    """Action: store `body` on a bookie. If `is_recovery`, a bookie accepts it even if the ledger is fenced."""
 
     bookie: str
     entry: int
@@ -51,7 +51,9 @@ class SendAdd(NamedTuple):
 
 
 class SendRead(NamedTuple):
-    """Ask a bookie for an entry, -1 for its last one; a fencing read makes it refuse all later ordinary adds."""
+    """Action: read an entry from a bookie; -1 is the bookie's last one. A fencing read makes the bookie refuse all
+    later ordinary adds.
+    """
 
     bookie: str
     entry: int
@@ -59,45 +61,49 @@ class SendRead(NamedTuple):
 
 
 class SwapMetadata(NamedTuple):
-    """Replace the ledger's value if its key is at `version`; report `swapped` or `swap_failed`."""
+    """Action: replace the ledger's metadata if its key still has `version`; then call `swapped` or `swap_failed`."""
 
     metadata: LedgerMetadata
     version: int
 
 
 class ReadMetadata(NamedTuple):
-    """Read the ledger's value from the store, as often as it takes, and report it as `metadata_read`."""
+    """Action: read the ledger's metadata from the store, again until it answers; then call `metadata_read`."""
 
 
 class Confirmed(NamedTuple):
-    """All entries up to `last`, inclusive, may be reported as stored."""
+    """Action: report all entries up to `last`, inclusive, as confirmed."""
 
     last: int
 
 
 class Stopped(NamedTuple):
-    """The writer reports no entry any more. Entries that it has not confirmed may be stored all the same."""
+    """Action: report that the writer confirms no entry any more. Entries that it has not confirmed may still be
+    stored.
+    """
 
     error: BookKeeperError
 
 
 class Ended(NamedTuple):
-    """The ledger is CLOSED, and this is how."""
+    """Action: report that the ledger is CLOSED; `stored` is its final metadata."""
 
     stored: StoredLedger
 
 
 class Failed(NamedTuple):
-    """The operation has ended without its result."""
+    """Action: report that the operation failed."""
 
     error: BookKeeperError
 
 
 Action: TypeAlias = SendAdd | SendRead | SwapMetadata | ReadMetadata | Confirmed | Stopped | Ended | Failed
 Replace: TypeAlias = Callable[[tuple[str, ...], AbstractSet[str]], tuple[str, ...]]
-"""Returns an ensemble with as many of its failed members replaced as there are bookies for; the others stay."""
+"""A function that returns an ensemble in which other bookies replace the failed members, as far as there are any."""
 
 
 def segment_conflict(ours: LedgerMetadata, found: LedgerMetadata) -> bool:
-    """Return whether somebody else changed the last segment: earlier ones may change at any time, by auto recovery."""
+    """Return whether another client changed the last segment. Earlier segments may change at any time, by auto
+    recovery.
+    """
     return found.last_segment != ours.last_segment

@@ -1,4 +1,4 @@
-"""The entries that are sent and not yet confirmed: who has them, who failed, and which is the last to confirm.
+"""Counts, for the entries that are sent but not confirmed, which bookies have them and which failed.
 
 Source: `org.apache.bookkeeper.client.PendingAddOp` and `LedgerHandle.sendAddSuccessCallbacks`.
 """
@@ -18,8 +18,9 @@ class _Pending:
 
 
 class AddWindow:
-    """Counts answers to adds by the current ensemble; answers of bookies that are not in an entry's write set are
-    ignored.
+    """Counts the answers to adds of the current ensemble (the bookies of the last segment).
+
+    Answers of bookies that shall not have an entry (are not in its write set) are ignored.
     """
 
     def __init__(
@@ -35,31 +36,33 @@ class AddWindow:
         self._spare = write_quorum - ack_quorum
         self._pending: dict[int, _Pending] = {}
         self._troubled: set[int] = set()
-        """The entries for which a member failed."""
+        """The pending entries that at least one bookie of the ensemble failed to store."""
         self._beyond: set[int] = set()
-        """Those of them for which too many failed."""
+        """The pending entries that too many bookies failed to store, so that the ack quorum cannot be reached."""
 
     def __len__(self) -> int:
         return len(self._pending)
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether so many members failed for an entry that it cannot be confirmed by this ensemble."""
+        """Whether so many members of the ensemble failed for an entry that it can be confirmed only with other
+        members.
+        """
         return bool(self._beyond)
 
     @property
     def failed_members(self) -> frozenset[str]:
-        """The members that failed for an entry that is not confirmed."""
+        """The members of the ensemble that failed for an entry that is not confirmed."""
         return frozenset().union(*(self._pending[entry].failed for entry in self._troubled))
 
     def add(self, entry: int, body: bytes, length: int) -> tuple[str, ...]:
-        """Note the next entry, with the bytes of data up to it; return the members to send it to."""
+        """Add the next entry; `length` is the number of bytes of data up to it. Return the bookies to send it to."""
         members = write_set(self.ensemble, entry, self._write_quorum)
         self._pending[entry] = _Pending(body, length, members)
         return members
 
     def stored(self, bookie: str, entry: int) -> None:
-        """Note that a bookie has an entry."""
+        """Count that `bookie` has the entry."""
         pending = self._pending.get(entry)
         if pending is not None and bookie in pending.members:
             pending.stored.add(bookie)
@@ -68,14 +71,14 @@ class AddWindow:
                 self._judge(entry, pending)
 
     def failed(self, bookie: str, entry: int) -> None:
-        """Note that a bookie did not say that it has an entry, and will not."""
+        """Count that `bookie` did not confirm that it has the entry, and will not."""
         pending = self._pending.get(entry)
         if pending is not None and bookie in pending.members and bookie not in pending.stored:
             pending.failed.add(bookie)
             self._judge(entry, pending)
 
     def confirm(self) -> bool:
-        """Advance `confirmed` over entries that are complete and have only complete ones before them; return whether it
+        """Advance `confirmed` to the last entry that enough bookies have, with all entries before it. Return whether it
         advanced.
         """
         before = self.confirmed
@@ -90,14 +93,15 @@ class AddWindow:
         return self.confirmed > before
 
     def would_reach(self, ensemble: tuple[str, ...]) -> bool:
-        """Return whether `ensemble`, with other members in the place of some, can confirm every entry."""
+        """Return whether every entry could be confirmed if `ensemble` replaced the current one."""
         replaced = frozenset(self.ensemble) - frozenset(ensemble)
         return all(len(self._pending[entry].failed - replaced) <= self._spare for entry in self._beyond)
 
     def replace(self, ensemble: tuple[str, ...]) -> list[tuple[str, int, bytes]]:
-        """Take another ensemble, which is stored; return what to send: bookie, entry and the same bytes as before.
+        """Continue with another ensemble, which is in the ledger's metadata. Return what to send: bookie, entry, and
+        the same bytes as before.
 
-        Answers of members that were replaced do not count any more, nor do their failures.
+        Answers and failures of members that were replaced do not count any more.
         """
         self.ensemble = ensemble
         sends = []
@@ -111,7 +115,7 @@ class AddWindow:
         return sends
 
     def clear(self) -> None:
-        """Forget what is not confirmed."""
+        """Drop the pending entries, which are those that are not confirmed."""
         self._pending.clear()
         self._troubled.clear()
         self._beyond.clear()

@@ -1,4 +1,4 @@
-"""Asks for one entry, bookie by bookie of its write set.
+"""Reads one entry from one bookie of its write set after the other.
 
 Source: `org.apache.bookkeeper.client.PendingReadOp`.
 """
@@ -12,8 +12,9 @@ from pulsar_barycenter.bookkeeper.wire.digests import Entry, EntryCodec
 
 
 class ReadState(Enum):
-    """ABSENT: enough bookies say that they lack the entry. UNKNOWN: all were asked, and it is neither there nor known
-    to be absent.
+    """The state of a read. ABSENT: enough bookies say that they lack the entry.
+
+    UNKNOWN: all bookies were asked; none returned the entry, and too few said that they lack it.
     """
 
     ASKING = "asking"
@@ -24,18 +25,20 @@ class ReadState(Enum):
 
 
 class EntryRead:
-    """Wrong bytes are an error of the bookie that sent them, and the next one is asked."""
+    """The read of one entry. If a bookie sends damaged bytes, that counts as its error, and the next bookie is
+    asked.
+    """
 
     def __init__(
         self, entry: int, members: Sequence[str], codec: EntryCodec, *, absent_after: int, is_fencing: bool = False
     ) -> None:
-        """`members` are asked in this order. `absent_after` of them must lack the entry before it counts as absent."""
+        """`members` are asked in this order. The entry counts as absent when `absent_after` of them lack it."""
         self.entry = entry
         self.state = ReadState.ASKING
         self.found: list[Entry] = []
         """The entry, once it is found."""
         self.reasons: list[str] = []
-        """What bookies said that did not give the entry."""
+        """For each bookie that did not return the entry: the reason, as text."""
         self._members = list(members)
         self._codec = codec
         self._absent_after = absent_after
@@ -44,7 +47,9 @@ class EntryRead:
         self._absent = 0
 
     def ask_next(self) -> list[SendRead]:
-        """Ask the next bookie, beside those that have not answered; nothing once all are asked or the read ended."""
+        """Ask the next bookie, in addition to those that have not answered. Return no action if all were asked or the
+        read has ended.
+        """
         if self.state is not ReadState.ASKING or not self._members:
             return []
         bookie = self._members.pop(0)
@@ -52,7 +57,9 @@ class EntryRead:
         return [SendRead(bookie, self.entry, self._is_fencing)]
 
     def answered(self, bookie: str, verdict: Verdict, body: bytes) -> list[SendRead]:
-        """Take an answer, and return what to ask because of it. Answers of bookies that were not asked are ignored."""
+        """Process an answer, and return which bookies to ask next. Answers of bookies that were not asked are
+        ignored.
+        """
         if self.state is not ReadState.ASKING or bookie not in self._asked:
             return []
         self._asked.remove(bookie)
@@ -63,7 +70,7 @@ class EntryRead:
                 self.state = ReadState.UNAUTHORIZED
             case Verdict.ABSENT:
                 self._absent += 1
-                self.reasons.append(f"{bookie} does not have it")
+                self.reasons.append(f"{bookie} does not have the entry")
                 if self._absent >= self._absent_after:
                     self.state = ReadState.ABSENT
             case _:

@@ -1,4 +1,4 @@
-"""Asks all bookies of a segment for their last entry, and so for the last entry that was confirmed for sure.
+"""Asks all bookies of a segment for their last entry. The answers give the last entry that is surely confirmed.
 
 Source: `org.apache.bookkeeper.client.ReadLastConfirmedOp`.
 """
@@ -12,7 +12,9 @@ from pulsar_barycenter.bookkeeper.wire.digests import LAST_ENTRY, Entry, EntryCo
 
 
 class Coverage(Enum):
-    """COVERED: every set of bookies that could confirm an entry has one that answered."""
+    """Whether the answers suffice. COVERED: of every group of bookies that could confirm an entry, at least one
+    answered.
+    """
 
     ASKING = "asking"
     COVERED = "covered"
@@ -21,7 +23,9 @@ class Coverage(Enum):
 
 
 class LastConfirmedRead:
-    """With fencing, no entry can be confirmed by a former writer once the state is COVERED."""
+    """Asks the bookies of a segment for their last entry. If the reads fence the ledger, its former writer can confirm
+    no entry once the state is COVERED.
+    """
 
     def __init__(self, metadata: LedgerMetadata, codec: EntryCodec, *, is_fencing: bool) -> None:
         self.coverage = Coverage.ASKING
@@ -40,11 +44,11 @@ class LastConfirmedRead:
 
     @property
     def last_confirmed(self) -> int:
-        """The greatest entry that is known to be confirmed, -1: none."""
+        """The number of the last entry that is known to be confirmed, -1 if there is none."""
         return max(self._metadata.last_segment.first - 1, *(-1, *(answer.last_confirmed for answer in self.answers)))
 
     def answered(self, bookie: str, verdict: Verdict, body: bytes) -> None:
-        """Take the answer of a bookie; a second one of the same bookie is ignored."""
+        """Process the answer of a bookie. A second answer of the same bookie is ignored."""
         if bookie not in self._waiting or self.coverage is not Coverage.ASKING:
             return
         self._waiting.remove(bookie)

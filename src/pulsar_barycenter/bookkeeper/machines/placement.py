@@ -1,7 +1,7 @@
-"""Chooses bookies: for a new ledger, and in the place of those that failed.
+"""Chooses bookies for a new ledger, and bookies that replace failed ones.
 
-Any choice of distinct bookies is safe. This one spreads a ledger over racks: of two bookies, the one whose rack has
-fewer of the ensemble goes first. Among equals the random order of the caller decides.
+Any choice of distinct bookies is safe. This one spreads a ledger over racks: it prefers the bookie whose rack has fewer
+bookies of the ledger. Among equals the random order of the caller decides.
 """
 
 from collections import Counter
@@ -13,10 +13,10 @@ from pulsar_barycenter.naming.counted import count_of
 
 
 def choose(bookies: Sequence[str], count: int, racks: Mapping[str, str]) -> tuple[str, ...]:
-    """Return `count` of the writable `bookies`, which are in random order.
+    """Choose `count` bookies for a ledger out of `bookies`, the writable ones in random order.
 
     Raises:
-        TooFewBookiesError: there are fewer.
+        TooFewBookiesError: there are fewer than `count`.
     """
     chosen = _spread([], bookies, count, racks)
     if len(chosen) < count:
@@ -30,9 +30,9 @@ def choose(bookies: Sequence[str], count: int, racks: Mapping[str, str]) -> tupl
 def replace_failed(
     ensemble: tuple[str, ...], failed: AbstractSet[str], bookies: Iterable[str], racks: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the ensemble with other writable bookies in the place of failed ones, while there are any.
+    """Return the ensemble with other writable bookies instead of failed ones, as far as there are any.
 
-    `bookies` are in random order. The others keep their place.
+    `bookies` are in random order. Members that have not failed keep their position.
     """
     spare = [bookie for bookie in bookies if bookie not in ensemble and bookie not in failed]
     kept = [member for member in ensemble if member not in failed]

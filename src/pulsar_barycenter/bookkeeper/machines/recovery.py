@@ -1,7 +1,8 @@
-"""Takes a ledger over: fences it, finds its end, adds again what its writer may have confirmed, and closes it.
+"""Takes over a ledger from its writer: fences it, finds its end, adds again the entries that the writer may have
+confirmed, and closes it.
 
-Any number of clients may recover one ledger at a time, and its writer may still run. Whoever's compare-and-set closes
-the ledger decides where it ends; all others take that end.
+Any number of clients may recover one ledger at a time, and its writer may still run. The client whose compare-and-set
+closes the ledger decides where it ends; all others accept that end.
 
 Source: `org.apache.bookkeeper.client.LedgerRecoveryOp` and `ReadOnlyLedgerHandle`.
 """
@@ -29,7 +30,7 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from pulsar_barycenter.bookkeeper.wire.digests import LAST_ENTRY, Entry, EntryCodec
 
 READ_AHEAD: Final = 32
-"""The number of entries that are read at a time."""
+"""The number of entries that are read at the same time."""
 
 
 class RecoveryState(Enum):
@@ -50,7 +51,7 @@ class Recovery:
         self.ledger = ledger
         self.state = RecoveryState.MARKING
         self._metadata = stored.metadata
-        """What is stored, as far as this client knows."""
+        """The metadata of the ledger in the metadata store, as far as this client knows."""
         self._version = stored.version
         self._codec = codec
         self._replace = replace
@@ -71,7 +72,7 @@ class Recovery:
         return self._mark(StoredLedger(self._metadata, self._version))
 
     def swapped(self, version: int) -> list[Action]:
-        """Take the success of a compare-and-set, and the key's new version."""
+        """Continue after a compare-and-set succeeded. `version` is the new version of the ledger's key."""
         if self.state is RecoveryState.OVER:
             return []
         self._metadata, self._version = self._wanted, version
@@ -80,11 +81,13 @@ class Recovery:
         return self._fence()
 
     def swap_failed(self) -> list[Action]:
-        """Take that a compare-and-set was lost, or that it is unknown whether it took effect."""
+        """Continue after a compare-and-set failed, or if it is unknown whether it took effect."""
         return [] if self.state is RecoveryState.OVER else [ReadMetadata()]
 
     def metadata_read(self, stored: StoredLedger | None) -> list[Action]:
-        """Take what the store has after `swap_failed`; None: the key is absent."""
+        """Continue with the ledger's metadata, as read from the store after `swap_failed`; None if the ledger was
+        deleted.
+        """
         if self.state is RecoveryState.OVER:
             return []
         if stored is None:
@@ -97,14 +100,14 @@ class Recovery:
         if found.state is not LedgerState.IN_RECOVERY or segment_conflict(self._metadata, found):
             return self._fail(
                 RecoveryError(
-                    f"ledger {self.ledger}: somebody else changed it during its recovery to {found.state.name} with the"
-                    f" last segment {found.last_segment}. Try again"
+                    f"ledger {self.ledger}: another client changed it during its recovery: it is now "
+                    f"{found.state.name}, with the last segment {found.last_segment}. Try again"
                 )
             )
         return self._close(stored)
 
     def read_answered(self, bookie: str, entry: int, verdict: Verdict, body: bytes) -> list[Action]:
-        """Take the answer to a read. UNKNOWN also if there will be none."""
+        """Continue with the answer to a read. The verdict is UNKNOWN also if there will be no answer."""
         match self.state:
             case RecoveryState.FENCING if entry == LAST_ENTRY:
                 self._fencing.answered(bookie, verdict, body)
@@ -117,7 +120,7 @@ class Recovery:
         return []
 
     def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]:
-        """Take the answer to an add. UNKNOWN also if there will be none."""
+        """Continue with the answer to an add. The verdict is UNKNOWN also if there will be no answer."""
         if self.state is not RecoveryState.RESTORING:
             return []
         match verdict:
@@ -141,7 +144,9 @@ class Recovery:
                 return self._swap(stored.metadata.recovering())
 
     def _fence(self) -> list[Action]:
-        """Ask all members of the last segment. It cannot change any more: no writer changes what is not OPEN."""
+        """Fence the ledger on all bookies of its last segment. No writer changes this segment now, because the ledger
+        is not OPEN.
+        """
         self.state = RecoveryState.FENCING
         self._fencing = LastConfirmedRead(self._metadata, self._codec, is_fencing=True)
         return [*self._fencing.start()]
@@ -156,8 +161,8 @@ class Recovery:
                 silent = ", ".join(sorted(self._fencing.silent))
                 return self._fail(
                     RecoveryError(
-                        f"ledger {self.ledger} cannot be recovered: {silent} did not answer, and entries may be stored"
-                        " on these bookies alone. Start them again, then try again"
+                        f"ledger {self.ledger} cannot be recovered: {silent} did not answer, and these bookies may "
+                        "be the only ones that have the last entries. Start them again, then try again"
                     )
                 )
             case Coverage.COVERED:
@@ -194,7 +199,7 @@ class Recovery:
         return asks
 
     def _restore(self) -> list[Action]:
-        """Add again what was read, in order, up to the first entry that is absent."""
+        """Add again the entries that were read, in order, up to the first one that is absent."""
         actions: list[Action] = []
         while not self._is_at_end and (read := self._reads.get(self._next_add)) is not None:
             match read.state:
@@ -210,8 +215,8 @@ class Recovery:
                 case ReadState.UNKNOWN:
                     return self._fail(
                         RecoveryError(
-                            f"ledger {self.ledger} cannot be recovered: it is open whether entry {read.entry} is part"
-                            f" of it: {'; '.join(read.reasons)}. Start the missing bookies, then try again"
+                            f"ledger {self.ledger} cannot be recovered: it is unknown whether entry {read.entry} is "
+                            f"part of it: {'; '.join(read.reasons)}. Start the missing bookies, then try again"
                         )
                     )
         if self._is_at_end and not len(self._window):
@@ -244,7 +249,7 @@ class Recovery:
         return [SendAdd(bookie, entry, body, is_recovery=True) for bookie, entry, body in window.replace(ensemble)]
 
     def _measure(self) -> list[Action]:
-        """Find the length up to the last entry: read that entry if no other told."""
+        """Find the number of data bytes up to the last entry. Read the last entry if no answer has contained it."""
         last = self._next_add - 1
         if last == -1 or last in self._lengths:
             return self._close(StoredLedger(self._metadata, self._version))
@@ -272,7 +277,9 @@ class Recovery:
                 )
 
     def _close(self, stored: StoredLedger) -> list[Action]:
-        """Close what is stored, with the segments that this recovery made."""
+        """Close the ledger: change its metadata, which `stored` is, to CLOSED with the segments that this recovery
+        added.
+        """
         self.state = RecoveryState.CLOSING
         self._metadata, self._version = stored
         last = self._next_add - 1

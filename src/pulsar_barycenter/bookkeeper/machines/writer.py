@@ -1,8 +1,8 @@
-"""The life of a ledger under its writer: adds in order, ensemble changes, close.
+"""Decides how a ledger is written: it adds entries in order, replaces bookies that failed, and closes the ledger.
 
-Members that fail are replaced when so many failed that an entry cannot be confirmed; until then the others suffice.
-While a change is stored nothing is confirmed. A writer that was refused as fenced, or that finds its key changed by
-others, confirms nothing any more.
+Bookies that fail are replaced when so many failed that an entry cannot be confirmed. Until then the others suffice.
+While the new bookies are being stored in the metadata, nothing is confirmed. If a bookie refuses an entry because the
+ledger is fenced, or if another client changed the metadata, the writer confirms nothing any more.
 
 Source: `org.apache.bookkeeper.client.LedgerHandle`.
 """
@@ -41,7 +41,9 @@ from pulsar_barycenter.bookkeeper.wire.digests import EntryCodec
 
 
 class WriterState(Enum):
-    """STOPPED: it confirms nothing any more, but may still close the ledger. LOST: it may not change the ledger."""
+    """The state of a writer. STOPPED: it confirms nothing any more, but may still close the ledger. LOST: it may not
+    change the ledger.
+    """
 
     OPEN = "open"
     CHANGING = "changing"
@@ -61,7 +63,9 @@ class Writer:
     def __init__(
         self, ledger: int, stored: StoredLedger, codec: EntryCodec, replace: Replace, *, max_data_bytes: int
     ) -> None:
-        """`stored` is what the writer created: OPEN, with one segment. `max_data_bytes` limits an entry (inclusive)."""
+        """`stored` is the metadata that the writer created: OPEN, with one segment. An entry may have up to
+        `max_data_bytes` (inclusive).
+        """
         self.ledger = ledger
         self.state = WriterState.OPEN
         self.metadata = stored.metadata
@@ -76,36 +80,36 @@ class Writer:
         self._next = 0
         self._length = 0
         self._wanted = metadata
-        """What a compare-and-set under way writes."""
+        """The metadata that the running compare-and-set writes."""
         self._is_swapping = False
         self._wants_close = False
         self._error: BookKeeperError = WriterClosedError(f"ledger {ledger}: the writer is closed")
 
     @property
     def last_confirmed(self) -> int:
-        """The last entry that was reported, -1: none."""
+        """The number of the last entry that was confirmed, -1 if there is none."""
         return self._window.confirmed
 
     @property
     def confirmed_length(self) -> int:
-        """The bytes of data up to the last entry that was reported."""
+        """The bytes of data in all entries up to the last confirmed one."""
         return self._window.confirmed_length
 
     @property
     def next_entry(self) -> int:
-        """The number that the next appended entry gets."""
+        """The number that the next entry gets."""
         return self._next
 
     @property
     def may_close(self) -> bool:
-        """Whether no other client took the ledger over, as far as the writer knows."""
+        """Whether the writer may close the ledger: it knows of no other client that took the ledger over."""
         return self.state is not WriterState.LOST
 
     def append(self, data: bytes) -> list[Action]:
         """Send `data` as the entry `next_entry`.
 
         Raises:
-            EntryTooLargeError: it is larger than a bookie accepts; nothing has changed.
+            EntryTooLargeError: the entry is larger than a bookie accepts; nothing has changed.
             WriterStoppedError: the writer does not write any more.
         """
         if self.state not in _MAY_APPEND or self._wants_close:
@@ -119,7 +123,7 @@ class Writer:
         return [SendAdd(bookie, entry, body, is_recovery=False) for bookie in self._window.add(entry, body, length)]
 
     def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]:
-        """Take the answer to an add. UNKNOWN also if there will be none."""
+        """Continue with the answer to an add. The verdict is UNKNOWN also if there will be no answer."""
         if self.state not in _MAY_APPEND:
             return []
         match verdict:
@@ -128,8 +132,8 @@ class Writer:
             case Verdict.FENCED:
                 return self._lose(
                     WriterFencedError(
-                        f"ledger {self.ledger}: bookie {bookie} refuses entry {entry}: another client took the ledger"
-                        " over"
+                        f"ledger {self.ledger}: bookie {bookie} refuses entry {entry}, because another client took "
+                        "the ledger over"
                     )
                 )
             case Verdict.UNAUTHORIZED:
@@ -139,9 +143,9 @@ class Writer:
         return self._go_on()
 
     def close(self) -> list[Action]:
-        """Close the ledger after the last confirmed entry; entries that are not confirmed are given up.
+        """Close the ledger after the last confirmed entry; entries that are not confirmed are lost.
 
-        A second call, and one of a writer that lost the ledger, asks for nothing.
+        If it is closed already, or another client took it over, there is nothing to do.
         """
         if self._wants_close or self.state in _OVER:
             return []
@@ -150,7 +154,7 @@ class Writer:
         return [] if self._is_swapping else self._close_now()
 
     def swapped(self, version: int) -> list[Action]:
-        """Take the success of a compare-and-set, and the key's new version."""
+        """Continue after a compare-and-set succeeded. `version` is the new version of the ledger's key."""
         if self.state in _OVER:
             return []
         self._is_swapping = False
@@ -159,11 +163,13 @@ class Writer:
         return self._stored()
 
     def swap_failed(self) -> list[Action]:
-        """Take that a compare-and-set was lost, or that it is unknown whether it took effect."""
+        """Continue after a compare-and-set failed, or if it is unknown whether it took effect."""
         return [] if self.state in _OVER else [ReadMetadata()]
 
     def metadata_read(self, stored: StoredLedger | None) -> list[Action]:
-        """Take what the store has after `swap_failed`; None: the key is absent."""
+        """Continue with the ledger's metadata, as read from the store after `swap_failed`; None if the ledger was
+        deleted.
+        """
         if self.state in _OVER:
             return []
         if stored is None:
@@ -178,15 +184,15 @@ class Writer:
         if segment_conflict(self.metadata, found):
             return self._lose(
                 WriterFencedError(
-                    f"ledger {self.ledger}: another client changed the last segment to {found.last_segment}, this"
-                    f" writer had {self.metadata.last_segment}"
+                    f"ledger {self.ledger}: another client changed its last segment to {found.last_segment}; this "
+                    f"writer had stored {self.metadata.last_segment}"
                 )
             )
         self.metadata, self._version = found, stored.version
         return self._swap(self._again(found))
 
     def _again(self, found: LedgerMetadata) -> LedgerMetadata:
-        """Return the wanted change, made to what was found."""
+        """Return `found`, the metadata in the store, with the change that this writer wants."""
         if self._wanted.state is LedgerState.CLOSED:
             return found.closed(self._wanted.last_entry, self._wanted.length)
         segment = self._wanted.last_segment
@@ -219,7 +225,7 @@ class Writer:
         return [*(SendAdd(bookie, entry, body, is_recovery=False) for bookie, entry, body in sends), *self._go_on()]
 
     def _go_on(self) -> list[Action]:
-        """Confirm what can be confirmed, and change the ensemble if an entry is out of its reach."""
+        """Confirm the entries that can be confirmed. Replace bookies if an entry cannot be confirmed without that."""
         if self.state is not WriterState.OPEN:
             return []
         confirmed: list[Action] = [Confirmed(self._window.confirmed)] if self._window.confirm() else []

@@ -1,4 +1,4 @@
-"""Where a bookie listens, from its key below `available`.
+"""Reads the address at which a bookie listens from the bookie's key below `available`.
 
 Source: `org.apache.bookkeeper.discover.BookieServiceInfo`.
 """
@@ -21,7 +21,7 @@ def bookie_address(bookie: str, value: bytes) -> Address:
     """Return where the bookie with this id listens for requests.
 
     Raises:
-        LedgerMetadataError: the value cannot be read, or says nothing and the id is not `host:port`.
+        LedgerMetadataError: the value cannot be read, or has no address and the id is not `host:port`.
     """
     try:
         endpoints = BookieServiceInfoFormat.FromString(value).endpoints
@@ -39,7 +39,8 @@ def bookie_address(bookie: str, value: bytes) -> Address:
 
 
 def parse_racks(value: bytes) -> dict[str, str]:
-    """Return the racks of bookies by their ids, from the value of Pulsar's key `/bookies`; "" and `{}` have none.
+    """Return the racks of bookies by bookie id, from the value of Pulsar's key `/bookies`. An empty value or `{}` has
+    none.
 
     Raises:
         LedgerMetadataError: the value cannot be read.
@@ -54,6 +55,6 @@ def parse_racks(value: bytes) -> dict[str, str]:
         }
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise LedgerMetadataError(
-            f"/bookies is no JSON of groups of bookies with a rack: {error}; correct it with `pulsar-admin bookies"
-            " set-bookie-rack`"
+            f"the value of the key /bookies is not JSON of groups of bookies with racks: {error}; correct it with "
+            "`pulsar-admin bookies set-bookie-rack`"
         ) from error

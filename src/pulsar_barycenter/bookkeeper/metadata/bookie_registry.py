@@ -1,4 +1,4 @@
-"""Which bookies there are, which of them are writable, where they listen, and in which racks they stand.
+"""Keeps a current list of the bookies: which of them are writable, where they listen, and in which racks they are.
 
 Source: `org.apache.bookkeeper.discover.ZKRegistrationClient` and Pulsar's `BookieRackAffinityMapping`.
 """
@@ -22,7 +22,10 @@ _READ_ONLY: Final = "readonly"
 
 
 class BookieRegistry:
-    """Follows the keys of bookies. What it has may be late; no decision about safety rests on it."""
+    """The bookies of a cluster, kept current from their keys in the metadata store.
+
+    The list may be out of date. The safety of entries does not depend on it.
+    """
 
     def __init__(self, store: MetadataStore, root: str) -> None:
         self.writable: tuple[str, ...] = ()
@@ -42,7 +45,7 @@ class BookieRegistry:
         ]
 
     async def start(self) -> None:
-        """Read all of it once.
+        """Read the keys of all bookies once.
 
         Raises:
             MetadataError: the store did not answer.
@@ -50,7 +53,7 @@ class BookieRegistry:
         await self._read()
 
     def address(self, bookie: str) -> Address | None:
-        """Return where a bookie listens; None if that was never registered and its id is not `host:port`."""
+        """Return where a bookie listens; None if it was never registered and its id is not `host:port`."""
         known = self._addresses.get(bookie)
         if known is not None:
             return known

@@ -1,13 +1,12 @@
-"""The value of a ledger's key: quorums, segments, state, digest and password.
+r"""The metadata of a ledger, the value of its key: quorums, segments, state, digest and password.
 
 A *segment* says which bookies (its *ensemble*) have the entries from its first one up to the next segment. While a
-ledger is not CLOSED nobody but its writer knows its last entry.
+ledger is not CLOSED, only its writer knows its last entry.
 
-    "BookieMetadataFormatVersion\\t" | version in ASCII | "\\n" | version 3: varint size, protobuf; 2: protobuf as text;
+    "BookieMetadataFormatVersion\t" | version in ASCII | "\n" | version 3: varint size, protobuf; 2: protobuf as text;
                                                               1: lines
 
-A value of version 1 or 2 stays of its version when it is changed. Fields of a protobuf that this code does not know are
-kept.
+A value of version 1 or 2 keeps its version when it is changed. Protobuf fields that this code does not know are kept.
 
 Source: `org.apache.bookkeeper.meta.LedgerMetadataSerDe` and `LedgerMetadataFormat`.
 """
@@ -27,17 +26,19 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_formats_pb2 import LedgerMetad
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType
 
 MAX_VALUE_BYTES: Final = 1 << 20
-"""The inclusive limit of a value that is read: what ZooKeeper stores at most by default."""
+"""The maximum size in bytes (inclusive) of a value that is read: ZooKeeper stores no larger one by default."""
 
 _HEAD: Final = b"BookieMetadataFormatVersion\t"
 _CURRENT: Final = 3
 _CLOSED_TAG: Final = "CLOSED"
 _RECOVERING_ENTRY: Final = -102
-"""What version 1 has in place of the last entry while a ledger is recovered."""
+"""The number that version 1 stores instead of the last entry while a ledger is being recovered."""
 
 
 class LedgerState(Enum):
-    """The values are those of `LedgerMetadataFormat.State`. A ledger never goes back to a former state."""
+    """The state of a ledger. The values are those of `LedgerMetadataFormat.State`. A ledger never returns to an earlier
+    state.
+    """
 
     OPEN = 1
     IN_RECOVERY = 2
@@ -54,10 +55,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """What is stored of a ledger. `last_entry` and `length` (bytes of data) are -1 and 0 unless it is CLOSED.
+    """The metadata of a ledger. `last_entry` and `length` (bytes of data) are -1 and 0 unless the ledger is CLOSED.
 
     `digest_type` is None for a value of version 1: such a ledger is opened with the caller's digest and password.
-    `token` is a random number by which a creator recognises its own value.
+    `token` is a random number, by which the client that created the ledger recognises its own value.
     """
 
     ensemble_size: int
@@ -80,22 +81,24 @@ class LedgerMetadata:
         return self.segments[-1]
 
     def segment_of(self, entry: int) -> Segment:
-        """Return the segment of `entry` (≥ 0)."""
+        """Return the segment that contains `entry` (≥ 0)."""
         return self.segments[max(0, bisect_right(self.segments, entry, key=lambda segment: segment.first) - 1)]
 
     def write_set(self, entry: int) -> tuple[str, ...]:
-        """Return the bookies that `entry` is stored on, in the order in which they are asked."""
+        """Return the bookies that store `entry`, in the order in which a reader asks them."""
         return write_set(self.segment_of(entry).members, entry, self.write_quorum)
 
     def with_ensemble(self, first: int, members: tuple[str, ...]) -> "LedgerMetadata":
-        """Return the metadata in which `members` have the entries from `first` on.
+        """Return the metadata with a new last segment: `members` have the entries from `first` on.
 
         Raises:
             ValueError: a segment after `first` exists.
         """
         kept = self.segments
         if first < kept[-1].first:
-            raise ValueError(f"segment at {first}: the last segment begins later, at {kept[-1].first}")
+            raise ValueError(
+                f"no segment can begin at entry {first}: the last segment begins later, at {kept[-1].first}"
+            )
         if kept[-1].first == first:
             kept = kept[:-1]
         return replace(self, segments=(*kept, Segment(first, members)))
@@ -117,17 +120,17 @@ def write_set(members: Sequence[str], entry: int, write_quorum: int) -> tuple[st
 
 
 def check_quorums(ensemble_size: int, write_quorum: int, ack_quorum: int) -> None:
-    """Check that the numbers fit together.
+    """Check that ensemble size ≥ write quorum ≥ ack quorum ≥ 1.
 
     Raises:
-        InvalidQuorumError: they do not.
+        InvalidQuorumError: the three sizes do not satisfy this.
     """
     if not ensemble_size >= write_quorum >= ack_quorum >= 1:
         raise InvalidQuorumError(ensemble_size, write_quorum, ack_quorum)
 
 
 def encode(metadata: LedgerMetadata) -> bytes:
-    """Return the value to store, in the version that the metadata has."""
+    """Return the bytes to store for a ledger's metadata, in the format version that the metadata has."""
     head = b"%s%d\n" % (_HEAD, metadata.version)
     if metadata.version == 1:
         return head + "\n".join(_lines(metadata)).encode()
@@ -139,7 +142,7 @@ def encode(metadata: LedgerMetadata) -> bytes:
 
 
 def decode(ledger: int, value: bytes) -> LedgerMetadata:
-    """Return what is stored of a ledger.
+    """Parse the stored metadata of a ledger.
 
     Raises:
         LedgerMetadataError: the value cannot be read, contradicts itself or exceeds MAX_VALUE_BYTES.
@@ -157,15 +160,15 @@ def decode(ledger: int, value: bytes) -> LedgerMetadata:
 
 def _decode(value: bytes) -> LedgerMetadata:
     if len(value) > MAX_VALUE_BYTES:
-        raise ValueError(f"it has {len(value):,} bytes, more than {MAX_VALUE_BYTES:,}")
+        raise ValueError(f"the value has {len(value):,} bytes, more than {MAX_VALUE_BYTES:,}")
     head, newline, body = value.partition(b"\n")
     if not head.startswith(_HEAD) or not newline:
-        raise ValueError(f"it begins with {value[:40]!r}, expected {_HEAD!r} and a version")
+        raise ValueError(f"the value begins with {value[:40]!r}, expected {_HEAD!r} and a version")
     version = head.removeprefix(_HEAD)
     if version == b"3":
         size, start = _read_varint(body)
         if size > len(body) - start:
-            raise ValueError(f"it ends after {len(body) - start} of {size} bytes")
+            raise ValueError(f"the value ends after {len(body) - start} of {size} bytes")
         return _of_format(LedgerMetadataFormat.FromString(body[start : start + size]), 3)
     if version == b"2":
         parsed = LedgerMetadataFormat()
@@ -173,12 +176,12 @@ def _decode(value: bytes) -> LedgerMetadata:
         return _of_format(parsed, 2)
     if version == b"1":
         return _of_lines(body.decode().splitlines())
-    raise ValueError(f"it has version {version!r}, and this client reads 1 to {_CURRENT}")
+    raise ValueError(f"the value has version {version!r}, but this client reads versions 1 to {_CURRENT}")
 
 
 def _of_format(stored: LedgerMetadataFormat, version: int) -> LedgerMetadata:
     if not stored.IsInitialized():
-        raise ValueError("a required field of its format is missing")
+        raise ValueError("the value lacks a required field")
     state = LedgerState(stored.state)
     is_closed = state is LedgerState.CLOSED
     return LedgerMetadata(
@@ -256,24 +259,29 @@ def _check(metadata: LedgerMetadata) -> None:
     check_quorums(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum)
     firsts = [segment.first for segment in metadata.segments]
     if not firsts or firsts[0] < 0 or any(later <= sooner for sooner, later in pairwise(firsts)):
-        raise ValueError(f"segments begin at {firsts}, expected at least one and growing numbers from 0 on")
+        raise ValueError(
+            f"the segments begin at entries {firsts}; expected at least one segment, and increasing numbers from 0 on"
+        )
     for segment in metadata.segments:
         if len(segment.members) != metadata.ensemble_size or "" in segment.members:
             raise ValueError(
-                f"the segment at {segment.first} has {segment.members}, expected {metadata.ensemble_size} bookies"
+                f"the segment from entry {segment.first} on has the bookies {segment.members}; expected "
+                f"{metadata.ensemble_size} bookies"
             )
     if metadata.last_entry < -1 or metadata.length < 0:
-        raise ValueError(f"it ends at entry {metadata.last_entry} with {metadata.length} bytes")
+        raise ValueError(
+            f"the ledger is closed at entry {metadata.last_entry} with {metadata.length} bytes, which cannot be"
+        )
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Return the number that `data` begins with, and where it ends."""
+    """Return the number that the varint at the beginning of `data` stands for, and the offset of the varint's end."""
     number = 0
     for index, byte in enumerate(data[:5]):
         number |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return number, index + 1
-    raise ValueError("the size of the protobuf is no number of 32 bits")
+    raise ValueError("the size of the protobuf is not a number of 32 bits")
 
 
 def _varint(number: int) -> bytes:

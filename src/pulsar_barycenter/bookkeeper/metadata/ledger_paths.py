@@ -1,7 +1,7 @@
-"""Keys of a cluster of bookies below its root, `/ledgers` by default.
+"""The keys of a cluster of bookies in the metadata store, below the cluster's root (`/ledgers` by default).
 
-Ledgers have one key each, in folders by the digits of the id. A cluster has one layout: a bookie deletes what it has of
-ledgers that its own layout does not list.
+Each ledger has one key. The key's path consists of the digits of the ledger's id. A cluster has one layout of these
+paths, which all its programs must use: a bookie deletes the entries of ledgers that it does not find in its own layout.
 
 Source: `org.apache.bookkeeper.util.StringUtils` and `org.apache.bookkeeper.meta.LedgerLayout`.
 """
@@ -22,16 +22,18 @@ _FACTORY: Final = "org.apache.bookkeeper.meta."
 
 
 class Layout(Enum):
-    """How the id of a ledger becomes a key; the values are the factories that LAYOUT names."""
+    """How the path of a ledger's key is made of its id. The values are the names that the key LAYOUT may have."""
 
     HIERARCHICAL = "HierarchicalLedgerManagerFactory"
-    """Ten digits up to 2^31 - 2, nineteen above. BookKeeper's default, and Pulsar's only one."""
+    """The path has ten digits for ids up to 2^31 - 2, and nineteen digits above. BookKeeper's default, and Pulsar's
+    only layout.
+    """
     LONG_HIERARCHICAL = "LongHierarchicalLedgerManagerFactory"
-    """Nineteen digits always."""
+    """The path always has nineteen digits."""
 
 
 def ledger_path(root: str, layout: Layout, ledger: int) -> str:
-    """Return the key of `ledger`, from 0 to MAX_LEDGER inclusive."""
+    """Return the path of the key of `ledger`, an id from 0 to MAX_LEDGER inclusive."""
     is_short = layout is Layout.HIERARCHICAL and ledger <= _LAST_OF_TEN_DIGITS
     digits = f"{ledger:010}" if is_short else f"{ledger:019}"
     cuts = _SHORT_CUTS if is_short else _LONG_CUTS
@@ -40,7 +42,7 @@ def ledger_path(root: str, layout: Layout, ledger: int) -> str:
 
 
 def ledger_of(root: str, path: str) -> int | None:
-    """Return the ledger whose key is `path`; None if that is no key of a ledger."""
+    """Return the id of the ledger whose key has this path; None if it is not the path of a ledger's key."""
     *folders, last = path.removeprefix(f"{root}/").split("/")
     digits = "".join((*folders, last.removeprefix("L")))
     is_key = last.startswith("L") and len(digits) in (10, 19) and digits.isascii() and digits.isdecimal()
@@ -48,16 +50,16 @@ def ledger_of(root: str, path: str) -> int | None:
 
 
 def parse_layout(value: bytes) -> Layout:
-    """Return the layout that the value of `LAYOUT` names.
+    """Return the layout that the value of the cluster's key LAYOUT names.
 
     Raises:
-        ClusterLayoutError: it names another one, or its format is unknown.
+        ClusterLayoutError: the value names a layout that this client does not write, or has an unknown format.
     """
     known = {f"2\n{_FACTORY}{layout.value}:1".encode(): layout for layout in Layout}
     found = known.get(value.strip())
     if found is None:
         raise ClusterLayoutError(
-            f"the cluster's LAYOUT is {value[:200]!r}; this client writes the layouts"
-            f" {' and '.join(layout.value for layout in Layout)} of version 1"
+            f"the cluster's key LAYOUT is {value[:200]!r}; this client writes the layouts "
+            f"{' and '.join(layout.value for layout in Layout)} of version 1 only"
         )
     return found

@@ -1,4 +1,4 @@
-"""Ledgers' keys in the metadata store: create, read, compare-and-set, delete; ids; what kind of cluster it is.
+"""Creates, reads, changes and deletes the metadata of ledgers in the metadata store, and creates ledger ids.
 
 Source: `org.apache.bookkeeper.meta.AbstractZkLedgerManager`, `ZkLedgerIdGenerator`, and Pulsar's `PulsarLedgerManager`
 and `PulsarLedgerIdGenerator`.
@@ -32,26 +32,28 @@ _MAX_DRAWS: Final = 100
 _LAST_SHORT_ID: Final = 2**31 - 2
 
 DrawId: TypeAlias = Callable[[MetadataStore, str], Awaitable[int]]
-"""Returns an id that no client of the cluster gets again, given the path of `idgen`."""
+"""A function that returns a ledger id that no other client of the cluster gets. It takes the path of the key
+`idgen`.
+"""
 
 
 async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
-    """Draw an id as clients of ZooKeeper do: by a sequential key, which is deleted at once."""
+    """Create a ledger id as clients of ZooKeeper do: by a key with a sequence number, which is deleted at once."""
     return await next_counter_value(store, f"{path}/ID")
 
 
 async def draw_by_version(store: MetadataStore, path: str) -> int:
-    """Draw an id as Pulsar does on etcd and Oxia: by a write of `idgen` itself, whose version is the number."""
+    """Create a ledger id as Pulsar does on etcd and Oxia: by writing the key `idgen`. Its new version is the id."""
     return (await store.put(path, b"")).version
 
 
 def draw_of(url: str) -> DrawId:
-    """Return how clients of Pulsar draw ids in the metadata store of this URL."""
+    """Return the function that creates ledger ids as Pulsar's clients do in the metadata store of this URL."""
     return draw_by_version if url.startswith(("etcd:", "oxia:")) else draw_by_sequential_key
 
 
 class LedgerStore:
-    """The ledgers of one cluster of bookies."""
+    """The metadata of the ledgers of one cluster of bookies."""
 
     def __init__(self, store: MetadataStore, root: str, layout: Layout, instance_id: str, draw: DrawId) -> None:
         self.root = root
@@ -66,7 +68,7 @@ class LedgerStore:
     async def open(
         store: MetadataStore, *, root: str = DEFAULT_ROOT, draw: DrawId = draw_by_sequential_key
     ) -> "LedgerStore":
-        """Look at the cluster whose keys are below `root`.
+        """Open the metadata of the cluster of bookies whose keys are below `root`.
 
         Raises:
             ClusterLayoutError: there is no cluster, or its keys are of a form that this client does not write.
@@ -83,40 +85,44 @@ class LedgerStore:
         return LedgerStore(store, root, found, instance.value.decode(errors="replace").strip(), draw)
 
     async def create(self, metadata: LedgerMetadata) -> tuple[int, LedgerMetadata, int]:
-        """Create the key of a new ledger; return its id, its metadata and the version of the key.
+        """Create a new ledger in the metadata store; return its id, its metadata and the version of the key.
 
         Raises:
-            ClusterLayoutError: the cluster has used up ids of 31 bits, and draws longer ones.
-            MetadataError: the store did not answer. A key that may exist all the same has no entries.
+            ClusterLayoutError: the cluster has no ids of 31 bits left, and uses longer ones.
+            MetadataError: the store did not answer. The ledger may exist; if so, it has no entries.
         """
         for _ in range(_MAX_DRAWS):
             ledger = await self.draw()
             with suppress(LedgerExistsError):
                 return ledger, *await self.create_at(ledger, metadata)
-        raise BookKeeperError(f"{self.root}/idgen gave {_MAX_DRAWS} ids of ledgers that exist; try again")
+        raise BookKeeperError(f"{self.root}/idgen gave {_MAX_DRAWS} ids of ledgers that exist already; try again")
 
     async def draw(self) -> int:
-        """Return an id that no client of the cluster gets again.
+        """Return a new ledger id. No other client of the cluster gets this id.
 
         Raises:
-            ClusterLayoutError: the cluster has used up ids of 31 bits, and draws longer ones.
+            ClusterLayoutError: the cluster has no ids of 31 bits left, and uses longer ones.
             MetadataError: the store did not answer.
         """
         if await self._store.exists(f"{self.root}/idgen-long"):
             raise ClusterLayoutError(
-                f"{self.root}/idgen-long exists: the cluster draws ids of 63 bits; this client does not"
+                f"{self.root}/idgen-long exists: the cluster uses ledger ids of 63 bits, which this client does not "
+                "create"
             )
         ledger = await self._draw(self._store, f"{self.root}/idgen")
         if not 0 <= ledger <= _LAST_SHORT_ID:
-            raise ClusterLayoutError(f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up")
+            raise ClusterLayoutError(
+                f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up, and this client does not create "
+                "longer ones"
+            )
         return ledger
 
     async def create_at(self, ledger: int, metadata: LedgerMetadata) -> tuple[LedgerMetadata, int]:
-        """Create the key of the ledger with this id; return its metadata and the version of the key.
+        """Create the ledger with this id in the metadata store; return its metadata and the version of the key.
 
         Raises:
-            LedgerExistsError: somebody else created it.
-            MetadataError: the store did not answer. A key that may exist all the same has no entries.
+            LedgerExistsError: another client created it.
+            MetadataError: the store did not answer. The ledger may exist; if so, it has no entries.
         """
         # the store may have created the key although its answer was lost: the token tells
         metadata = replace(metadata, token=self._random.getrandbits(63))
@@ -130,7 +136,8 @@ class LedgerStore:
         return metadata, stat.version
 
     async def ids(self) -> AsyncIterator[int]:
-        """Yield the ids of all ledgers that have keys; ledgers that are made or deleted meanwhile may be among them.
+        """Yield the ids of all ledgers in the metadata store. Ledgers that are created or deleted meanwhile may be
+        among them.
 
         Raises:
             MetadataError: the store did not answer.
@@ -150,8 +157,8 @@ class LedgerStore:
         """Return a ledger's metadata and the version of its key.
 
         Raises:
-            NoSuchLedgerError: it has no key.
-            LedgerMetadataError: its value cannot be read.
+            NoSuchLedgerError: the ledger does not exist.
+            LedgerMetadataError: the stored value cannot be read.
             MetadataError: the store did not answer.
         """
         record = await self._store.get(self.path(ledger))
@@ -160,7 +167,7 @@ class LedgerStore:
         return decode(ledger, record.value), record.stat.version
 
     async def swap(self, ledger: int, metadata: LedgerMetadata, version: int) -> int:
-        """Replace the metadata of version `version`; return the new version.
+        """Replace a ledger's metadata if its key still has `version`; return the key's new version.
 
         Raises:
             MetadataError: the key has another version, or it is unknown whether the write took effect.
@@ -168,7 +175,8 @@ class LedgerStore:
         return (await self._store.put(self.path(ledger), encode(metadata), expected_version=version)).version
 
     async def delete(self, ledger: int) -> None:
-        """Delete a ledger's key; bookies delete its entries later. A missing key is success.
+        """Delete a ledger from the metadata store; bookies delete its entries later. It is no error if it does not
+        exist.
 
         Raises:
             MetadataError: the store did not answer.

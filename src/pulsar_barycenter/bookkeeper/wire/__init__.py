@@ -1,4 +1,4 @@
-"""Bytes to packets of the bookies' protocol, version 2, and back. No I/O, and no knowledge of ledgers' lives.
+"""Converts bytes to packets of the bookies' protocol, version 2, and back. No I/O.
 
 A packet is a u32 length and that number of bytes. Packets have no request id: an answer is matched by its operation,
 ledger and entry. `packets` encodes requests and cuts a stream into answers. `digests` builds and verifies what is

@@ -1,9 +1,10 @@
-"""What a bookie stores of an entry: its numbers, a digest, and the data.
+"""The bytes that a bookie stores for an entry: its numbers, a digest, and the data.
 
     ledger i64 | entry i64 | last confirmed i64 | length i64 | digest | data
 
-*Last confirmed* is the last entry that the writer had reported when it packed this one. *Length* is the number of bytes
-of data in this entry and in all before it. The digest covers the numbers and the data. Bookies do not look into it.
+*Last confirmed* is the last entry that was confirmed when the writer packed this one. *Length* is the number of bytes
+of data in this entry and in all before it. The digest covers the numbers and the data. Bookies do not interpret these
+bytes.
 
 Source: `org.apache.bookkeeper.proto.checksum.DigestManager` and its kinds.
 """
@@ -23,12 +24,12 @@ from pulsar_barycenter.bookkeeper.errors import DigestMismatchError
 
 _NUMBERS: Final = struct.Struct(">qqqq")
 NUMBERS_BYTES: Final = _NUMBERS.size
-"""The number of bytes before the digest of an entry."""
+"""The number of bytes that come before the digest in an entry."""
 LAST_ENTRY: Final = -1
-"""Asks a bookie for the last entry that it has of a ledger."""
+"""The entry number that requests the last entry which a bookie has of a ledger."""
 
 Compute: TypeAlias = Callable[[bytes, bytes], bytes]
-"""Returns the digest of the numbers followed by the data."""
+"""A function that returns the digest of the numbers followed by the data."""
 
 
 class DigestType(Enum):
@@ -42,7 +43,7 @@ class DigestType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What an entry holds; `length` counts the bytes of data in this entry and in all before it."""
+    """An entry as a bookie stores it. `length` counts the bytes of data in this entry and in all before it."""
 
     ledger: int
     entry: int
@@ -52,7 +53,9 @@ class Entry:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the 20 bytes that a bookie compares with those of the ledger's first add."""
+    """Return the 20 bytes, made of the ledger's password, that a bookie compares with those of the ledger's first
+    add.
+    """
     return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
 
 
@@ -95,23 +98,25 @@ class EntryCodec:
 
     @property
     def overhead(self) -> int:
-        """The number of bytes that an entry has besides its data."""
+        """The number of bytes that an entry has in addition to its data."""
         return self._overhead
 
     def pack(self, entry: int, last_confirmed: int, length: int, data: bytes) -> bytes:
-        """Return what bookies store of an entry. `length` includes the data of this entry."""
+        """Return the bytes that bookies store for an entry. `length` includes the data of this entry."""
         numbers = _NUMBERS.pack(self._ledger, entry, last_confirmed, length)
         return b"".join((numbers, self._compute(numbers, data), data))
 
     def unpack(self, entry: int, body: bytes) -> Entry:
-        """Return the entry in `body`; `LAST_ENTRY` as `entry` accepts any entry of the ledger.
+        """Verify and parse `body`, the bytes that a bookie stores for `entry`. `LAST_ENTRY` accepts any entry of the
+        ledger.
 
         Raises:
-            DigestMismatchError: the digest does not match, or it is an entry of another number or ledger.
+            DigestMismatchError: the digest does not match, or `body` is another entry, or of another ledger.
         """
         if len(body) < self._overhead:
             raise DigestMismatchError(
-                f"ledger {self._ledger}, entry {entry}: {len(body)} bytes, but an entry has at least {self._overhead}"
+                f"ledger {self._ledger}, entry {entry}: the bookie sent {len(body)} bytes, but an entry has at "
+                f"least {self._overhead}"
             )
         numbers = body[:NUMBERS_BYTES]
         data = body[self._overhead :]
@@ -127,7 +132,7 @@ class EntryCodec:
             )
         if number < 0 or not -1 <= last_confirmed < number or length < len(data):
             raise DigestMismatchError(
-                f"ledger {self._ledger}, entry {entry}: numbers that cannot be: entry {number}, last confirmed"
-                f" {last_confirmed}, length {length} with {len(data)} bytes of data"
+                f"ledger {self._ledger}, entry {entry}: the bookie sent numbers that cannot be: entry {number}, "
+                f"last confirmed {last_confirmed}, length {length} with {len(data)} bytes of data"
             )
         return Entry(ledger, number, last_confirmed, length, data)

@@ -1,4 +1,4 @@
-"""Requests to a bookie, and its answers.
+"""Encodes requests to a bookie, and decodes its answers.
 
     size u32 | version u8 (2), operation u8, flags u16 | …
 
@@ -16,10 +16,10 @@ from pulsar_barycenter.bookkeeper.errors import MalformedAnswerError
 from pulsar_barycenter.bookkeeper.wire.bookie_auth_pb2 import AuthMessage
 
 DEFAULT_MAX_FRAME_BYTES: Final = 5_253_120
-"""What Pulsar's `bookkeeper.conf` sets as `nettyMaxFrameSizeBytes`: the inclusive limit of a packet's size."""
+"""The maximum size of a packet (inclusive) that Pulsar's `bookkeeper.conf` sets as `nettyMaxFrameSizeBytes`."""
 KEY_BYTES: Final = 20
 ADD_HEAD_BYTES: Final = 4 + KEY_BYTES
-"""What the size of an add counts besides the body."""
+"""The number of bytes of a request to add an entry that are not the entry."""
 
 _VERSION: Final = 2
 _ADD: Final = struct.Struct(f">IBBH{KEY_BYTES}s")
@@ -51,7 +51,9 @@ FENCING_READ: Final = Flag.FENCING | Flag.HIGH_PRIORITY
 
 
 class Code(IntEnum):
-    """The return codes of bookies, and NO_ANSWER, which no bookie sends: the request may have been carried out."""
+    """The return codes of bookies. NO_ANSWER is ours: there was no answer, and the bookie may have carried out the
+    request.
+    """
 
     NO_ANSWER = -1
     OK = 0
@@ -72,8 +74,8 @@ class Code(IntEnum):
 
 
 class Answer(NamedTuple):
-    """An answer to an add or a read. `body` is b"" unless a read found the entry. Codes that this client does not know
-    count as IO_ERROR. `request_id` is 0 except for a batch read, whose bodies are `bodies`.
+    """An answer to an add or a read. `body` is the entry that a read found, otherwise b"". Codes that this client does
+    not know count as IO_ERROR. `request_id` is 0 except for a batch read, whose bodies are `bodies`.
     """
 
     operation: Operation
@@ -93,22 +95,24 @@ class AuthAnswer(NamedTuple):
 
 
 def encode_add(key: bytes, body: bytes, flags: Flag = PLAIN) -> bytes:
-    """Return the request to store `body`, which names its ledger and entry."""
+    """Return the request to store the entry `body`, which contains its ledger and number."""
     return _ADD.pack(ADD_HEAD_BYTES + len(body), _VERSION, Operation.ADD, flags, key) + body
 
 
 def encode_read(ledger: int, entry: int) -> bytes:
-    """Return the request for an entry; -1 is the last one that the bookie has."""
+    """Return the request to read an entry; -1 is the last one that the bookie has."""
     return _READ.pack(_READ.size - 4, _VERSION, Operation.READ, 0, ledger, entry)
 
 
 def encode_fencing_read(ledger: int, entry: int, key: bytes) -> bytes:
-    """Return the request to refuse all later ordinary adds to the ledger, and for an entry (-1: the last one)."""
+    """Return the request to fence a ledger and to read an entry (-1: the last one). A fenced ledger refuses ordinary
+    adds.
+    """
     return _READ.pack(_READ.size - 4 + KEY_BYTES, _VERSION, Operation.READ, FENCING_READ, ledger, entry) + key
 
 
 def encode_batch_read(ledger: int, first: int, request_id: int, max_count: int, max_bytes: int) -> bytes:
-    """Return the request for up to `max_count` entries from `first` on, of `max_bytes` together."""
+    """Return the request to read up to `max_count` entries from `first` on, which have up to `max_bytes` in total."""
     size = _BATCH_READ.size - 4
     return _BATCH_READ.pack(size, _VERSION, Operation.BATCH_READ, 0, ledger, first, request_id, max_count, max_bytes)
 
@@ -122,14 +126,14 @@ def encode_auth(plugin: str, payload: bytes) -> bytes:
 class AnswerDecoder:
     """Cuts the byte stream of one connection into answers.
 
-    A size is checked as soon as it is known, so a bookie cannot make this side keep more than one frame of the largest
-    size and one read. Bytes of a large frame are joined once.
+    The size of an answer is checked as soon as it is known. So a bookie cannot make this program keep more than one
+    answer of the maximum size plus the bytes of one read.
     """
 
     __slots__ = ("_buffered", "_chunks", "_max_frame_bytes", "_wanted")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
-        """`max_frame_bytes` is the inclusive limit of a frame's size field."""
+        """`max_frame_bytes` is the maximum (inclusive) that the size field of an answer may have."""
         self._max_frame_bytes = max_frame_bytes
         self._chunks: list[bytes] = []
         self._buffered = 0
@@ -137,14 +141,15 @@ class AnswerDecoder:
 
     @property
     def buffered(self) -> int:
-        """The number of bytes that are kept of an incomplete answer."""
+        """The number of bytes of an incomplete answer that the decoder keeps."""
         return self._buffered
 
     def receive(self, data: bytes) -> list[Answer | AuthAnswer]:
-        """Return the answers that `data` completes, oldest first; keep the rest.
+        """Process received bytes. Return the answers that are complete now, oldest first; keep the rest.
 
         Raises:
-            MalformedAnswerError: the bytes are no answers, or larger than the limit. The decoder cannot be used again.
+            MalformedAnswerError: the bytes are not answers, or an answer is larger than the limit. The decoder cannot
+                be used again.
         """
         self._chunks.append(data)
         self._buffered += len(data)
@@ -158,8 +163,8 @@ class AnswerDecoder:
             (size,) = _SIZE.unpack_from(data, offset)
             if size > self._max_frame_bytes:
                 raise MalformedAnswerError(
-                    f"a bookie announces an answer of {size:,} bytes, more than {self._max_frame_bytes:,}"
-                    " (nettyMaxFrameSizeBytes)"
+                    f"a bookie announces an answer of {size:,} bytes, more than {self._max_frame_bytes:,}, the "
+                    "limit nettyMaxFrameSizeBytes"
                 )
             stop = offset + _SIZE.size + size
             if stop > end:
@@ -216,7 +221,9 @@ def _cut(data: bytes, offset: int, stop: int) -> Sequence[bytes]:
         (size,) = _SIZE.unpack(data[offset : min(offset + _SIZE.size, stop)])
         offset += _SIZE.size
         if size > stop - offset:
-            raise MalformedAnswerError(f"a bookie sent an entry of {size:,} bytes in a place for {stop - offset:,}")
+            raise MalformedAnswerError(
+                f"a bookie sent an entry of {size:,} bytes where there is room for {stop - offset:,}"
+            )
         bodies.append(data[offset : offset + size])
         offset += size
     return bodies

@@ -38,7 +38,7 @@ NO_CREDENTIALS: Final = Credentials("none")
 @dataclass(frozen=True, slots=True)
 class Session:
     """The principal of a connection, and the time when its credentials expire: `expires_at_s`, seconds since 1970;
-    None: they do not expire.
+    None if they do not expire.
 
     `method` is the authentication method of these credentials. `is_of_original`: the credentials are those of the
     client behind a proxy, not those of the proxy.
@@ -113,13 +113,13 @@ class Authentication:
         return tuple(provider.invitation for provider in self._providers.values() if provider.invitation is not None)
 
     def log_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
-        """Log a refused client with the reason; one bound on the rate of these lines applies to the binary protocol and
-        HTTP together.
+        """Log that a client was refused, and why. The number of these lines in a second is limited, for the binary
+        protocol and HTTP together.
         """
         self._refusals.log(address=address, **about, reason=str(error))
 
     async def close(self) -> None:
-        """Stop the background work of the providers. Idempotent."""
+        """Stop the background tasks of the providers. Idempotent."""
         for provider in self._providers.values():
             await provider.close()
 

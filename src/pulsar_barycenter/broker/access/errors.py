@@ -1,4 +1,4 @@
-"""The error of a client that is refused, and its reasons."""
+"""The error for a client that is refused because of its credentials, and the kinds of reasons."""
 
 from typing import Final, Literal
 

@@ -1,7 +1,7 @@
-"""Listens on a TLS port, and bounds the handshakes that are under way.
+"""Listens on a TLS port, and limits the number of running handshakes.
 
-A client in its handshake is not authenticated, and no limit of connections counts it yet. These bounds make sure that
-it costs no more than a socket for a short time:
+A client in its handshake is not authenticated, and no limit of connections counts it yet. These limits make sure that
+such a client uses no more than a socket for a short time:
 
 | bound                                                    | a further connection                            |
 |----------------------------------------------------------|-------------------------------------------------|
@@ -29,8 +29,9 @@ HANDSHAKE_TIMEOUT_S: Final = 10.0
 
 MOST_HANDSHAKES: Final = 1_024
 MOST_HANDSHAKES_PER_ADDRESS: Final = 256
-"""The most handshakes under way at one port, and from one address. A handshake takes a millisecond or two of a
-processor, so that honest clients finish long before they block others."""
+"""The maximum number of TLS handshakes that run at the same time at one port, and from one address. A handshake takes a
+millisecond or two of a processor, so ordinary clients finish long before they block others.
+"""
 
 _ACCEPT_AGAIN_S: Final = 1.0
 """The pause after a connection could not be accepted because the process has no file descriptors left, in seconds."""
@@ -67,11 +68,13 @@ class TlsListener:
 
     @property
     def handshakes(self) -> int:
-        """The number of handshakes under way."""
+        """The number of TLS handshakes that are running."""
         return len(self._handshakes)
 
     def close(self) -> None:
-        """Listen no more, and end the handshakes that are under way; connections stay. Idempotent."""
+        """Stop listening, and end the handshakes that are running. Connections after their handshake stay open.
+        Idempotent.
+        """
         for task in self._accepting:
             task.cancel()
         self._handshakes.cancel()
@@ -101,7 +104,9 @@ class TlsListener:
 
     def _begin(self, accepted: socket.socket, address: str) -> None:
         if self._by_address[address] >= self._most_per_address:
-            self._refused.log(address=address, reason=f"{self._most_per_address} handshakes from there are under way")
+            self._refused.log(
+                address=address, reason=f"{self._most_per_address} handshakes from this address are running"
+            )
             accepted.close()
             return
         self._by_address[address] += 1
@@ -143,7 +148,7 @@ async def listen_by_tls(
     """Listen at all addresses of `host`; `new_connection` serves each client after its TLS handshake.
 
     Port 0 picks a free one. `backlog` is the number of connections that may wait to be accepted; `most` and
-    `most_per_address` bound the handshakes under way.
+    `most_per_address` limit the number of running handshakes.
 
     Raises:
         OSError: the host is no address of this machine, or the port is in use.

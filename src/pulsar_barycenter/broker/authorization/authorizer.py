@@ -1,7 +1,7 @@
 """Checks requests before they are served: reads the stored grants and applies the rules.
 
-Grants and administrators are read through the caches of `Resources`, so that a change counts as soon as this broker
-gets its notification. If the grants cannot be read, the request is not allowed: the error of the store is raised.
+Grants and administrators are read through the caches of `Resources`, so a change has an effect as soon as this broker
+gets the notification of it. If the grants cannot be read, the request is not allowed: the error of the store is raised.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.namespace import NamespaceName
 
 _MAX_CACHED: Final = 10_000
-"""The most namespaces whose decoded grants are cached."""
+"""The maximum number of namespaces whose decoded grants are cached."""
 
 
 class Authorizer:
@@ -103,8 +103,8 @@ class Authorizer:
         return decide(who, need, self._roles, grants, frozenset(admins))
 
     def _grants(self, namespace: NamespaceName, policies: Policies) -> Grants:
-        """Return the grants of a namespace, decoded from `policies`. They are decoded again only if `policies` is
-        another object.
+        """Return the grants of a namespace, decoded from `policies`. The result is cached until `policies` is another
+        object.
         """
         found = self._cached.get(namespace)
         if found is not None and found[0] is policies:

@@ -19,13 +19,15 @@ PREFIX: Final = "Prefix"
 SUBSCRIPTION_AUTH_MODES: Final = ("None", PREFIX)
 
 LONGEST_ROLE: Final = 1_000
-"""The most characters of a role in a grant."""
+"""The maximum number of characters of a role in a grant."""
 
 MOST_GRANTS: Final = 20_000
-"""The most roles in the permissions of a namespace: those of itself, its topics and its subscriptions together."""
+"""The maximum number of roles in the permissions of a namespace: those of itself, its topics and its subscriptions
+together.
+"""
 
 Actions = Mapping[str, AbstractSet[str]]
-"""Actions by role."""
+"""The actions that each role may do."""
 
 
 class TooManyGrantsError(ValueError):
@@ -92,7 +94,7 @@ def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, An
     """Return the permissions after `actions` in the namespace are granted to a role; they replace its former actions.
 
     Raises:
-        TooManyGrantsError
+        TooManyGrantsError: the namespace would have more than MOST_GRANTS roles.
     """
     changed = _legible(auth_policies)
     changed["namespace_auth"][role] = sorted(set(actions))
@@ -100,8 +102,8 @@ def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, An
 
 
 def revoke(auth_policies: Any, role: str) -> dict[str, Any]:
-    """Return the permissions after the actions of a role in the namespace are revoked. It is no error if the role has
-    none.
+    """Return the permissions of a namespace after all actions of a role in the namespace are revoked. It is no error if
+    the role has none.
     """
     changed = _legible(auth_policies)
     changed["namespace_auth"].pop(role, None)
@@ -113,7 +115,7 @@ def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Ite
     its former actions.
 
     Raises:
-        TooManyGrantsError
+        TooManyGrantsError: the namespace would have more than MOST_GRANTS roles.
     """
     changed = _legible(auth_policies)
     roles = changed["destination_auth"].get(str(topic)) or {}
@@ -162,7 +164,7 @@ def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable
     without roles every role may use it.
 
     Raises:
-        TooManyGrantsError
+        TooManyGrantsError: the namespace would have more than MOST_GRANTS roles.
     """
     changed = _legible(auth_policies)
     changed["subscription_auth_roles"][subscription] = sorted(set(roles))

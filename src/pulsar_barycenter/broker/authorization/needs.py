@@ -1,7 +1,7 @@
 """The rights that a request can need: an operation of `admin.operations`, and the tenant, namespace or topic.
 
-A need is a value; `rules.decide` decides whether a principal has it. Its `str` is text for the log and for the refused
-client; it has nothing that the client did not send itself.
+A need is a value; `rules.decide` decides whether a principal has the right. `str(need)` is text for the log and for the
+refused client; it contains nothing that the client did not send itself.
 Source: Pulsar's `AuthAction`, `PolicyName`.
 """
 
@@ -27,7 +27,7 @@ class AuthAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """No right: every client that reaches the port may send the request, without authentication."""
+    """The need of a request that every client may send, even without authentication."""
 
     def __str__(self) -> str:
         return "anything"
@@ -35,7 +35,7 @@ class Public:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """To be authenticated: any role, even without a grant."""
+    """The need of a request that every authenticated client may send, even without a grant."""
 
     def __str__(self) -> str:
         return "ask this broker"
@@ -43,7 +43,9 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class SuperUser:
-    """To be one of `superUserRoles`: for requests about brokers, clusters, or creating and changing tenants."""
+    """The need of a request that only one of `superUserRoles` may send: about brokers, clusters, or creating and
+    changing tenants.
+    """
 
     def __str__(self) -> str:
         return "do what super users do"
@@ -51,7 +53,7 @@ class SuperUser:
 
 @dataclass(frozen=True, slots=True)
 class OfTenant:
-    """To administrate the tenant."""
+    """The need of a request that only administrators of the tenant may send."""
 
     tenant: str
     operation: TenantOperation
@@ -62,7 +64,9 @@ class OfTenant:
 
 @dataclass(frozen=True, slots=True)
 class OfNamespace:
-    """To administrate the namespace's tenant, or to have a grant as in `rules.NAMESPACE_ACTIONS`."""
+    """The need of a request that administrators of the namespace's tenant may send, and roles with a grant as in
+    `rules.NAMESPACE_ACTIONS`.
+    """
 
     namespace: NamespaceName
     operation: NamespaceOperation
@@ -73,7 +77,9 @@ class OfNamespace:
 
 @dataclass(frozen=True, slots=True)
 class OfPolicy:
-    """To administrate the tenant of the namespace; `policy` is Pulsar's `PolicyName`, for the log."""
+    """The need of a request that only administrators of the namespace's tenant may send. `policy` is Pulsar's
+    `PolicyName`, for the log.
+    """
 
     namespace: NamespaceName
     policy: str
@@ -85,7 +91,8 @@ class OfPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OfTopic:
-    """To administrate the topic's tenant, or to have a grant as in `rules.TOPIC_ACTIONS`.
+    """The need of a request that administrators of the topic's tenant may send, and roles with a grant as in
+    `rules.TOPIC_ACTIONS`.
 
     With a `subscription`, the restrictions of that subscription have to allow the role, too.
     """

@@ -1,4 +1,4 @@
-"""Logs refused requests, one event for each, at a bounded rate."""
+"""Logs refused requests. The number of log lines in a second is limited."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,16 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 
 
 class Refusals:
-    """Counts and logs the refusals since the broker started; `now_s` is any clock, in seconds."""
+    """Counts and logs the requests that were refused since the broker started. `now_s` is a clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._log = BoundedLog("access_refused", now_s)
 
     @property
     def total(self) -> int:
-        """The number of refusals, logged or not."""
+        """The number of refused requests, logged or not."""
         return self._log.total
 
     def add(self, who: Principal, need: Need, *, address: str, request: str, reason: str) -> None:
-        """Log a refusal, unless the bound on the rate is reached. `request` is the command or route."""
+        """Log a refused request, unless too many were logged in this second. `request` is the command or route."""
         self._log.log(role=str(who), needed=str(need), request=request, address=address, reason=reason)

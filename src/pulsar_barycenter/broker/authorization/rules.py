@@ -54,7 +54,9 @@ NAMESPACE_ACTIONS: Final[Mapping[NamespaceOperation, frozenset[AuthAction]]] = {
     NamespaceOperation.REVOKE_PERMISSION: _NONE,
     NamespaceOperation.GET_PERMISSION: _NONE,
 }
-"""The actions that allow an operation on a namespace; one is enough. Empty: only administrators of the tenant may."""
+"""The actions that allow an operation on a namespace; one is enough. If the set is empty, only administrators of the
+tenant may do the operation.
+"""
 
 TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
     TopicOperation.LOOKUP: _EITHER,
@@ -75,7 +77,7 @@ TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
     TopicOperation.ADMINISTER_SCHEMA: _NONE,
     TopicOperation.UNLOAD: _NONE,
 }
-"""The same for an operation on a topic; the grant is on the topic or its namespace."""
+"""The actions that allow an operation on a topic; one is enough. They are granted on the topic or its namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a request is `allowed`, and why. `reason` is for the operator. `is_known` is False if the client is not
-    authenticated.
+    """The decision whether a request is `allowed`, and why. `reason` is for the operator. `is_known` is False if the
+    client is not authenticated.
     """
 
     allowed: bool
@@ -120,8 +122,8 @@ def decide(
 
 
 def _improper(who: Principal, roles: Roles) -> str | None:
-    """Return why the connection's role may not act for the client's role; None if it may. A proxy has to name its
-    client; only a proxy may name another role.
+    """Return why the role of the connection must not act for the role of the client that it names; None if it may. A
+    proxy has to name its client; only a proxy may name another role.
     """
     original = who.original_role
     if who.role in roles.proxies:
@@ -130,7 +132,7 @@ def _improper(who: Principal, roles: Roles) -> str | None:
         if original in roles.proxies:
             return f"proxy role {who.role!r} names another proxy role as its client, {original!r}"
     elif original and original != who.role:
-        return f"role {who.role!r} is no proxy role, but names {original!r} as its client"
+        return f"role {who.role!r} is not a proxy role, but names {original!r} as its client"
     return None
 
 
@@ -176,7 +178,9 @@ def _by_topic(role: str, need: OfTopic, roles: Roles, grants: Grants) -> str | N
 
 
 def _granted(role: str, wanted: AbstractSet[AuthAction], granted: Actions, roles: Roles) -> str | None:
-    """Return one of the wanted actions that a role has, with the pattern that grants it; None if it has none."""
+    """Return one of the `wanted` actions that is granted to a role, with the pattern that grants it; None if none
+    is.
+    """
     own = granted.get(role)
     action = _first_of(wanted, own) if own else None
     if action or not roles.allows_wildcards:
@@ -212,7 +216,7 @@ def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
 
 
 def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
-    """Return a text about the grant that a role lacks."""
+    """Return a text that says which grant a role lacks."""
     if not grants.is_legible:
         return f"the stored grants cannot be decoded, and {role!r} does not administrate tenant {tenant}"
     wanted: frozenset[AuthAction] = _NONE
@@ -228,7 +232,7 @@ def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
 
 
 def granted_by(operation: NamespaceOperation | TopicOperation) -> str:
-    """Return, as text for the documentation, who may do an operation besides super users."""
+    """Return, as text for the documentation, which clients may do an operation, in addition to super users."""
     if isinstance(operation, TopicOperation):
         actions, where = TOPIC_ACTIONS[operation], "the topic or its namespace"
     else:

@@ -1,4 +1,4 @@
-"""Removes the grants on a topic when the topic is deleted: a new topic with its name must not inherit them.
+"""Removes the grants on a topic when the topic is deleted, so that a new topic with this name does not inherit them.
 
 Source: Pulsar's `BrokerService.deleteTopicAuthenticationWithRetry`. Here a topic that is deleted because it is unused
 keeps its grants, so that an administrator can grant before the topic is used.

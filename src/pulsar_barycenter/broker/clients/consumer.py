@@ -17,7 +17,7 @@ from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.naming.topic import TopicName
 
 MAX_MESSAGES_IN_ENTRY: Final = 100_000
-"""The most messages of a batch, and the most permits that one entry costs.
+"""The maximum number of messages of a batch, and of permits that one entry costs.
 
 The broker does not open a batch: it relies on the number that the producer sends. Clients make batches of at most 1000
 messages by default.
@@ -25,7 +25,7 @@ messages by default.
 
 
 class ConsumableTopic(Protocol):
-    """The part of a topic that requests of its consumers need; see `Topic`."""
+    """The methods of a topic that requests of its consumers need; see `Topic`."""
 
     @property
     def name(self) -> TopicName: ...
@@ -36,7 +36,7 @@ class ConsumableTopic(Protocol):
 
 
 class Consumable(Protocol):
-    """The part of a subscription that its consumers need; see `PersistentSubscription`."""
+    """The methods of a subscription that its consumers need; see `PersistentSubscription`."""
 
     @property
     def topic(self) -> ConsumableTopic: ...
@@ -70,7 +70,7 @@ class ConsumerOptions:
 
 
 class Consumer:
-    """One attached consumer.
+    """A consumer that is attached to a subscription.
 
     `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. It maps
     the position of each entry to the number of messages that are not acknowledged, and the hash slot of the entry's key
@@ -135,7 +135,7 @@ class Consumer:
     def sent(self, messages: int, size: int) -> None:
         """Count entries of `messages` messages and `size` bytes that were sent, and take the permits for them.
 
-        The last entry may have had more messages than there were permits.
+        The number of permits may become negative, because an entry is always sent as a whole.
         """
         self.permits -= messages
         if self.permits < -MAX_MESSAGES_IN_ENTRY:

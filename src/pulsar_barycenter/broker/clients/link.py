@@ -14,12 +14,12 @@ from pulsar_barycenter.ledger.position import EntryRun, Position
 
 class StalledDispatcher(Protocol):
     def dispatch(self) -> None:
-        """Send the entries that can be sent now."""
+        """Send the entries that can be sent to consumers now."""
         ...
 
 
 class LinkedConsumer(Protocol):
-    """The part of a consumer that a link needs: its id at the client, and the fields that each MESSAGE to it has."""
+    """The fields of a consumer that a link needs: its id at the client, and those that each MESSAGE to it contains."""
 
     @property
     def consumer_id(self) -> int: ...
@@ -32,7 +32,9 @@ class LinkedConsumer(Protocol):
 
 
 class LinkedProducer(Protocol):
-    """The part of a producer that a link needs: its id at the client, and which SENDs are answered; see `Producer`."""
+    """The fields of a producer that a link needs: its id at the client, and which of its SENDs are answered; see
+    `Producer`.
+    """
 
     deferred: deque[tuple[int, bytes]] | None
 
@@ -50,7 +52,9 @@ class LinkedProducer(Protocol):
 
 
 class ClientLink(Protocol):
-    """The part of a client connection that its producers and consumers need. Methods do not raise, nor wait for I/O."""
+    """The connection to a client, as the client's producers and consumers use it. Methods raise no errors and do not
+    wait for I/O.
+    """
 
     @property
     def address(self) -> str: ...
@@ -64,7 +68,7 @@ class ClientLink(Protocol):
         ...
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
-        """Call `dispatcher.dispatch` once when the link is writable again."""
+        """When more may be queued for this client again, call `dispatcher.dispatch` once."""
         ...
 
     def send_message(
@@ -81,7 +85,7 @@ class ClientLink(Protocol):
         ...
 
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
-        """Send a run of entries that were not delivered before, so without a redelivery count."""
+        """Send consecutive entries that were not delivered before, so without a redelivery count."""
         ...
 
     def send_receipts(
@@ -92,7 +96,7 @@ class ClientLink(Protocol):
         first: Position,
         size: int,
     ) -> None:
-        """Send the receipts for entries that are durable, `size` bytes together.
+        """Send the receipts for entries that are durable. Their total size is `size` bytes.
 
         The first entry is at `first`; the others follow it in the same ledger.
         """
@@ -103,7 +107,7 @@ class ClientLink(Protocol):
         ...
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
-        """Record that an entry of `size` bytes is no longer pending and gets no receipt."""
+        """Record that an entry of `size` bytes has failed: it is no longer pending and gets no receipt."""
         ...
 
     def refuse_message(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
@@ -111,7 +115,7 @@ class ClientLink(Protocol):
         ...
 
     def hold_reading(self, throttle: Throttle) -> None:
-        """Read nothing more from the client until the throttle lets a message pass."""
+        """Read nothing more from the client until `throttle` allows a message."""
         ...
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None: ...
@@ -119,18 +123,21 @@ class ClientLink(Protocol):
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
     def send_end_of_topic(self, consumer: LinkedConsumer) -> None:
-        """Send that the topic was terminated and has no more messages for this consumer."""
+        """Tell the client that the topic was terminated and has no more messages for this consumer."""
         ...
 
     def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
-        """Send CLOSE_PRODUCER, remove the producer from this link, and drop its late SENDs for a while.
+        """Send CLOSE_PRODUCER, and remove the producer from this link. SENDs that the client sent before it received
+        this are dropped.
 
-        With an `owner` whose address for this client is known, the client attaches there without a look-up.
+        If `owner` is given, the topic's next owner, the client attaches there without a look-up.
         """
         ...
 
     def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None:
-        """Send CLOSE_CONSUMER and remove the consumer from this link; `owner` as in `close_producer`."""
+        """Send CLOSE_CONSUMER, and remove the consumer from this link. `owner`, if given, is the topic's next owner,
+        where the client attaches without a look-up.
+        """
         ...
 
     def abort(self, reason: str) -> None:
@@ -138,5 +145,5 @@ class ClientLink(Protocol):
         ...
 
     async def is_alive(self) -> bool:
-        """Send a PING; return False if the client sends nothing within the liveness timeout."""
+        """Send a PING. Return False if nothing arrives from the client within the liveness timeout."""
         ...

@@ -12,12 +12,13 @@ from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.naming.topic import TopicName
 
 Sent: TypeAlias = "tuple[Producer, int, int, int, int]"
-"""A SEND without its entry: producer, sequence id, highest sequence id, number of messages, size of the entry in bytes.
+"""A SEND command without its entry: producer, sequence id, highest sequence id, number of messages, size of the entry
+in bytes.
 """
 
 
 class Publishable(Protocol):
-    """The part of a topic that its producers need; see `Topic`."""
+    """The methods of a topic that its producers need; see `Topic`."""
 
     @property
     def name(self) -> TopicName: ...
@@ -61,7 +62,7 @@ class ProducerOptions:
 
 
 class Producer:
-    """One attached producer.
+    """A producer that is attached to a topic.
 
     `pushed` counts the entries that were given to the ledger; `completed` counts the pushed entries that are durable or
     failed. After `closed` is set, its SENDs are not accepted, but receipts for pending entries are still sent.
@@ -110,5 +111,5 @@ class Producer:
 
     @property
     def pending(self) -> int:
-        """The number of entries that are neither durable nor failed yet."""
+        """The number of entries of this producer that are neither durable nor failed yet."""
         return self.pushed - self.completed

@@ -1,12 +1,12 @@
-"""Counters that only grow, and the rates over the last interval of the statistics.
+"""Counters of messages and bytes, and the rates computed from them over the last interval of the statistics.
 
-A message only adds to the counters. The statistics task computes the rates: once an interval it calls `update` for each
-topic, subscription, consumer and producer.
+A message only increases the counters. The statistics task computes the rates: once an interval it calls `update` for
+each topic, subscription, consumer and producer.
 """
 
 
 class Rates:
-    """Messages and bytes in one direction: `rate` in messages/s, `throughput` in bytes/s."""
+    """Counts messages and bytes in one direction. `rate` is in messages/s, `throughput` in bytes/s."""
 
     __slots__ = ("_bytes_before", "_messages_before", "bytes", "messages", "rate", "throughput")
 

@@ -1,8 +1,8 @@
 """The cluster as one broker sees it: the live brokers, the leader, the configuration, and the URLs of brokers.
 
 Rule: before a broker acts on what it knows about other brokers, the store checks whether this is still true. A broker
-may be paused, or cut off, while another broker becomes leader. So the leader has an epoch, each of its writes depends
-on it, and a broker is alive while its session has an ephemeral key.
+may be paused, or cut off, while another broker becomes leader. So the leader has an epoch, on which each of its writes
+depends; and a broker counts as alive while its ephemeral key exists.
 
 - Members: `registration` (the ephemeral key of each broker, and the list of all); `service_urls` (id and URLs of a
   broker); `lookup_answers` (the answers and errors of a look-up, which many packages use).

@@ -19,8 +19,8 @@ _EPOCH: Final[ContextVar[Epoch | None]] = ContextVar("epoch of the request", def
 
 @contextmanager
 def under(epoch: Epoch) -> Iterator[None]:
-    """Refuse writes of the calling task to an `administered` store if `epoch` is not the epoch of the present leader.
-    This applies inside the `with` statement.
+    """Context manager: inside the `with` statement, writes of the calling task to an `administered` store are refused
+    if `epoch` is not the epoch of the present leader.
     """
     before = _EPOCH.set(epoch)
     try:

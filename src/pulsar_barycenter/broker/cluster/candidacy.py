@@ -12,8 +12,7 @@ other registered broker with the same election can balance. When one that can is
 | none of these                                 | takes part in the election, and leads if it wins               |
 
 The second row is needed where the leader writes all metadata: the registration of a broker that died stays until a
-leader deletes it. Between the end of a term and the next leader's, brokers decide themselves, as between any two
-leaders.
+leader deletes it. Between the terms of two leaders, each broker assigns bundles itself.
 """
 
 import asyncio
@@ -31,16 +30,16 @@ from pulsar_barycenter.metadata.errors import MetadataError
 log = structlog.get_logger(__name__)
 
 PATIENCE_S: Final = 5.0
-"""How long there may be no leader until the registered brokers that balance are passed over, in seconds."""
+"""If there was no leader for this number of seconds, the registered brokers that can balance are ignored."""
 PASSED_S: Final = 600.0
-"""How long a broker is passed over."""
+"""The number of seconds for which such a broker is ignored."""
 _LOOK_AGAIN_S: Final = 1.0
-"""The longest time between two looks at the registered brokers and the leader."""
+"""The maximum number of seconds between two reads of the registered brokers and the leader."""
 _MAX_LOGGED_BROKERS: Final = 10
 
 
 class Candidate(Protocol):
-    """The part of `Leadership` that this module needs."""
+    """The methods of `Leadership` that this module needs."""
 
     def leader(self) -> object | None: ...
 
@@ -67,11 +66,11 @@ class Candidacy(Protocol):
     """Decides whether a broker takes part in the election."""
 
     async def start(self, me: str) -> None:
-        """Decide for the broker `me` before the election, and from then on."""
+        """Decide before the election whether the broker `me` takes part in it, and decide again after each change."""
         ...
 
     async def close(self) -> None:
-        """Stop deciding. Idempotent."""
+        """Stop deciding whether this broker takes part. Idempotent."""
         ...
 
 
@@ -105,12 +104,12 @@ class CandidateOfLastResort:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, me: str) -> None:
-        """Look at the registered brokers now, before the election, and again after each change."""
+        """Read which brokers are registered, now, before the election, and again after each change."""
         log.warning(
             "broker_only_assigns",
             broker=me,
             reason="numpy is not installed",
-            effect="it assigns bundles by their number, and does not shed or split them",
+            effect="this broker assigns bundles by their number, and does not shed or split them",
             to_change=BALANCE_INSTALL,
         )
         self._me, self._led_at_s = me, asyncio.get_running_loop().time()
@@ -152,8 +151,8 @@ class CandidateOfLastResort:
             await self._leadership.leave_to_others()
 
     async def _balancing(self, brokers: Iterable[str], now_s: float) -> dict[str, str]:
-        """Return the registered brokers that can lead and balance, with their incarnations; without the brokers that
-        have not become leader in time (see the docstring of the module).
+        """Return the registered brokers that can lead and balance, each with its incarnation (the run of its process).
+        Brokers that should have become leader but did not in time are left out.
         """
         found = {}
         for broker in sorted(brokers):

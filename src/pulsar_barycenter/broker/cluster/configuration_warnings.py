@@ -1,4 +1,6 @@
-"""Logs the advice of `load.advice.configuration_advice`: at the start, and new advice after a dynamic change."""
+"""Logs advice about unreasonable values in the configuration (`load.advice`): at the start, and new advice after a
+change at run time.
+"""
 
 import structlog
 
@@ -10,7 +12,9 @@ log = structlog.get_logger(__name__)
 
 
 class ConfigurationWarnings:
-    """Logs each advice once while it applies. Advice that was followed and applies again is logged again."""
+    """Logs each advice about the configuration once while it applies. If an advice was followed and applies again
+    later, it is logged again.
+    """
 
     def __init__(self, config: ConfigHolder) -> None:
         self._logged: frozenset[Advice] = frozenset()
@@ -26,7 +30,9 @@ class ConfigurationWarnings:
             self._log_new_advice(self._config.current)
 
     def learn_network(self, limit_kbps: float) -> None:
-        """Use the capacity of this broker's network, in kbit/s for each direction; 0 or less: not known."""
+        """Take the capacity of this broker's network into account, in kbit/s for each direction; 0 or less: not
+        known.
+        """
         if limit_kbps > 0:
             self._network_bytes_per_s = limit_kbps * 125
             self._log_new_advice(self._config.current)

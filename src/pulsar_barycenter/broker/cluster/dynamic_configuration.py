@@ -1,7 +1,7 @@
 """The configuration in force: the values of the file, with the overrides in the map at /admin/configuration.
 
-Every broker reads the map at its start and watches it. If an override is removed, its value stays in force until the
-broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
+Every broker reads this map of the metadata store at its start and watches it. If an override is removed, a broker uses
+its value until the broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,16 +30,18 @@ log = structlog.get_logger(__name__)
 
 CONFIGURATION_PATH: Final = "/admin/configuration"
 _RELOAD_S: Final = 30.0
-"""The time between two reads of the map without a notification, in seconds: a notification may be lost."""
+"""The number of seconds between two reads of the overrides without a notification, which may be lost."""
 
 Listener: TypeAlias = Callable[[BrokerConfig], None]
 
 Check: TypeAlias = Callable[[BrokerConfig, BrokerConfig], None]
-"""Raises ValueError, with a sentence as message, if brokers cannot change from the first configuration to the other."""
+"""A function that raises ValueError, with a sentence as message, if brokers cannot change from the first configuration
+to the second.
+"""
 
 
 class ChangeRefusedError(ConfigError):
-    """The value is allowed, but running brokers cannot apply it, or not together with other values."""
+    """The value is allowed, but running brokers cannot apply it, or cannot apply it together with other values."""
 
     def __init__(self, key: str, value: str, reason: str) -> None:
         ValueError.__init__(self, reason)
@@ -49,7 +51,7 @@ class ChangeRefusedError(ConfigError):
 
 
 class ChangedMeanwhileError(Exception):
-    """The present value is not the one that the request expects."""
+    """The present value of the key is not the one that the request expects."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} does not have the expected value: another request changed it. Read it again.")
@@ -79,7 +81,9 @@ class ConfigHolder:
         self._checks: list[Check] = []
 
     def add_check(self, check: Check) -> None:
-        """Call `check` before each change. If it refuses one, this is logged and the former value stays."""
+        """Call `check` before each change of the configuration. If it refuses the change, this is logged, and the
+        former value stays.
+        """
         self._checks.append(check)
 
     def changed(self, key: str, text: str) -> BrokerConfig:
@@ -103,7 +107,7 @@ class ConfigHolder:
         self._any_listeners.append(listener)
 
     def on_change(self, key: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with the new configuration after `key` changed; return a function that ends this.
+        """Call `listener` with the new configuration after `key` changed; return a function that removes the listener.
 
         `key` is in Pulsar's spelling.
         """
@@ -111,7 +115,9 @@ class ConfigHolder:
         return lambda: self._listeners[key].remove(listener)
 
     def apply(self, overrides: Mapping[str, str]) -> list[str]:
-        """Apply the overrides that are dynamic and valid; log the others. Return the keys whose values changed."""
+        """Apply those overrides that are dynamic and valid, and log the others. Return the keys whose values
+        changed.
+        """
         changed = []
         for key in sorted(overrides):
             try:
@@ -138,7 +144,7 @@ class ConfigHolder:
 
 
 class DynamicConfiguration:
-    """Reads, writes and watches the overrides in the store."""
+    """Reads, writes and watches the overrides of the configuration in the metadata store."""
 
     def __init__(self, store: MetadataStore, holder: ConfigHolder) -> None:
         self._store = store
@@ -161,7 +167,7 @@ class DynamicConfiguration:
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """The overrides without secrets: brokers of Apache Pulsar may store secrets among them."""
+        """The overrides with secrets hidden: brokers of Apache Pulsar may store secrets among them."""
         return {key: shown(key, text) for key, text in self._overrides.items()}
 
     async def start(self) -> None:
@@ -195,7 +201,7 @@ class DynamicConfiguration:
             ChangedMeanwhileError: the present value is not `expected`; nothing was changed.
         """
         if key not in dynamic_keys():
-            raise ConfigError(key, "", "a dynamic key")
+            raise ConfigError(key, "", "a dynamic key, which may change while brokers run")
         before = await self._modify(key, None, expected)
         await self._note(key, before, None, changed_by)
 
@@ -232,8 +238,8 @@ class DynamicConfiguration:
         return was
 
     def _texts_of(self, key: str, text: str) -> Sequence[str]:
-        """Return the two spellings of a value: the stored spelling, and the one in which brokers show the value. Only
-        the stored one if the value is not valid.
+        """Return the stored text of a value, and the text by which brokers show it; only the stored one if the value is
+        not valid.
         """
         try:
             return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]

@@ -1,4 +1,6 @@
-"""Sends commands of a leader to other brokers, by their admin REST, with the id of the request that caused them."""
+"""Sends the commands of a leader to other brokers, by their admin REST API. A command has the id of the request that
+caused it.
+"""
 
 from dataclasses import replace
 from typing import Final
@@ -18,20 +20,24 @@ from pulsar_barycenter.naming.topic import TopicName
 
 LEADER_WRITES_PATH: Final = WRITE_BY_LEADER.path
 SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # the name of a header
-"""The header of a request to write by the leader. It has the same secret as the body, and is checked before the body is
-read."""
+"""The HTTP header with the secret in a broker's request to the leader to write metadata. It is checked before the body
+is read.
+"""
 LEADER_EPOCH: Final = "leaderEpoch"
-"""The parameter of a command that has the epoch of the leader that sends it."""
+"""The URL parameter of a command that contains the epoch of the leader that sends it."""
 COMMANDED: Final = "Barycenter-Commanded"
-"""The header of a command of a load manager. The load manager records it among its decisions, so the broker that
-carries it out does not record it again, unlike a request of an operator."""
+"""The HTTP header that marks a command of a load manager. The load manager records the command among its decisions. So
+the broker that carries it out does not record it again, unlike a request of an operator.
+"""
 _COMMAND: Final = {COMMANDED: "true"}
 TOO_MANY: Final = "Too many requests under way"
-"""The start of the answer of a broker that refused a request unread, because too many requests are under way."""
+"""How the answer of a broker begins that refused a request without reading it, because too many requests are
+running.
+"""
 
 
 def broker_client(config: BrokerConfig) -> AdminClient:
-    """Return a client with the credentials of a broker of this configuration.
+    """Return a client of the admin REST API that uses the credentials of a broker with this configuration.
 
     Raises:
         ConfigError, KeyMaterialError: the broker has no credentials.
@@ -49,14 +55,14 @@ def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
 
 
 class HttpPeers:
-    """The commands that a leader gives to other brokers. Implements `environment.Peers`."""
+    """Sends the commands of a leader to other brokers. Implements `environment.Peers`."""
 
     def __init__(self, client: AdminClient | None = None) -> None:
         self.client = client or AdminClient(bears=request_headers)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "HttpPeers":
-        """Return the peers of a broker of this configuration.
+        """Return the object that sends commands for a broker with this configuration.
 
         Raises:
             ConfigError, KeyMaterialError: the broker has no credentials.
@@ -90,8 +96,8 @@ class HttpPeers:
         """Send a write request to the leader, and return its answer.
 
         Raises:
-            ConnectionRefusedError: the broker could not be reached, or refused the request unread.
-            AdminRequestError: the outcome is not known.
+            ConnectionRefusedError: the broker could not be reached, or refused the request without reading it.
+            AdminRequestError: it is not known whether the leader carried out the request.
         """
         try:
             answer = await self.client.call(
@@ -117,10 +123,11 @@ class HttpPeers:
         return msgspec.json.encode(await self.client.call("POST", broker_url, CHANGE_PARTITION.path, body=body))
 
     async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
-        """Return the plain and the TLS URL for clients of the topic's owner, which the broker finds.
+        """Ask the broker at `broker_url` for the owner of a topic. Return the owner's URLs for clients: the plain one,
+        and the one with TLS.
 
         Raises:
-            AdminRequestError: the broker, or one that it named, refused or did not answer.
+            AdminRequestError: that broker, or another one that it named, refused or did not answer.
         """
         path = f"/lookup/v2/topic/{topic.domain}/{topic.namespace}/{topic.encoded_local_name}"
         found = await self.client.call("GET", broker_url, path)
@@ -132,7 +139,7 @@ class HttpPeers:
 
 def _is_unread(error: AdminRequestError) -> bool:
     """Return whether a broker refused a request before it had any effect: the sender is not authenticated or has no
-    right, or too many requests are under way. Any other answer 503 may come from a proxy, which does not know whether
+    right, or too many requests are running. Any other answer 503 may come from a proxy, which does not know whether
     the broker carried the request out.
     """
     return error.status in (401, 403) or (error.status == 503 and error.reason.startswith(TOO_MANY))

@@ -1,10 +1,11 @@
 """The states of a broker in the election of the leader. No clock, no I/O.
 
 A broker that is elected does not lead yet. First it takes an epoch: it writes a number that is higher than all former
-ones to a record. It leads from then on, until it is no longer elected, or the record has another epoch. In the second
-case the store would refuse all its writes, so it ends its duties; if it is still elected, it begins a new term.
+ones to a record in the metadata store. It leads from then on, until it is no longer elected, or until the record has
+another epoch. In the second case the store would refuse all its writes, so the broker ends its duties as leader; if it
+is still elected, it begins a new term.
 
-TRANSITIONS has the next state and the actions. An event that a state does not have there changes nothing.
+TRANSITIONS has the next state and the actions. Other events have no effect in a state.
 """
 
 import enum
@@ -15,7 +16,7 @@ from typing import Final
 class TermState(enum.Enum):
     FOLLOWS = "follows"
     TAKES = "takes"
-    """It is elected and takes an epoch."""
+    """This broker is elected, and is taking an epoch."""
     LEADS = "leads"
 
 
@@ -24,9 +25,9 @@ class TermEvent(enum.Enum):
     """This broker has the leader's key, its session is valid, and it has not resigned."""
     NOT_ELECTED = "not elected"
     TAKEN = "taken"
-    """The epoch of this term was written to the record."""
+    """The epoch of this term was written to the record in the metadata store."""
     SUPERSEDED = "superseded"
-    """The record has another epoch: a write was refused, or the record was read."""
+    """The record has another epoch, as a refused write or a read of the record showed."""
 
 
 class TermAction(enum.Enum):

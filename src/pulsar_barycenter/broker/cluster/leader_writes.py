@@ -1,8 +1,8 @@
 """`leaderOnlyMetadataWrites=true`: only the leader writes to the metadata store, for all brokers.
 
-Every broker has a `LeasedStore`. It sends each write to the leader: to this process if it leads, else by a request to
-the web port of the leader's broker. While this broker leads it has a `LeaderWriter`, one for each term, which carries
-the requests out.
+Every broker has a `LeasedStore`. It sends each write to the leader: within the process if this broker leads, else by a
+request to the leader's web port. While this broker leads it has a `LeaderWriter`, one for each term, which carries the
+requests out.
 
 Source: no class of Pulsar; the proposal of a cluster in which only the leader writes.
 """
@@ -43,9 +43,9 @@ log = structlog.get_logger(__name__)
 
 NUMBERS_ROOT: Final = "/counters"
 OF_BROKERS: Final = (BROKERS_ROOT, "/loadbalance/extension/sessions", "/loadbalance/extension/records-readers")
-"""The roots below which each broker has a key that is deleted when its session expires."""
+"""The paths below which each broker has a key that is deleted when its session expires."""
 LEASED_ROOTS: Final = ("/namespace", *OF_BROKERS)
-"""The roots below which keys are deleted when a session expires."""
+"""The paths below which keys are deleted when their broker's session expires."""
 _OWNERS_ROOTS: Final = ("/managed-ledgers/", f"{NUMBERS_ROOT}/")
 _LEADERS_OWN: Final = frozenset(
     path for leader in (LEADER_PATH, CHANNEL_LEADER_PATH) for path in (leader, epoch_path(leader))
@@ -53,7 +53,7 @@ _LEADERS_OWN: Final = frozenset(
 _PATIENCE_S: Final = 5.0
 
 SendToLeader = Callable[[str, str, bytes], Awaitable[bytes]]
-"""Takes a web URL, the secret and a request; sends the request to the broker at the URL, and returns its answer."""
+"""A function that sends a request to the broker at a web URL, with a secret, and returns the broker's answer."""
 
 
 def is_own(path: str) -> bool:
@@ -64,7 +64,7 @@ def is_own(path: str) -> bool:
 
 
 class LeaderWrites:
-    """Implements `MetadataWriting`."""
+    """The writing of metadata in clusters where only the leader writes. Implements `MetadataWriting`."""
 
     def __init__(
         self, store: MetadataStore, source: random.Random, send: SendToLeader, *, session_timeout_s: float
@@ -138,7 +138,7 @@ class LeaderWrites:
         self.store.be_brief()
 
     async def close(self) -> None:
-        """Close the session, and stop writing for other brokers. Idempotent."""
+        """Close the session of this broker, and stop writing for other brokers. Idempotent."""
         await self.store.close()
         self._closed = True
         self._end_term()
@@ -158,7 +158,7 @@ class LeaderWrites:
         if self._writer is not None or leadership.has_duties:
             answer = await self.answer(request)
         elif leader is None or not leader.service_url:
-            answer = not_done("/", "no broker leads")
+            answer = not_done("/", "no broker is leader now")
         else:
             answer = await self._sent(leader.service_url, secret, encode(request))
         if isinstance(answer, Failed) and answer.kind == "not done":
@@ -166,8 +166,8 @@ class LeaderWrites:
         return answer
 
     async def _learnt(self) -> tuple[int, str]:
-        """Wait until the leader's epoch and secret have been read, and return them. The read continues if a caller
-        stops waiting.
+        """Return the leader's epoch and secret, after waiting until they have been read. If a caller stops waiting, the
+        read continues.
         """
         if self._learning is None:
             self._learning = self._tasks.start(self._learn(), "learn leader epoch")
@@ -205,27 +205,29 @@ class LeaderWrites:
     # ---- requests of other brokers ----
 
     async def answer_to(self, body: bytes) -> bytes:
-        """Carry out a request of another broker; return the encoded answer.
+        """As the leader, carry out another broker's request to write; return the encoded answer.
 
         Raises:
-            msgspec.ValidationError, msgspec.DecodeError: `body` is not a request.
+            msgspec.ValidationError, msgspec.DecodeError: `body` is not a valid request.
         """
         return encode(await self.answer(request_decoder.decode(body)))
 
     def knows(self, secret: str) -> bool:
-        """Return whether this broker writes for all brokers, and `secret` is the secret of its term."""
+        """Return whether this broker is the leader that writes for all brokers, and `secret` is the secret that
+        requests to it must contain.
+        """
         return self._writer is not None and self._writer.knows(secret)
 
     async def answer(self, request: Request) -> Answer:
         writer = self._writer
         if writer is None:
-            return not_done("/", "this broker does not lead")
+            return not_done("/", "this broker is not the leader")
         return await writer.answer(request)
 
     # ---- terms ----
 
     def _update_term(self) -> None:
-        """Begin or end the term of the writer, after the leadership of this broker changed."""
+        """Begin or end writing for all brokers, after this broker became or ceased to be leader."""
         leadership = self._leadership
         assert leadership is not None
         epoch = None if self._closed else leadership.epoch_of_term()

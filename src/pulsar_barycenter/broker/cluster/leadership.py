@@ -10,10 +10,9 @@
 | leaves the lead to others | follows, and deletes its key; after `take_part` it may be elected again | stop |
 | resigned (it is about to stop) | follows, and deletes its key; it still knows the leader | stop |
 
-The election itself does not notify a leader that cannot reach the store; this class stops leading at SESSION_LOST. A
-process that was paused gets this notification late. So two checks do not depend on it: the store refuses its writes
-through `store`, and other brokers refuse its commands, because their `epoch` is not the latest. See `leader_term` for
-the states.
+If a leader cannot reach the store, it stops leading when its session is lost (SESSION_LOST). A process that was paused
+gets this event late. So there are two checks that do not depend on it: the store refuses its writes (through `store`),
+and other brokers refuse its commands, because its epoch is not the latest. See `leader_term` for the states.
 
 Source: Pulsar's `LeaderElectionService`. There such a broker continues to lead and to write.
 """
@@ -49,13 +48,15 @@ log = structlog.get_logger(__name__)
 
 LEADER_PATH: Final = "/loadbalance/leader"
 CHANNEL_LEADER_PATH: Final = "/loadbalance/extension/leader"
-"""The path of the election among brokers with the extensible load manager; that leader leads only these brokers."""
+"""The path of the election among brokers with the extensible load manager. The leader elected there leads only these
+brokers.
+"""
 _AGREE_PAUSE_S: Final = 0.1
 _FAILED_PAUSE_S: Final = 1.0
 _RELEASE_S: Final = 2.0
-"""How long a leader that resigns tries to announce it, in seconds."""
+"""The number of seconds for which a leader that resigns tries to announce it."""
 _FIRST_EPOCH_S: Final = 5.0
-"""How long the start of an elected broker waits for its epoch, in seconds."""
+"""The number of seconds that the start of a broker that was elected waits for its epoch."""
 
 
 class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
@@ -65,13 +66,13 @@ class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Periodic work of the leader. `interval_s` is called before each pause, so that the interval may change."""
+    """Work that the leader repeats. `interval_s` is called before each pause, so that the interval may change."""
 
     name: str
     run: Callable[[], Awaitable[None]]
     interval_s: Callable[[], float]
     wake: asyncio.Event | None = None
-    """If given, setting it ends the pause, but not before `min_pause_s()`."""
+    """If given, setting this event ends the pause early, but not before `min_pause_s()`."""
     min_pause_s: Callable[[], float] = lambda: 1.0
 
 
@@ -80,7 +81,7 @@ def _never(_stored: LeaderValue, _mine: LeaderValue) -> bool:
 
 
 class Leadership:
-    """This broker's part in the election at `path`."""
+    """This broker's participation in the election of the leader, whose key is at `path`."""
 
     def __init__(
         self,
@@ -93,9 +94,9 @@ class Leadership:
     ) -> None:
         """Prepare the election; call `start` to take part in it.
 
-        `writes`: the store for the leader's writes, if it is not `store`. In this case this broker does not take over a
-        leader key that its former process left; it waits until the session of that process has expired. `source`
-        randomizes the pauses between attempts; default: the system's randomness.
+        `writes` is the store for the leader's writes, if this is not `store`. In this case the broker does not take
+        over the leader's key if a former process of this broker left it; it waits until the session of that process has
+        expired. `source` generates the random pauses between attempts; the default is the system's randomness.
         """
         self._store = store
         self._source = source
@@ -143,7 +144,7 @@ class Leadership:
         return self._epoch
 
     def epoch_of_term(self) -> Epoch | None:
-        """Return the epoch of the term for which this broker has duties; None while it has none."""
+        """Return the epoch of the term in which this broker is leader; None if it is not leader."""
         return self._epoch if self._state is TermState.LEADS else None
 
     def _is_elected(self) -> bool:
@@ -158,8 +159,7 @@ class Leadership:
     def may_act(self) -> bool:
         """Return whether this broker may act as leader now: it leads, and its session cannot have expired.
 
-        So a process that was paused knows that it may not act, even before it gets the notification of the lost
-        session.
+        So a process that was paused knows that it must not act, even before the loss of its session is reported.
         """
         return self.is_leader() and not self._store.session_is_overdue
 
@@ -182,8 +182,9 @@ class Leadership:
         return self.leader() or await self._cache.get(self.path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
-        """Take part in the election; return when its first round is over. The duties start when this broker is elected
-        and has taken an epoch."""
+        """Take part in the election; return when it is known whether this broker was elected. The duties start when it
+        is elected and has taken an epoch.
+        """
         self._duties, self._broker_id = duties, broker_id
         proposal = LeaderValue(broker_id, web_url or "")
         self._stop_listening = [
@@ -299,22 +300,22 @@ class Leadership:
             self._tasks.start(self._check_epoch(), "epoch of the leader")
 
     async def _check_epoch(self) -> None:
-        """End this broker's term if the store has another epoch than that of the term."""
+        """End this broker's term as leader if the store has another epoch than that of the term."""
         epoch = self._epoch
         with suppress(MetadataError):
             if epoch is not None and await read_epoch(self._store, self.path) != epoch:
                 self.superseded(epoch)
 
     def superseded(self, epoch: Epoch) -> None:
-        """End this broker's term, because the store has a later epoch. No effect if the present term is not that of
-        `epoch`.
+        """End this broker's term as leader, because the store has a later epoch. No effect if the present term does not
+        have `epoch`.
         """
         if epoch is self._epoch:
             self._feed(TermEvent.SUPERSEDED)
 
     async def _take(self) -> None:
-        """Write the next epoch as soon as the store confirms that this session has the leader's key, and begin the
-        term.
+        """Write the next epoch to the store when it confirms that the leader's key belongs to this session, and begin
+        the term as leader.
         """
         assert self._election is not None
         while True:
@@ -331,7 +332,9 @@ class Leadership:
             await asyncio.sleep(pause_s)
 
     def _update_term(self) -> None:
-        """Begin or end the term, as the state of the election requires. Safe to call at any time."""
+        """Begin or end this broker's term as leader, as the state of the election requires. May be called at any
+        time.
+        """
         self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
 
     def _feed(self, event: TermEvent) -> None:
@@ -367,7 +370,7 @@ class Leadership:
             listener()
 
     async def _perform(self, duty: Duty) -> None:
-        """Pause and run the duty, forever. The period is its run time plus the interval."""
+        """Repeat `duty` until cancelled: pause, then run it. The pause has the length of its interval."""
         while True:
             await self._pause(duty)
             await self._check_epoch()  # a notification may have been lost

@@ -9,8 +9,8 @@
     ├── BundleNotFoundError     the range is not a bundle of the namespace
     └── NamespaceNotFoundError  the namespace does not exist
 
-A look-up also fails with MetadataError (the store could not be read) and InvalidNameError. The two front ends encode
-the answers as follows:
+A look-up also fails with MetadataError (the store could not be read) and InvalidNameError. The binary protocol and HTTP
+encode the answers as follows:
 
 | answer                       | binary lookup                | HTTP lookup                              |
 |------------------------------|------------------------------|------------------------------------------|
@@ -36,8 +36,7 @@ _MAX_SHOWN: Final = 100
 
 
 class LookupFailedError(Exception):
-    """A look-up without an answer. The client may try again, except after NamespaceNotFoundError and
-    ListenerNotFoundError."""
+    """A look-up failed. The client may try again, except after NamespaceNotFoundError and ListenerNotFoundError."""
 
 
 class LookupNotReadyError(LookupFailedError):
@@ -93,7 +92,7 @@ class ListenerUrls:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The broker that serves the topic's bundle: the client connects there.
+    """The answer of a look-up that names the broker which serves the topic's bundle: the client connects there.
 
     `is_local` says that this broker is the owner. `epoch` is the epoch in the ownership record, None if the record has
     no epoch (a broker of Apache Pulsar wrote it).
@@ -111,7 +110,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Another broker: the client sends the look-up there, with this value of `authoritative`."""
+    """The answer of a look-up that names another broker: the client sends the look-up there, with this value of
+    `authoritative`.
+    """
 
     broker_id: str
     broker_url: str | None

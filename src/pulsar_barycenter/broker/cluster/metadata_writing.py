@@ -1,7 +1,7 @@
 """Who writes the metadata of a cluster: each broker for itself, or the leader for all.
 
-`leaderOnlyMetadataWrites` says which when a broker starts. Both are a `MetadataWriting`: `EachBrokerWrites`, and
-`LeaderWrites` of `leader_writes`.
+The setting `leaderOnlyMetadataWrites` decides this when a broker starts. The two implementations of `MetadataWriting`
+are `EachBrokerWrites`, and `LeaderWrites` in `leader_writes`.
 """
 
 import random
@@ -13,46 +13,46 @@ from pulsar_barycenter.broker.cluster.writing_modes import refuse_leader_writers
 from pulsar_barycenter.metadata.store import MetadataStore
 
 _STORE_ANSWERS_S: Final = 15.0
-"""How long a broker that starts tries to reach a store that does not answer, in seconds."""
+"""The number of seconds for which a broker that starts tries to reach a store that does not answer."""
 
 
 class NotWrittenByLeaderError(Exception):
-    """A request to write arrived, but each broker of this cluster writes for itself."""
+    """Another broker sent a request to write metadata to this one, but in this cluster each broker writes for
+    itself.
+    """
 
 
 class MetadataWriting(Protocol):
     @property
     def store(self) -> MetadataStore:
-        """The store that all parts of this broker use."""
+        """The metadata store that all parts of this broker use."""
         ...
 
     @property
     def former_session_s(self) -> float:
-        """The longest time for which keys of a former incarnation of this broker may remain in the store, in
-        seconds.
-        """
+        """The maximum number of seconds for which keys of a former run of this broker may remain in the store."""
         ...
 
     @property
     def lease_s(self) -> float:
-        """The time for which this broker may serve without an answer of the store, in seconds."""
+        """The number of seconds for which this broker may serve its bundles without an answer of the store."""
         ...
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return this broker's `Leadership`: its part in the election at `path`. Called once."""
+        """Return the object for this broker's participation in the leader election at `path`. Called once."""
         ...
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
-        """Prepare to write. `lead` is called if this broker has to take part in the election first.
+        """Prepare to write metadata. `lead` is called if this broker has to take part in the leader election first.
 
         Raises:
-            MixedWritersError: brokers are running that write in another mode.
+            MixedWritersError: brokers are running that use another mode of writing metadata.
             MetadataError: there was no leader for a long time, or the store did not answer.
         """
         ...
 
     async def refuse_others(self) -> None:
-        """Check that no brokers run that write in another mode.
+        """Check that no brokers run that use another mode of writing metadata.
 
         Raises:
             MixedWritersError: such brokers are running.
@@ -61,33 +61,35 @@ class MetadataWriting(Protocol):
         ...
 
     async def resign(self) -> None:
-        """Resign as leader, if this broker does not need the leadership for its own writes until it is closed."""
+        """Resign as leader, unless this broker needs to be leader for its own writes until it is closed."""
         ...
 
     async def step_down(self) -> None:
-        """Prepare for the close: complete the writes that are in progress, and begin no others."""
+        """Prepare for `close`: complete the writes that are running, and begin no others."""
         ...
 
     async def close(self) -> None:
-        """Stop writing. Idempotent."""
+        """Stop writing metadata. Idempotent."""
         ...
 
     def knows(self, secret: str) -> bool:
-        """Return whether this broker writes for all brokers, and accepts this secret."""
+        """Return whether this broker writes for all brokers, and `secret` is the one that requests to it must
+        contain.
+        """
         ...
 
     async def answer_to(self, body: bytes) -> bytes:
-        """Answer a request to write that another broker sent.
+        """Carry out a request to write metadata that another broker sent, and return the encoded answer.
 
         Raises:
             NotWrittenByLeaderError: in this cluster each broker writes for itself.
-            msgspec.ValidationError, msgspec.DecodeError: `body` is not such a request.
+            msgspec.ValidationError, msgspec.DecodeError: `body` is not a valid request.
         """
         ...
 
 
 class EachBrokerWrites:
-    """Implements `MetadataWriting`."""
+    """The writing of metadata in clusters where each broker writes for itself. Implements `MetadataWriting`."""
 
     def __init__(self, store: MetadataStore, *, session_timeout_s: float) -> None:
         self.store = store

@@ -34,18 +34,20 @@ log = structlog.get_logger(__name__)
 BROKERS_ROOT: Final = "/loadbalance/brokers"
 _REGAIN_PAUSE_S: Final = 1.0
 _REFRESH_S: Final = 5.0
-"""The time between two reads of the list without a notification, in seconds: one may be late or lost."""
+"""The number of seconds between two reads of the list of brokers without a notification, which may be late or lost."""
 
 
 class BrokerRecord(Protocol):
-    """The value of a broker's key: a load report with the id of its process, and its URLs as in LocalBrokerData."""
+    """The value of a broker's key: its load report with the id of its process, and its URLs as in LocalBrokerData."""
 
     @property
     def incarnation(self) -> str: ...
 
 
 def same_process(stored: BrokerRecord, mine: BrokerRecord) -> bool:
-    """Return whether this process wrote a registration that is in the store, in this session or a former one."""
+    """Return whether this process wrote `stored`, a registration in the store, in its present session or a former
+    one.
+    """
     return bool(mine.incarnation) and stored.incarnation == mine.incarnation
 
 
@@ -66,7 +68,9 @@ class RecordCodec:
 
 
 class Registration:
-    """This broker's key, and the list of all brokers. The load manager decides the value of the key."""
+    """The registration of this broker (its key), and the list of all registered brokers. The load manager decides the
+    key's value.
+    """
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class Registration:
 
     @property
     def times_taken(self) -> int:
-        """The number of times this broker has taken its key: more than 1 if it lost the key."""
+        """How many times this broker has created its key: more than once if it lost the key."""
         return self._times_taken
 
     @property
@@ -117,7 +121,7 @@ class Registration:
         return self._brokers
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after each change under /loadbalance/brokers; return a function that ends this."""
+        """Call `listener` after each change under /loadbalance/brokers; return a function that removes the listener."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -155,7 +159,7 @@ class Registration:
 
         Raises:
             BrokerIdInUseError: another process has the key.
-            LockBusyError: while `kept` applies, this broker has lost its key.
+            LockBusyError: the load manager is being replaced (`kept`), and this broker has lost its key meanwhile.
         """
         if self._is_kept:
             await self.update(data)
@@ -176,7 +180,9 @@ class Registration:
             self._regaining = asyncio.create_task(self._regain(lock), name="regain registration")
 
     async def _regain(self, lost: ResourceLock[BrokerRecord]) -> None:
-        """Take the key again as soon as it is free. Until then this broker gets no new bundles."""
+        """Create this broker's key again as soon as no other process has it. Until then this broker gets no new
+        bundles.
+        """
         log.error("registration_lost", path=lost.path)
         while self._lock is lost:
             try:
@@ -189,7 +195,7 @@ class Registration:
                 log.info("registration_regained", path=lost.path)
 
     async def update(self, data: BrokerRecord) -> None:
-        """Write a new load report to the key.
+        """Write a new load report to this broker's key.
 
         Raises:
             LockBusyError: this broker is not registered.
@@ -212,8 +218,8 @@ class Registration:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep this broker's key while the load manager is replaced: inside the `with` statement, `unregister` has no
-        effect, and `register` updates the key.
+        """Context manager for replacing the load manager: inside the `with` statement `unregister` has no effect, and
+        `register` updates the key.
         """
         self._is_kept = True
         try:
@@ -230,7 +236,9 @@ class Registration:
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
     async def read(self, broker_id: str) -> LocalBrokerData | None:
-        """Return the same as `data_of`, but read from the store now."""
+        """Read the registration of a broker with its last load report from the store now; None if it is not
+        registered.
+        """
         self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
         return await self.data_of(broker_id)
 
@@ -239,15 +247,18 @@ class Registration:
         return None if data is None else urls_of_report(broker_id, data)
 
     async def refresh(self) -> frozenset[str]:
-        """Read the list from the store, and return it. Cached registrations of brokers that joined are dropped: the
-        cache may have recorded that they are absent."""
+        """Read the list of registered brokers from the store, and return it.
+
+        Cached registrations of brokers that joined are dropped, because the cache may have recorded that they are
+        absent.
+        """
         before, self._brokers = self._brokers, frozenset(await self._store.children(BROKERS_ROOT))
         for broker_id in self._brokers - before:
             self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
         return self._brokers
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return at the next change of the list, or after `timeout_s`."""
+        """Wait for the next change of the list of brokers, for at most `timeout_s` seconds."""
         await self._change.wait(timeout_s)
 
     async def _reload(self, was_notified: bool) -> None:
@@ -268,7 +279,8 @@ class Registration:
 
 
 def owns_by_records(data: LocalBrokerData) -> bool:
-    """Return whether the load manager of a registered broker keeps ownership in the channel, not in locks.
+    """Return whether the load manager of a registered broker stores ownership in records (the ownership channel), not
+    in locks.
 
     False for a load manager that this broker does not know: all except the extensible one use locks.
     """
@@ -279,7 +291,7 @@ def owns_by_records(data: LocalBrokerData) -> bool:
 
 
 def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:
-    """Return the URLs in a load report."""
+    """Return the URLs of the broker whose load report this is."""
     return ServiceUrls(
         broker_id=broker_id,
         broker_url=data.pulsar_service_url,

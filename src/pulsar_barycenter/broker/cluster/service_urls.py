@@ -37,7 +37,7 @@ class ServiceUrls:
         web_port_tls: int | None = None,
         internal_listener: str = "",
     ) -> "ServiceUrls":
-        """Return the URLs for the ports that were bound; `listeners` is `advertisedListeners`.
+        """Return the URLs of a broker that listens at these ports; `listeners` is `advertisedListeners`.
 
         The broker URLs of the `internal_listener`, if there is one, are for clients that name no listener.
 
@@ -81,7 +81,9 @@ class ServiceUrls:
 
 
 def between_brokers(plain: str | None, tls: str | None, *, by_tls: bool) -> str | None:
-    """Return the URL for connections between brokers, None if there is none; `by_tls` is `brokerClientTlsEnabled`."""
+    """Return the URL at which one broker connects to another, None if there is none. `by_tls` is
+    `brokerClientTlsEnabled`.
+    """
     return (tls or plain) if by_tls else (plain or tls)
 
 
@@ -96,8 +98,8 @@ NextOwner: TypeAlias = ServiceUrls | Owner
 def assigned_urls(owner: NextOwner | None, listener: str | None) -> tuple[str | None, str | None]:
     """Return the plain and the TLS broker URL of `owner` for a client; each is None if it is not known.
 
-    `listener` is the client's listener, "" the default one, None an unknown one. If it is unknown, and the owner has
-    listeners, both are None. A client that gets no URL looks the topic up.
+    `listener` is the listener by which the client connected; "" is the default one, None an unknown one. If it is
+    unknown and the owner has listeners, both URLs are None. A client that gets no URL looks up the topic.
     """
     if owner is None or (listener is None and owner.listeners):
         return None, None
@@ -131,7 +133,7 @@ def at_listener(owner: Owner, listener: str | None) -> Owner:
 
 
 def parse_advertised_listeners(text: str) -> dict[str, ListenerUrls]:
-    """Return the URLs by listener of a text `name:pulsar://host:port,name:pulsar+ssl://host:port,…`.
+    """Parse a text `name:pulsar://host:port,name:pulsar+ssl://host:port,…`. Return the URLs of each listener.
 
     Raises:
         ListenerError: an entry does not have this form, or repeats another; the message says which.

@@ -2,10 +2,10 @@
 
     /barycenter/setting-changes      JSON: key -> `NotedChange`
 
-The map of overrides is Pulsar's, and Pulsar's tools read and write it. So these records have a key of their own. A
-record is written after the map, not together with it: if a record is lost, the change is in force anyway. If a tool
-changes a value without a record, the old record is not shown (`NotedChange.is_of`). The record of the drained brokers
-keeps who drained each of them (`drain_notes`).
+The settings themselves are in a map of Pulsar's, which Pulsar's tools read and write. So these records have a key of
+their own. A record is written after the map, not together with it: if a record is lost, the change is in force anyway.
+If a tool changes a value without a record, the old record is not shown (`NotedChange.is_of`). The record of the drained
+brokers keeps who drained each of them (`drain_notes`).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Prevents that brokers run together of which some write metadata themselves and some by the leader.
+"""Prevents that brokers which write metadata themselves run together with brokers for which the leader writes.
 
 | this broker                      | there is                                              | result                    |
 |----------------------------------|-------------------------------------------------------|---------------------------|
@@ -27,7 +27,7 @@ async def refuse_direct_writers(store: MetadataStore, leader_path: str, *, withi
     """Check that no running broker writes metadata itself: all brokers must let the leader of the election at
     `leader_path` write.
 
-    This waits up to `within_s` for the keys of dead brokers to expire.
+    This waits up to `within_s` seconds for the keys of brokers that have ended to expire.
 
     Raises:
         MixedWritersError: brokers that write themselves are running.
@@ -42,7 +42,8 @@ async def refuse_direct_writers(store: MetadataStore, leader_path: str, *, withi
 
 
 async def refuse_leader_writers(store: MetadataStore, *, within_s: float) -> None:
-    """Check that no broker writes by the leader. If the store does not answer, ask again for up to `within_s`.
+    """Check that there is no broker for which the leader writes. If the store does not answer, try again for up to
+    `within_s` seconds.
 
     Raises:
         MixedWritersError: there is a session that a leader granted.

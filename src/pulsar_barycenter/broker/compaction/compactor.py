@@ -6,7 +6,7 @@ are left to the next one.
 
 - A message without a key is dropped, or kept with `topicCompactionRetainNullKey`.
 - A tombstone (a null value, or an empty payload) deletes its key and is dropped itself.
-- In a batch, kept messages stay in their place, and the others are marked `compacted_out`. A batch that cannot be read
+- In a batch, kept messages keep their index, and the others are marked `compacted_out`. A batch that cannot be read
   is kept as a whole: its keys are not known, so it does not replace earlier messages and is not replaced.
 - A message in chunks is as new as its last chunk. It is also kept if its last chunk is missing.
 
@@ -35,8 +35,10 @@ from pulsar_barycenter.protocol.errors import MalformedFrameError
 log = structlog.get_logger(__name__)
 
 KeepsEarlier: TypeAlias = Callable[[bytes, bytes | None], bool]
-"""A strategy. It gets the payload of the valid message of a key and that of a later one (None if that is a tombstone),
-and returns whether the earlier one stays valid. Pure. Source: Pulsar's `TopicCompactionStrategy.shouldKeepLeft`."""
+"""A compaction strategy, as a function. It gets two payloads: of the message that is valid for a key so far, and of a
+later one (None for a tombstone). It returns whether the earlier message stays valid. It has no side effects.
+Source: Pulsar's `TopicCompactionStrategy.shouldKeepLeft`.
+"""
 
 READ_ENTRIES: Final = 500
 READ_BYTES: Final = 1 << 20
@@ -63,7 +65,9 @@ class Compacted:
 
 
 class _Survivors:
-    """The newest message of each key. The first phase records messages; the second asks whether to keep a message."""
+    """The newest message of each key. The first phase records all messages; the second phase asks whether to keep a
+    message.
+    """
 
     __slots__ = ("_keeps_earlier", "_newest", "_payloads", "_retain_null_key", "_unfinished")
 
@@ -80,7 +84,7 @@ class _Survivors:
         return self._keeps_earlier is not None
 
     def note(self, key: str | None, number: int, *, is_tombstone: bool, payload: bytes = b"") -> None:
-        """Record a message; only a strategy needs its payload."""
+        """Record a message of the topic. Its payload is needed only with a compaction strategy."""
         if key is None:
             return
         if self._keeps_earlier is not None:
@@ -115,7 +119,7 @@ class _Survivors:
 
 
 def _number(position: Position, index: int = -1) -> int:
-    """Return a message's position as one integer, which needs less memory than a position and an index."""
+    """Return the position of a message as one integer, which needs less memory than a position and a batch index."""
     return (position.ledger_id << 84) | (position.entry_id << 20) | (index + 1)
 
 
@@ -187,7 +191,9 @@ class Compactor:
             return None
 
     async def _pass(self, messages: int = 1) -> None:
-        """Count `messages` processed messages, and let other tasks run from time to time."""
+        """Count `messages` processed messages. After each _MESSAGES_IN_ONE_STEP, let other tasks of the event loop
+        run.
+        """
         self._since_pause += messages
         if self._since_pause >= _MESSAGES_IN_ONE_STEP:
             self._since_pause = 0
@@ -275,6 +281,6 @@ class Compactor:
 
 
 def _words(kept: Sequence[InBatch | None]) -> list[int]:
-    """Return the bit set of the kept messages of a batch, in the form of `KeptEntry`."""
+    """Return the bit set of the kept messages of a batch, as the 64-bit words of `KeptEntry`."""
     bits = int("".join("01"[message is not None] for message in reversed(kept)), 2)
     return [(bits >> shift) & _WORD for shift in range(0, bits.bit_length(), 64)]

@@ -12,12 +12,16 @@ from typing import Any, Final
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 MOST_UNCOMPRESSED: Final = 32 << 20
-"""The most bytes of a decompressed payload. Clients make batches of 128 KiB by default, brokers accept 5 MiB."""
+"""The maximum size in bytes of a decompressed payload. Clients make batches of 128 KiB by default, brokers accept 5
+MiB.
+"""
 
 _IN_A_THREAD_FROM: Final = 64 << 10
 _CODECS: Final = {int(api.LZ4): "lz4_raw", int(api.ZSTD): "zstd", int(api.SNAPPY): "snappy"}
 _UNDETECTED_END: Final = frozenset({int(api.LZ4), int(api.SNAPPY)})
-"""If the data is shorter than the requested size, pyarrow fills the rest with arbitrary memory for these types."""
+"""The compression types for which pyarrow does not notice that the data is too short, and fills the rest with arbitrary
+memory.
+"""
 _PYARROW: Final = "pyarrow"
 
 
@@ -29,7 +33,7 @@ async def decompress(kind: int, payload: bytes, size: int) -> bytes:
     """Return the decompressed `payload`, which must have `size` bytes.
 
     Raises:
-        UnreadablePayloadError
+        UnreadablePayloadError: the payload is damaged or too large, or its compression is not known.
     """
     if kind == api.NONE:
         return payload
@@ -46,8 +50,8 @@ async def compress(kind: int, payload: bytes) -> bytes:
 
 
 async def _run(size: int, kind: int, work: Any, *args: Any) -> bytes:
-    """Return the result of `work`. It runs in a thread if it takes long: for a large payload, or if pyarrow is not
-    loaded yet.
+    """Return the result of `work`, which compresses or decompresses. It runs in a thread if it takes long: for a large
+    payload, or if pyarrow is not loaded yet.
     """
     is_long = size > _IN_A_THREAD_FROM or (kind in _CODECS and _PYARROW not in sys.modules)
     found: bytes = await asyncio.to_thread(work, *args) if is_long else work(*args)

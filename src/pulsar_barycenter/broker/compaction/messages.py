@@ -1,4 +1,4 @@
-"""The content of an entry, as far as compaction needs it.
+"""Parses an entry of a topic, as far as compaction needs it.
 
 An entry is a message, a chunk of a message, or a batch. A batch that is encrypted, or compressed in an unknown way, is
 opaque: its keys are not known, so it is kept as a whole.
@@ -41,7 +41,9 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a message; `is_last` completes it. All chunks of a message have the same `uuid`."""
+    """A chunk of a message. All chunks of a message have the same `uuid`; `is_last` marks the one that completes the
+    message.
+    """
 
     key: str | None
     uuid: str
@@ -90,8 +92,8 @@ class Batch:
             raise UnreadablePayloadError(f"a message of a batch cannot be parsed: {error}") from error
 
     async def keeping(self, kept: Iterable[InBatch | None]) -> bytes:
-        """Return the entry of this batch with only the messages of `kept`, which has one item for each message in
-        order; None: the message is marked as compacted out.
+        """Return the entry of this batch with only the kept messages. `kept` has one item for each message in order;
+        None marks the message as compacted out.
         """
         parts = [
             _COMPACTED_OUT_MESSAGE if message is None else self.payload[message.begin : message.end] for message in kept
@@ -122,7 +124,7 @@ Content: TypeAlias = Single | Chunk | Batch | Opaque | None
 
 
 async def content_of(data: bytes) -> Content:
-    """Return the content of an entry; None for a marker, which clients never get.
+    """Parse an entry; return None for a marker, which is never sent to clients.
 
     Raises:
         MalformedFrameError: the entry's metadata cannot be read.
@@ -135,7 +137,7 @@ async def content_of(data: bytes) -> Content:
         if not metadata.encryption_keys:
             return await _batch(metadata, data)
         if key is None:
-            return Opaque("it is encrypted")
+            return Opaque("the batch is encrypted")
     elif metadata.num_chunks_from_msg > 1:
         return Chunk(key, metadata.uuid, metadata.chunk_id >= metadata.num_chunks_from_msg - 1)
     is_empty = len(data) == metadata_span(data)[1]

@@ -1,4 +1,5 @@
-"""The compactions of a broker: at most one for each topic, a few at the same time, with the result of the last one.
+"""Runs the compactions of a broker's topics: one at a time for each topic, a few at the same time in total. Keeps the
+result of each topic's last one.
 
 When a topic is closed or moved, its compaction ends; what it has written is deleted, and the next owner starts again.
 Source: the compaction part of Pulsar's `PersistentTopic`, and its `CompactorMXBeanImpl`.
@@ -20,7 +21,7 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 MOST_AT_ONCE: Final = 2
-"""The most compactions of a broker that run at the same time; others wait, and count as running."""
+"""The maximum number of compactions that run at the same time on a broker. Others wait; they count as running."""
 
 Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 
@@ -28,7 +29,7 @@ Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 class BrokerCompactions:
     """The state that the compactions of all topics of a broker share.
 
-    `strategies` has the compaction strategies of topics whose newest message of a key may not be the valid one.
+    `strategies` has the compaction strategies of topics whose newest message of a key is not always the valid one.
     """
 
     __slots__ = ("clock", "limit", "retain_null_key", "strategies")
@@ -41,7 +42,9 @@ class BrokerCompactions:
 
 
 class TopicCompactions:
-    """The compactions of a topic since it was loaded. Times are in ms since 1970, 0 if there was none."""
+    """Starts the compactions of one topic, and has their results since the topic was loaded. Times are in ms since
+    1970, 0 if there was none.
+    """
 
     __slots__ = (
         "_broker", "_ledger", "_topic", "duration_ms", "failed_at_ms", "failures", "last_error", "removed", "status",
@@ -114,6 +117,8 @@ class TopicCompactions:
             log.error("compaction_failed", topic=str(self._topic), exc_info=error)
 
     def uncompacted_bytes(self) -> int:
-        """Return the size of the entries after the horizon in bytes; parts of ledgers are estimated."""
+        """Return the size in bytes of the entries that are not compacted yet. For a part of a ledger it is an
+        estimate.
+        """
         ledger = self._ledger
         return ledger.segments.bytes_between(ledger.compacted.horizon, ledger.last_position)

@@ -12,7 +12,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class LeaderRounds:
-    """Makes the periodic duties. While `loadBalancerEnabled` is false they do nothing; each run checks this."""
+    """Returns the duties of the leader's load manager. While `loadBalancerEnabled` is false a duty does nothing."""
 
     def __init__(
         self, config: ConfigHolder, switch: LoadManagerSwitch, registration: Registration, instruments: Instruments
@@ -28,13 +28,13 @@ class LeaderRounds:
         return Duty("load shedding", self._shed, self._minutes(_shedding_minutes))
 
     def split_check(self) -> Duty:
-        """Return the duty that splits bundles that are too large. It also runs soon after a broker joined, left or
-        wrote a load report.
+        """Return the duty that splits bundles that are too large. It runs periodically, and soon after a broker joined,
+        left or wrote a load report.
         """
         return Duty("split check", self._check_splits, self._minutes(_shedding_minutes), wake=self._brokers_changed)
 
     def quotas(self) -> Duty:
-        """Return the duty that stores the resource quotas."""
+        """Return the duty that stores the resource quotas: averages of the load of bundles and brokers."""
         return Duty("resource quotas", self._write_quotas, self._minutes(_quota_minutes))
 
     async def write_report(self) -> None:
@@ -57,7 +57,7 @@ class LeaderRounds:
                 await self._switch.current.write_resource_quotas()
 
     def _minutes(self, minutes: Callable[[BrokerConfig], float]) -> Callable[[], float]:
-        """Return a function that returns the present value of a setting in minutes, as seconds."""
+        """Return a function that returns the present value of a setting, converted from minutes to seconds."""
         return lambda: minutes(self._config.current) * 60
 
 

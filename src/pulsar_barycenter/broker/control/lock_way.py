@@ -12,7 +12,7 @@ from pulsar_barycenter.broker.ownership.mixed_ownership import BY_LOCKS
 
 
 class LockWay:
-    """Implements `OwnershipWay`."""
+    """The parts with which this broker owns bundles by locks. Implements `OwnershipWay`."""
 
     mode = BY_LOCKS
     hands_over = False
@@ -26,13 +26,13 @@ class LockWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Own the broker's namespaces, then register: a registered broker gets bundles."""
+        """Own this broker's own namespaces, then register the broker. After that it gets bundles."""
         await own_namespaces()
         await register()
 
     async def leave(self, departure: Departure) -> int:
-        """Unregister, resign, then release all bundles; return their number. Other brokers do not need this broker's
-        registration while its locks become free.
+        """Unregister this broker, resign as leader, then release all bundles; return their number. Unregistering comes
+        first because other brokers do not need the registration of a broker that releases its locks.
         """
         await departure.unregister()
         await departure.resign()

@@ -1,5 +1,8 @@
-"""Adds decisions to the decision log that no load manager takes: that a broker became leader, and that a leaving broker
-released its bundles. `explain` shows them with the others."""
+"""Adds to the decision log what no load manager decides: that a broker became leader, and that a leaving broker
+released its bundles.
+
+`barycenter explain` shows these decisions with the others.
+"""
 
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.environment import Environment
@@ -35,7 +38,7 @@ class MembershipDecisions:
             )
 
     def elected(self, epoch: Epoch, broker_id: str) -> None:
-        """Record that the broker is the leader from now on, and why the previous one is not."""
+        """Record that the broker is the leader from now on, and why the previous leader is not."""
         if not self._switch.is_made or not isinstance(manager := self._switch.current, KeepsDecisions):
             return
         before = epoch.before

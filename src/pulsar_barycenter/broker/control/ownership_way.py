@@ -1,4 +1,4 @@
-"""The interface of a way to own bundles for the control plane: by locks, or by records."""
+"""The interface between the control plane and the way in which this broker owns bundles: by locks, or by records."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from pulsar_barycenter.broker.ownership.contract import LeadersTerm, Ownership
 from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
 
 WaySample: TypeAlias = tuple[str, Mapping[str, str], float]
-"""A metric's name, its labels in addition to those of the broker, and its value."""
+"""A metric: its name, its labels in addition to those of the broker, and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The steps of a broker that leaves. Each `OwnershipWay` runs them in its own order."""
+    """The steps of a broker that leaves the cluster. Each `OwnershipWay` runs them in its own order."""
 
     hand_over: Callable[[], Awaitable[int]]
-    """Release every bundle, one after the other; return their number."""
+    """Releases every bundle, one after the other; returns their number."""
     unregister: Callable[[], Awaitable[None]]
-    """Remove the registration, so that the broker gets no bundles."""
+    """Removes the registration of this broker, so that it gets no bundles."""
     resign: Callable[[], Awaitable[None]]
-    """Resign as leader."""
+    """Ends the leadership of this broker, if it leads."""
 
 
 class OwnershipWay(Protocol):
@@ -33,28 +33,28 @@ class OwnershipWay(Protocol):
 
     @property
     def search(self) -> Search:
-        """Finds the owner of a bundle, or assigns one."""
+        """The object that finds the owner of a bundle, or assigns one."""
         ...
 
     @property
     def leaders_term(self) -> LeadersTerm:
-        """The term of the topics that the leader serves, independent of bundles."""
+        """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
         ...
 
     @property
     def changes(self) -> OwnershipChanges:
-        """The changes of ownership that load managers may see and make."""
+        """The object by which load managers see and make changes of ownership."""
         ...
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker owns bundles; known once it has an identity."""
+        """How this broker owns bundles: by locks or by records. Known when the broker's id is known."""
         ...
 
     @property
     def hands_over(self) -> bool:
-        """Whether an owner transfers a bundle directly to a known next owner. If not, the next look-up selects the
-        owner.
+        """Whether an owner transfers a bundle directly to a known next owner. If not, the next look-up of the bundle
+        selects its owner.
         """
         ...
 
@@ -67,7 +67,7 @@ class OwnershipWay(Protocol):
         ...
 
     async def leave(self, departure: Departure) -> int:
-        """Hand every bundle over and leave the cluster; return the number of bundles."""
+        """Hand over every bundle of this broker and leave the cluster; return the number of bundles."""
         ...
 
     def leader_duties(self, rounds: LeaderRounds) -> tuple[Duty, ...]:
@@ -75,9 +75,9 @@ class OwnershipWay(Protocol):
         ...
 
     def samples(self) -> Iterator[WaySample]:
-        """Return the present values of the metrics that only this way of owning bundles has."""
+        """Return the present values of the metrics that exist only with this way of owning bundles."""
         ...
 
     async def close(self) -> None:
-        """End every term without handing bundles over. Idempotent."""
+        """End the ownership of every bundle without handing it over. Idempotent."""
         ...

@@ -1,4 +1,4 @@
-"""Makes the parts of a control plane for one way to own bundles and one mode of writing metadata.
+"""Creates the parts of a control plane, for one way to own bundles and one mode of writing metadata.
 
 Only this module asks which load manager is configured and whether the leader writes all metadata. The result has the
 same types in each case.
@@ -87,7 +87,7 @@ class ControlParts:
 
 @dataclass(frozen=True, slots=True)
 class _WayBase:
-    """The parts from which every way to own bundles is made."""
+    """What a way to own bundles is created from: parts of the control plane."""
 
     config: ConfigHolder
     env: Environment
@@ -247,7 +247,7 @@ def _record_way(base: _WayBase) -> OwnershipWay:
 @dataclass(frozen=True, slots=True)
 class _WayKind:
     leader_path: str
-    """The key of the leader election that this way needs."""
+    """The path of the leader election that brokers with this way of owning bundles hold."""
     make: Callable[[_WayBase], OwnershipWay]
 
 
@@ -258,4 +258,4 @@ _WAYS: Final[Mapping[ManagerKind, _WayKind]] = {
     ManagerKind.SIMPLE: _BY_LOCKS,
     ManagerKind.EXTENSIBLE: _WayKind(CHANNEL_LEADER_PATH, _record_way),
 }
-"""How brokers with each kind of load manager own bundles."""
+"""For each kind of load manager: how brokers with it own bundles."""

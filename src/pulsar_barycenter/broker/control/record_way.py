@@ -22,12 +22,14 @@ from pulsar_barycenter.naming.bundle import Bundle
 log = structlog.get_logger(__name__)
 
 _SERVE_OTHERS_S: Final = 15.0
-"""How long a leaving leader stays leader for other leaving brokers."""
+"""The number of seconds for which a leader that leaves stays leader for other leaving brokers."""
 _SERVE_OTHERS_PAUSE_S: Final = 0.05
 
 
 class RecordWay:
-    """Implements `OwnershipWay`. `me` returns the id of this broker, once it has one."""
+    """The parts with which this broker owns bundles by records. Implements `OwnershipWay`. `me` returns the id of this
+    broker, once it has one.
+    """
 
     hands_over = True
 
@@ -55,13 +57,15 @@ class RecordWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Register, then own the broker's namespaces: other brokers find an owner's address in its registration."""
+        """Register this broker, then own its own namespaces: other brokers find an owner's address in its
+        registration.
+        """
         await register()
         await own_namespaces()
 
     async def leave(self, departure: Departure) -> int:
-        """Release all bundles, resign and unregister; return the number of bundles. This broker stays registered,
-        without getting bundles, until the last bundle has another owner.
+        """Release all bundles, resign as leader and unregister this broker; return the number of bundles. This broker
+        stays registered, without getting bundles, until the last bundle has another owner.
         """
         self._leadership.decline()  # it accepts no more connections, so it could not serve the internal topics
         manager = self._switch.current
@@ -75,8 +79,8 @@ class RecordWay:
         return handed_over
 
     async def _serve_leaving_brokers(self) -> None:
-        """If this broker leads, serve the ownership channel until the other leaving brokers have handed over, for at
-        most _SERVE_OTHERS_S.
+        """If this broker is leader, serve the topic of ownership records until the other leaving brokers have handed
+        over their bundles, for at most _SERVE_OTHERS_S seconds.
 
         Otherwise one of the staying brokers would have to become leader, and there is none if a whole cluster stops.
         """
@@ -105,7 +109,7 @@ class RecordWay:
 
 
 class SuccessorChoice:
-    """Asks the present load manager for the next owner of a bundle, after its owner released or lost the bundle."""
+    """Asks the current load manager for the next owner of a bundle, after its owner released or lost the bundle."""
 
     def __init__(self, switch: LoadManagerSwitch) -> None:
         self._switch = switch
@@ -124,5 +128,5 @@ class SuccessorChoice:
             raise
         except Exception as error:
             log.exception("placement_failed", bundle=str(bundle))
-            raise BundleNotAcquiredError(bundle, f"no broker could be chosen: {error}") from error
+            raise BundleNotAcquiredError(bundle, f"no next owner could be chosen for the bundle: {error}") from error
         return None if placement is None else placement.broker

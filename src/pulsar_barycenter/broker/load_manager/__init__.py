@@ -12,7 +12,8 @@ output.
 - `simple`: bundles are placed by quotas.
 - `noop_load_manager`: balances nothing.
 
-`factory` makes the configured one, and `switch` replaces it while the broker runs. They share these modules:
+`factory` creates the configured one, and `switch` replaces it while the broker runs. All load managers share these
+modules:
 
 - `reporting` measures this broker and publishes its reports; `environment` gives it the machine, or a simulated one.
 - `load_data_watch` follows the reports of other brokers, and `pipeline_feed` reads what the pipeline published.

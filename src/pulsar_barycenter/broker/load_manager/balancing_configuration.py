@@ -1,4 +1,4 @@
-"""The part of a broker's configuration that decisions depend on, for snapshots."""
+"""The keys of a broker's configuration that decisions depend on, for snapshots."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
     *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference", "barycenterDrained"),
 )
-"""The first parts of the names of the keys that decisions depend on."""
+"""How the names of the configuration keys begin on which balancing decisions depend."""
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:

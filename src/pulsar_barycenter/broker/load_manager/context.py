@@ -22,7 +22,9 @@ from pulsar_barycenter.naming.bundle import Bundle
 T = TypeVar("T")
 
 Move: TypeAlias = Callable[[Bundle, str, str | None], Awaitable[bool]]
-"""Makes a source broker unload a bundle, for a destination or None; returns whether it did."""
+"""A function that makes a source broker unload a bundle for a destination, or for any broker (None). It returns whether
+the source did.
+"""
 
 
 class OwnershipChanges(Protocol):
@@ -31,15 +33,15 @@ class OwnershipChanges(Protocol):
     """
 
     def on_record(self, listener: RecordListener) -> None:
-        """Call `listener` with each change of an ownership record, of any broker."""
+        """Call `listener` with each change of an ownership record, whichever broker owns the bundle."""
         ...
 
     def owners(self) -> list[tuple[Bundle, str]]:
-        """Return every bundle with an owner in an ownership record, with the owner's broker id."""
+        """Return all bundles that have an owner in an ownership record, each with the owner's broker id."""
         ...
 
     def properties(self) -> dict[str, str]:
-        """Return the properties about ownership for this broker's registration."""
+        """Return the properties about ownership that this broker's registration has to contain."""
         ...
 
     def mover(self, guard: Callable[[], Guard], by_command: Move) -> Move:
@@ -58,7 +60,9 @@ class OwnershipChanges(Protocol):
 
 
 class NoOwnershipChanges:
-    """Ownership by locks, which load managers cannot see. Implements `OwnershipChanges`."""
+    """Implements `OwnershipChanges` for brokers that own bundles by locks: load managers cannot see changes of
+    locks.
+    """
 
     def on_record(self, listener: RecordListener) -> None:
         return
@@ -86,9 +90,10 @@ class LoadManagerContext:
 
     `bundle_stats` returns the stats of every bundle with topics that are loaded on this broker, by the bundle's text;
     bundles that are owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each
-    decision. The leader's commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader.
-    The leader writes to `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and
-    failure domains; call its `learn_groups` to read the anti-affinity groups that a decision needs.
+    decision. The leader's commands contain the result of `leader_epoch`, which raises NotLeadingError if this broker is
+    not the leader. The leader writes to `leader_store`, which refuses writes of a former leader. `policies` has
+    isolation policies and failure domains; call its `learn_groups` to read the anti-affinity groups that a decision
+    needs.
     """
 
     config: ConfigHolder
@@ -105,12 +110,18 @@ class LoadManagerContext:
     leader_store: MetadataStore
     policies: ClusterPolicyWatch
     sequences: Iterator[int] = field(default_factory=lambda: count(1))
-    """The sequence numbers of this incarnation's reports, shared by all load managers that write them."""
+    """The sequence numbers of the load reports of this run of the broker. All load managers that write reports share
+    them.
+    """
     boundaries: Callable[[str], Awaitable[Sequence[int]]] = _no_boundaries
-    """Returns where the configured algorithm would split a bundle that is owned here, by its name."""
+    """A function that returns where the configured algorithm would split a bundle that this broker owns, by the
+    bundle's name.
+    """
     ownership: OwnershipChanges = field(default_factory=NoOwnershipChanges)
-    """Ownership by records, if the brokers share them."""
+    """How the load manager sees and changes ownership, if the brokers own bundles by records."""
     balances: bool = True
-    """Whether this broker may shed, split and compare loads; without numpy it only assigns, by numbers of bundles."""
+    """Whether this broker can shed, split and compare loads. Without numpy it only assigns bundles, by the number that
+    each broker has.
+    """
     decisions: DecisionLog | None = None
-    """The decision log for every load manager of this broker; None: each load manager opens its own."""
+    """The decision log that all load managers of this broker share; None: each load manager opens its own."""

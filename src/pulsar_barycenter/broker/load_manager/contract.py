@@ -29,47 +29,58 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 class LoadManager(Protocol):
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader chooses owners (modular: yes; no-op: no; simple: not with the weighted draw)."""
+        """Whether only the leader chooses owners. Modular load manager: yes; no-op: no; simple: yes, except with the
+        weighted random choice.
+        """
         ...
 
     async def start(self) -> None:
-        """Register this broker at /loadbalance/brokers/<id> with its first report, and start to follow the others."""
+        """Register this broker at /loadbalance/brokers/<id> with its first load report, and begin to read the reports
+        of the others.
+        """
         ...
 
     async def disable(self) -> None:
-        """Remove the registration, so that no bundle is assigned to this broker any more. Idempotent."""
+        """Remove the registration of this broker, so that no bundle is assigned to it any more. Idempotent."""
         ...
 
     async def stop(self) -> None:
-        """End every task and remove the registration. Idempotent."""
+        """End every task of this load manager, and remove this broker's registration. Idempotent."""
         ...
 
     def available_brokers(self) -> frozenset[str]:
-        """Return the ids of the registered brokers, as last read."""
+        """Return the ids of the registered brokers, as they were read last."""
         ...
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none. None, or a placement without a broker: no broker qualifies."""
+        """Choose an owner for a bundle that has none. The result is None, or a placement without a broker, if no broker
+        qualifies.
+        """
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough or with `force`; return whether it was written."""
+        """Publish this broker's load if it changed enough, or if `force`; return whether it was published."""
         ...
 
     async def shed(self) -> None:
-        """Leader: unload bundles from overloaded brokers."""
+        """Unload bundles from overloaded brokers. Called on the leader only."""
         ...
 
     async def check_splits(self) -> None:
-        """Leader: split bundles that are too large (simple: nothing, because each broker splits after its report)."""
+        """Split bundles that are too large. Called on the leader only.
+
+        The simple load manager does nothing here, because each of its brokers splits after its own report.
+        """
         ...
 
     async def write_resource_quotas(self) -> None:
-        """Leader: store bundle data and the brokers' time averages (simple: quotas)."""
+        """Store the averages of bundles and brokers (simple load manager: quotas). Called on the leader only."""
         ...
 
     def load_report(self) -> LocalBrokerData | LoadReport:
-        """Return this broker's present load in the form of its reports (GET /admin/v2/broker-stats/load-report)."""
+        """Return this broker's present load, as it would be in its load report (GET
+        /admin/v2/broker-stats/load-report).
+        """
         ...
 
 
@@ -91,7 +102,7 @@ class KeepsDecisions(Protocol):
 
 
 class Registered(Protocol):
-    """Prometheus metrics with their own registry."""
+    """Prometheus metrics that are in a registry of their own."""
 
     @property
     def registry(self) -> CollectorRegistry: ...
@@ -110,7 +121,9 @@ class ChoosesSuccessors(Protocol):
     """A load manager that transfers bundles directly from broker to broker (extensible)."""
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, not one of `without`; the result is as in `LoadManager.select_broker`."""
+        """Choose the next owner of a bundle, not one of `without`; the result is None, or a placement without a broker,
+        if no broker qualifies.
+        """
         ...
 
     async def announce_leaving(self) -> None:

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 class SplitMetrics(Protocol):
     def split(self) -> None:
-        """Count a split."""
+        """Count a split of a bundle."""
         ...
 
 
@@ -53,8 +53,8 @@ class DecisionExecutor:
         manager: ManagerKind,
         mover: Callable[[Move], Move] = lambda by_command: by_command,
     ) -> None:
-        """`manager` is the kind of the load manager. `mover` gets the default function that unloads a bundle, which
-        sends a command to the owner, and returns the function to use.
+        """`manager` is the kind of the load manager. `mover` returns the function with which bundles are unloaded. It
+        gets the default one, which sends a command to the owner.
         """
         self._context = context
         self._move = mover(self._command_owner)
@@ -77,7 +77,9 @@ class DecisionExecutor:
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
 
     def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
-        """Log a refusal, unless the last one for this action and bundle had the same reason code."""
+        """Log that a decision is not carried out, unless the last refusal for this action and bundle had the same
+        reason code.
+        """
         self._count("refuse", reason)
         if self._refused.get((action, bundle)) is reason.code:
             return
@@ -86,8 +88,8 @@ class DecisionExecutor:
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def log_round(self, reason: Reason) -> None:
-        """Log the outcome of a shedding round, unless the reason code and the input are the same as in the last
-        round.
+        """Log the outcome of a shedding round (one run of the leader's load shedding), unless reason code and input are
+        the same as in the last one.
         """
         self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
@@ -97,7 +99,9 @@ class DecisionExecutor:
     # ---- unloading ----
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
-        """Make the owner unload a bundle, for `destination` (None: any broker); return whether the owner did."""
+        """Make the owner unload a bundle, for `destination` as the next owner (None: any broker). Return whether the
+        owner did.
+        """
         with self._request_id():
             return await self._unload(unload, destination)
 
@@ -136,8 +140,8 @@ class DecisionExecutor:
     # ---- splitting ----
 
     async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
-        """Return the result of `plan`, called with the present number of bundles of each namespace; log the bundles
-        that the plan does not split.
+        """Call `plan` with the present number of bundles of each namespace, and return the plan of splits. Log the
+        bundles that the plan does not split.
         """
         counts: dict[str, int] = {}
         read: set[str] = set()
@@ -213,7 +217,9 @@ class DecisionExecutor:
         return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
 
     def _request_id(self) -> AbstractContextManager[None]:
-        """Give a command a request id, so that the log lines of this command can be found at all brokers involved."""
+        """Context manager: give a command a request id, so that its log lines can be found on all brokers that it
+        concerns.
+        """
         return serving(current_request_id() or f"{self._context.incarnation}-{self._decisions.count_command()}")
 
 

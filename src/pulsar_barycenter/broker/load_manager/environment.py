@@ -1,4 +1,6 @@
-"""What a load manager uses of its machine: usage, files and threads. A simulation passes its own."""
+"""What a load manager uses of the machine: resource usage, files and threads. A simulation passes its own
+implementation.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +39,7 @@ async def in_a_thread(work: Callable[[], T]) -> T:
 
 
 async def at_once(work: Callable[[], T]) -> T:
-    """Run `work` on the event loop and return its result: virtual time has no threads."""
+    """Run `work` on the event loop itself and return its result, because virtual time needs one thread."""
     return work()
 
 

@@ -1,4 +1,4 @@
-"""Makes a load manager by the name in `loadManagerClassName`: Pulsar's class name, long or short."""
+"""Creates a load manager by the name in `loadManagerClassName`: Pulsar's class name, long or short."""
 
 import structlog
 
@@ -50,7 +50,7 @@ def _factory(kind: ManagerKind) -> LoadManagerFactory:
     need numpy, and a broker without balancing needs none.
 
     Raises:
-        BalanceNotInstalledError: the load manager places by numpy, and numpy is not installed.
+        BalanceNotInstalledError: the load manager needs numpy, which is not installed.
     """
     match kind:
         case ManagerKind.NOOP:

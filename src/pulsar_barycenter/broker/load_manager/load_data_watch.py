@@ -44,14 +44,14 @@ class LoadDataWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first: Callable[[], Awaitable[None]]) -> None:
-        """Call `first`, then refresh at every change. If the store does not answer, try again later."""
+        """Call `first`, then refresh the load data at every change. If the store does not answer, try again later."""
         self._stop_listening = self._registration.on_change(self._changed.set)
         with suppress(MetadataError):
             await self._run(first)
         self._task = asyncio.create_task(self._watch(), name="load data")
 
     async def close(self) -> None:
-        """Stop refreshing. Idempotent."""
+        """Stop refreshing the load data. Idempotent."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -110,7 +110,11 @@ class LoadDataWatch:
         self._unreported(len(unreported))
         is_blind = bool(registered) and unreported == registered
         if is_blind and not self._is_blind:
-            log.error("no_load_report_known", brokers=sorted(registered), effect="bundles are assigned blindly")
+            log.error(
+                "no_load_report_known",
+                brokers=sorted(registered),
+                effect="bundles are assigned without knowing the loads",
+            )
         elif self._is_blind and not is_blind:
             log.info("load_reports_known_again", brokers=len(registered - unreported))
         self._is_blind = is_blind

@@ -77,11 +77,11 @@ class LoadMetrics(ManagerMetrics):
         )
 
     def report(self, data: LocalBrokerData) -> None:
-        """Show the usages of this broker's report."""
+        """Set the gauges of this broker's usages, from its load report."""
         self._show_usages(data)
 
     def unloaded(self, *, brokers: int, bundles: int) -> None:
-        """Count one shedding round."""
+        """Count the unloaded bundles of one shedding round, and the brokers that they were unloaded from."""
         self._count_unloads(brokers, bundles)
 
     def split(self) -> None:

@@ -1,4 +1,4 @@
-"""The load manager without balancing."""
+"""The load manager that does no balancing."""
 
 import msgspec
 

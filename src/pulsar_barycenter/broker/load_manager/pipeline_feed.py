@@ -1,8 +1,9 @@
 """Reads what the pipeline published, and decides whether the leader uses it.
 
 Publications are files that are replaced by renaming (`load.reports.publication`), so they are read in place, without a
-thread: a check costs a `stat` of each file that may exist, and only new files are read. A change costs what it changes.
-A whole publication may list a million bundles, so it is decoded in steps between which other tasks run.
+thread: a check costs a `stat` of each file that may exist, and only new files are read. The time to apply a change
+depends on the size of the change only. A whole publication may list a million bundles, so it is decoded in steps
+between which other tasks run.
 """
 
 import asyncio
@@ -46,11 +47,11 @@ Decoded = TypeVar("Decoded")
 
 _ROWS_IN_ONE_STEP: Final = 2_000
 _KNOWN_WHOLES: Final = 8
-"""The number of whole publications that a reader remembers to have included, by applying changes."""
+"""The number of whole publications for which a reader remembers that the changes which it applied include them."""
 
 
 class ReportName(NamedTuple):
-    """Identifies a report of a broker."""
+    """Identifies a load report of a broker: the run of the broker's process, and the report's number in this run."""
 
     incarnation: str
     sequence: int
@@ -67,15 +68,19 @@ class NamedReport(Protocol):
 class PipelineFeed(Protocol):
     @property
     def is_expected(self) -> bool:
-        """Whether there should be a pipeline, so that its silence is a warning."""
+        """Whether a pipeline should exist, so that a warning is logged if it publishes nothing."""
         ...
 
     def latest(self) -> "Published | None":
-        """Return the publication read last, the same object until there is a newer one; None if there is none."""
+        """Return the publication that was read last, as the same object until a newer one was read; None if there is
+        none.
+        """
         ...
 
     def last_look_ms(self) -> int | None:
-        """Return when the pipeline last looked for reports, epoch ms, as of the last `read`; None if not known."""
+        """Return when the pipeline last checked for new reports (ms since 1970), as of the last `read`; None if not
+        known.
+        """
         ...
 
     async def read(self) -> None:
@@ -84,7 +89,9 @@ class PipelineFeed(Protocol):
 
 
 class NoPipeline:
-    """A cluster without a pipeline, as in a simulation: the leader uses its own windows."""
+    """Implements `PipelineFeed` for a cluster without a pipeline: the leader uses the averages that it computes
+    itself.
+    """
 
     is_expected = False
 
@@ -102,9 +109,9 @@ class NoPipeline:
 class Published:
     """A publication of the pipeline, with its columns indexed by broker or bundle.
 
-    `id` identifies the publication. `bundles` is always that of the newest publication that was read, even if this
-    object belongs to an older one: the map is changed in place, because copying it would take time for every bundle.
-    The other fields belong to this publication.
+    `id` identifies the publication. `bundles` is always the map of the newest publication that was read, even if this
+    object belongs to an older one: the map is changed in place, because copying it would take too long. The other
+    fields belong to this publication.
     """
 
     id: PublicationId
@@ -114,7 +121,7 @@ class Published:
 
 
 def published(publication: PipelinePublication) -> Published:
-    """Return a whole publication with its columns indexed by broker and bundle."""
+    """Build an object with indexes by broker and bundle from a whole publication."""
     bundles, averages = published_bundles(publication), published_averages(publication)
     return Published(publication.id, publication.last_sequence, bundles, averages)
 
@@ -124,14 +131,15 @@ class _UnreadableError(Exception):
 
 
 class _RefusedError(Exception):
-    """A file of the pipeline is too large, or has no publication. It is not read again."""
+    """A file of the pipeline is too large, or does not contain a publication. It is not read again."""
 
 
 class FilePipeline:
     """Reads the publications in a folder: `latest.json`, and the changes that follow it.
 
-    If a file cannot be read or decoded, the previous publication stays; the next `read` tries again to read it, but not
-    to decode it. After a damaged change no later change is applied; the next `latest.json` is then read as a whole.
+    If a file cannot be read or decoded, the previous publication stays; the next `read` tries again if it could not be
+    read, but not if it could not be decoded. After a damaged change no later change is applied; the next `latest.json`
+    is then read as a whole.
     """
 
     is_expected = True
@@ -167,8 +175,8 @@ class FilePipeline:
                 await self._follow()
 
     async def _read_whole(self) -> bool:
-        """Read `latest.json` if it is new and the changes applied so far do not include it; return whether it was
-        read.
+        """Read `latest.json` if it is a new publication that the changes applied so far do not include. Return whether
+        it was read.
         """
         identity = _identity_of(self._file)
         if identity is None or identity == self._identity:
@@ -196,7 +204,7 @@ class FilePipeline:
         return True
 
     async def _follow(self) -> None:
-        """Apply the changes that follow the publication that was read."""
+        """Apply the changes that follow the publication that was read last."""
         while (before := self._published) is not None:
             file = self._file.with_name(change_file(self._file.name, before.id))
             identity = _identity_of(file)
@@ -239,9 +247,10 @@ def _warn(file: Path, error: Exception) -> None:
 
 
 def _identity_of(file: Path) -> tuple[int, int, int] | None:
-    """Return what tells one content of the file from the next; None if there is no file, or it is another kind of file.
+    """Return a value that changes whenever the content of the file is replaced; None if there is no file, or something
+    that is not a regular file.
 
-    Opening a FIFO would wait for a writer.
+    (Opening a FIFO would block until there is a writer.)
     """
     try:
         found = os.stat(file)
@@ -281,7 +290,7 @@ async def _read(file: Path, decode: Callable[[bytes], Generator[None, None, Deco
 
 
 async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[str, BundleData]]:
-    """Yield the windows of the published bundles, some at a time. Other tasks run in between."""
+    """Yield the windows (averages) of the published bundles, some at a time. Other tasks run in between."""
     for start in range(0, len(publication.bundle), _ROWS_IN_ONE_STEP):
         yield published_bundles(publication, slice(start, start + _ROWS_IN_ONE_STEP))
         await asyncio.sleep(0)
@@ -289,13 +298,13 @@ async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[st
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions use the pipeline (`in_use`), and how current it is. `lag_ms` is the time for which its oldest
-    unpublished report has been waiting.
+    """Whether decisions use the pipeline (`in_use`), and how current it is. `lag_ms` is for how long the oldest report
+    that the pipeline has not published has been waiting.
 
     If `is_published` is false, the pipeline has not published anything; there may be no pipeline. `silent_ms` is the
-    time since the pipeline last looked for new reports, None if that time is not known.
-    While the load is steady, there is nothing to publish, so a working pipeline looks like a stopped one. `is_silent`
-    shows a stopped one: it has not looked for reports for longer than `loadBalancerPipelineMaxLagSeconds`.
+    time since the pipeline last checked for new reports, None if it is not known. While the load is steady, there is
+    nothing to publish, so a working pipeline looks like a stopped one. `is_silent` shows a stopped one: it has not
+    checked for new reports for longer than `loadBalancerPipelineMaxLagSeconds`.
     """
 
     in_use: bool
@@ -314,7 +323,7 @@ class HasPipelineState(Protocol):
 
 
 class UsedPublication:
-    """The newest publication, and whether decisions use it.
+    """The newest publication of the pipeline, and the decision whether it is used.
 
     The pipeline is late if a report that it has not published has been known to this broker for longer than
     `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however old it is.
@@ -330,7 +339,7 @@ class UsedPublication:
     # ---- reports that it should have ----
 
     def received(self, broker: str, report: NamedReport, at_ms: int) -> None:
-        """Record the newest report of a broker, and since when it is known here (epoch ms)."""
+        """Record the newest load report of a broker, and since when this broker knows it (ms since 1970)."""
         self._received[broker] = (report, at_ms)
 
     def last_received(self, broker: str) -> NamedReport | None:
@@ -345,7 +354,9 @@ class UsedPublication:
     # ---- what it published ----
 
     def state(self) -> PipelineState:
-        """Return how current the pipeline is now, by the clock and the publication read last; read no new one."""
+        """Return how current the pipeline is now, by the clock and by the publication that was read last. Reads no
+        newer publication.
+        """
         publication = self._feed.latest()
         now_ms = self._context.env.clock.now_ms()
         waiting = [
@@ -368,11 +379,11 @@ class UsedPublication:
         )
 
     def published(self) -> Published | None:
-        """Return the publication that decisions use now, None if decisions do not use the pipeline."""
+        """Return the publication that decisions use now; None if they do not use the pipeline."""
         return self._feed.latest() if self.state().in_use else None
 
     async def read(self) -> None:
-        """Read the newest publication."""
+        """Read the newest publication of the pipeline."""
         await self._feed.read()
 
     async def judge(self, *, decides_with: str) -> PipelineState:
@@ -398,18 +409,18 @@ class UsedPublication:
 
 
 def includes(publication: Published, broker: str, report: NamedReport) -> bool:
-    """Return whether `report` of `broker` is part of `publication`."""
+    """Return whether `publication` includes this load report of `broker`, or a newer one."""
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 
 
 def is_exactly(publication: Published, broker: str, report: NamedReport) -> bool:
-    """Return whether `report` is the newest report of `broker` in `publication`."""
+    """Return whether this load report is the newest one of `broker` in `publication`."""
     return publication.last_sequence.get(broker) == (report.incarnation, report.sequence)
 
 
 def published_bundles(publication: PipelinePublication, rows: slice = slice(None)) -> dict[str, BundleData]:
-    """Return the windows of the published bundles in these rows."""
+    """Return the windows (averages) of the published bundles in these rows of the publication."""
     p = publication
     short = _windows(
         SHORT_SAMPLES,

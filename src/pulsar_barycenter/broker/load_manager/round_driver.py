@@ -1,4 +1,5 @@
-"""Carries out a shedding round: awaits the steps of `load.rounds.round.moves` one after the other.
+"""Carries out a shedding round (one run of the leader's load shedding): awaits the steps of `load.rounds.round.moves`
+one after the other.
 
 It needs numpy; only a leader imports it.
 """
@@ -19,11 +20,12 @@ async def carry_out_round(
     may_continue: Callable[[], bool],
     stays: Callable[[Refusal], None] = lambda _refusal: None,
 ) -> list[Unload]:
-    """Unload every bundle of a round with `unload`, and log every refusal; return the unloads that were carried out.
+    """Unload every bundle of a shedding round with `unload`, and log every decision that is not carried out (refusal);
+    return the unloads that were carried out.
 
     `stays` is called with each refusal. `may_continue` is called before each step; the round ends when it returns
-    False, because another broker is the leader. Other tasks run after each step; reports that arrive in between count
-    from the next unload on.
+    False, because another broker is the leader. Other tasks run after each step; load reports that arrive in between
+    are used for the next unload.
     """
     unloaded = []
     try:

@@ -15,7 +15,8 @@ _CONCURRENT_WRITES: Final = 64
 
 
 async def all_of(operations: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Carry the operations out in batches. An operation that the store refuses is logged, and the others continue.
+    """Carry out the store operations in batches. An operation that the store refuses is logged, and the others
+    continue.
 
     A batch starts when the one before has ended. If an operation is refused because this broker is not the leader, the
     rest is not carried out.

@@ -28,8 +28,8 @@ _RETRY_S: Final = 5.0
 
 
 class LoadManagerSwitch:
-    """The present load manager of a broker. `factory` creates the load manager that the configuration names at the time
-    of the call.
+    """Keeps the present load manager of a broker. `factory` creates the load manager that the configuration names when
+    it is called.
     """
 
     def __init__(self, config: ConfigHolder, registration: Registration, factory: LoadManagerFactory) -> None:
@@ -54,17 +54,17 @@ class LoadManagerSwitch:
         return self._current is not None
 
     def make(self, context: LoadManagerContext) -> None:
-        """Make the first load manager, without starting it.
+        """Create the first load manager, without starting it.
 
         Raises:
-            StrategyError: the configuration names a load manager or strategy that cannot be made.
+            StrategyError: the configuration names a load manager or strategy that cannot be created.
         """
         self._context = context
         self._kind = manager_in_force(self._config.current)
         self._current = self._factory(context)
 
     async def start(self) -> None:
-        """Start the load manager, and follow the configuration from now on."""
+        """Start the load manager. From now on, replace it when the configuration names another one."""
         await self.current.start()
         self._task = asyncio.create_task(self._follow(), name="load manager switch")
 

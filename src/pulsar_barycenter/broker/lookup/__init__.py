@@ -1,7 +1,8 @@
 """Answers look-ups: which broker serves a topic. Also unloads and splits bundles on request.
 
-Problem: many clients look the same bundles up at once, above all after a broker failed. A refused client waits longer
-after each refusal. So a look-up that cannot be answered yet is held, and all look-ups of a bundle share one search.
+Problem: many clients look the same bundles up at once, above all after a broker failed. A client whose look-up is
+refused waits longer after each refusal. So a look-up that cannot be answered yet is held, and all look-ups of a bundle
+share one search for its owner.
 
 - `service` answers look-ups of the binary protocol and of HTTP: from the cache without waiting, else by a search.
 - `shared_searches` makes attempts until one succeeds; all look-ups of a bundle that wait share one search.

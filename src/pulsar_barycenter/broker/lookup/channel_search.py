@@ -1,4 +1,4 @@
-"""Finds or assigns the owner of a bundle where ownership is kept in the ownership channel.
+"""Finds or assigns the owner of a bundle in clusters that own bundles by records (the ownership channel).
 
 Every broker may decide about a bundle without an owner. The broker that gets the look-up chooses a broker, publishes
 the assignment, and waits until the chosen one publishes that it owns the bundle. Other look-ups meanwhile, here or at
@@ -45,7 +45,9 @@ class ChannelSearch:
         load_manager: Callable[[], LoadManager],
         elsewhere: Callable[[Bundle], Awaitable[Candidate | None]],
     ) -> None:
-        """`elsewhere`: see `OwnerSearch`."""
+        """`elsewhere` returns the broker to ask about a bundle without an owner if this broker must not decide; see
+        `OwnerSearch`.
+        """
         self._ownership = ownership
         self._load_manager = load_manager
         self._elsewhere = elsewhere
@@ -76,7 +78,7 @@ class ChannelSearch:
             return redirect
         broker_id = await self.choose(bundle)
         if broker_id is None:
-            return Wait("brokers", BundleNotAcquiredError(bundle, "no broker is available to own it"))
+            return Wait("brokers", BundleNotAcquiredError(bundle, "no broker is available that could own the bundle"))
         try:
             await self._ownership.assign(bundle, broker_id)
         except ChannelUnavailableError as error:
@@ -84,7 +86,9 @@ class ChannelSearch:
         owner = self._ownership.owner_cached(bundle)
         return owner or Wait(
             "bundle",
-            BundleNotAcquiredError(bundle, f"broker {broker_id} was chosen for it, but has not acquired it yet"),
+            BundleNotAcquiredError(
+                bundle, f"broker {broker_id} was chosen as owner, but has not acquired the bundle yet"
+            ),
         )
 
     async def choose(self, bundle: Bundle) -> str | None:
@@ -106,5 +110,5 @@ class ChannelSearch:
             raise
         except Exception as error:
             log.exception("placement_failed", bundle=str(bundle))
-            raise BundleNotAcquiredError(bundle, f"no broker could be chosen: {error}") from error
+            raise BundleNotAcquiredError(bundle, f"no owner could be chosen for the bundle: {error}") from error
         return None if placement is None else placement.broker

@@ -23,7 +23,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import is_broker_bound
 
 _REPORTS_LIFE_S: Final = 1.0
-"""How long the registrations that were read last are used, in seconds."""
+"""The number of seconds for which the registrations that were read last are used."""
 
 
 class LoadManagerMigration:
@@ -42,7 +42,7 @@ class LoadManagerMigration:
 
     @property
     def is_followed(self) -> bool:
-        """Whether the configuration enables redirects to the newest load manager."""
+        """Whether the configuration enables redirects to brokers with the newest load manager."""
         return self._config.current.load_manager_migration_enabled
 
     async def candidate(self, bundle: Bundle) -> Candidate | None:
@@ -63,7 +63,8 @@ class LoadManagerMigration:
         return self._choose(candidates)
 
     async def reader_of_records(self) -> Candidate | None:
-        """Return a broker that reads the ownership channel, to ask about the channel's topics; None if there is none.
+        """Return a broker that reads the ownership channel, to ask about the topics of the channel; None if there is
+        none.
 
         Raises:
             MetadataError: the store did not answer.
@@ -72,8 +73,8 @@ class LoadManagerMigration:
         return self._choose(candidates) if candidates else None
 
     async def _brokers(self) -> dict[str, LocalBrokerData]:
-        """Return the registrations of all brokers, read at most _REPORTS_LIFE_S ago. With older registrations, two
-        brokers could redirect look-ups to each other.
+        """Return the registrations of all brokers, which were read at most _REPORTS_LIFE_S seconds ago. With older
+        registrations, two brokers could redirect look-ups to each other.
         """
         now_s, brokers = asyncio.get_running_loop().time(), self._registration.brokers
         if now_s - self._read_at_s > _REPORTS_LIFE_S or brokers != self._read_of:

@@ -41,18 +41,20 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 SPLIT_ATTEMPTS: Final = 8
-"""The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
+"""The maximum number of attempts to split a bundle: the first one and Pulsar's seven repetitions
+(`BUNDLE_SPLIT_RETRY_LIMIT`).
+"""
 
 _BUNDLES_PER_TASK: Final = 100
 _MAX_TASKS: Final = 8
-"""How many bundles a broker that stops hands over in parallel: one for each hundred that it has, at most eight. Few
-bundles are handed over one after the other, because clients notice this least; the handover of many has to fit into
-`brokerShutdownTimeoutMs`.
+"""The maximum number of bundles that a broker hands over in parallel when it stops; it is one for each hundred bundles
+that the broker has. Few bundles are handed over one after the other, because clients notice this least; the handover of
+many has to fit into `brokerShutdownTimeoutMs`.
 """
 
 
 class NamespaceServiceError(Exception):
-    """A refused request about bundles."""
+    """A request about bundles was refused."""
 
 
 class BrokerNotActiveError(NamespaceServiceError):
@@ -110,7 +112,9 @@ class NamespaceService:
         await self._tasks.close()
 
     async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of a namespace, from the cache. A namespace without a record is one bundle, no version."""
+        """Return the bundles of a namespace, from the cache. A namespace without a record has one bundle and no
+        version.
+        """
         return await self._bundles.get(namespace)
 
     async def bundles_of_now(self, namespace: NamespaceName) -> NamespaceBundles:
@@ -163,7 +167,7 @@ class NamespaceService:
     ) -> int:
         """Unload every bundle of this broker, in the order of their names; return the number of unloaded bundles.
 
-        Several are unloaded in parallel if `max_per_second` is 0 (no limit); else one after the other.
+        If `max_per_second` is 0 (no limit), several bundles are unloaded in parallel, else one after the other.
         `on_handed_over` is called with each unloaded bundle. A failure is logged, and the next bundle follows.
         """
         bundles = self._ownership.owned_bundles()
@@ -214,7 +218,7 @@ class NamespaceService:
 
         Topics stay open, and clients notice nothing. With `unload` the new bundles are unloaded afterwards, in the
         background. The whole attempt is repeated if the namespace changes meanwhile. `leader_epoch` is the epoch of the
-        leader that sent the command: boundaries are written only while it is the present epoch.
+        leader that sent the command: the boundaries are written only if it is still the present epoch.
 
         Raises:
             FormerEpochError: another leader has a later epoch.
@@ -274,9 +278,10 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """Finish a split: copy the boundaries to the policies, report the load, and unload the children if `unload`.
+        """Finish a split: copy the boundaries to the namespace's policies, report the load, and unload the new bundles
+        if `unload`.
 
-        A step that fails is logged; the next copy or report, by this broker or another one, repeats it.
+        If a step fails, this is logged. The next copy or report, by this broker or another one, has the same effect.
         """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)

@@ -1,4 +1,4 @@
-"""Finds or assigns the owner of a bundle where bundles are owned by locks.
+"""Finds or assigns the owner of a bundle in clusters that own bundles by locks.
 
 The broker that gets a look-up of a bundle without an owner answers:
 
@@ -50,8 +50,9 @@ _WARN_EVERY_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Another broker, to which the look-up is redirected. `authoritative`: that broker decides itself, without asking a
-    leader.
+    """The answer of an attempt: the look-up is redirected to another broker.
+
+    `authoritative`: that broker decides itself, without asking the leader.
     """
 
     urls: ServiceUrls
@@ -60,8 +61,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """There is no answer yet. Try again after a change: of the bundle, or of the list of brokers (`on`). `error` is the
-    error to raise when the look-up's time is over.
+    """The answer of an attempt: there is no owner yet. Try again after a change of the bundle, or of the list of
+    brokers (`on`).
+
+    `error` is the error to raise when the time of the look-up is over.
     """
 
     on: Literal["bundle", "brokers"]
@@ -69,10 +72,10 @@ class Wait:
 
 
 class Affinities:
-    """The next owners of bundles that an administrator or a shedder has chosen.
+    """The next owners that an administrator or the leader's load shedding has chosen for bundles.
 
-    The leader has them in memory. An entry is valid until a broker acquires the bundle, at most for AFFINITY_LIFE_S.
-    Until then, all look-ups of the bundle are sent to the same broker.
+    The leader keeps them in memory. An entry is valid until a broker acquires the bundle, at most for AFFINITY_LIFE_S
+    seconds. Until then, all look-ups of the bundle are sent to the same broker.
     """
 
     def __init__(self) -> None:
@@ -157,12 +160,12 @@ class OwnerSearch:
         me = self._urls.broker_id
         broker_id, authoritative_redirect = await self._candidate(bundle, me, authoritative=authoritative)
         if broker_id is None:
-            return Wait("brokers", BundleNotAcquiredError(bundle, "no broker is available to own it"))
+            return Wait("brokers", BundleNotAcquiredError(bundle, "no broker is available that could own the bundle"))
         if broker_id == me:
             return await self._acquire(bundle)
         urls = await self._registration.urls_of(broker_id)
         if urls is None:
-            error = BundleNotAcquiredError(bundle, f"broker {broker_id} was chosen for it, but is not registered now")
+            error = BundleNotAcquiredError(bundle, f"broker {broker_id} was chosen as owner, but is not registered now")
             return Wait("brokers", error)
         return Candidate(urls, authoritative_redirect)
 
@@ -209,14 +212,14 @@ class OwnerSearch:
             raise
         except Exception as error:
             log.exception("placement_failed", bundle=str(bundle))
-            raise BundleNotAcquiredError(bundle, f"no broker could be chosen: {error}") from error
+            raise BundleNotAcquiredError(bundle, f"no owner could be chosen for the bundle: {error}") from error
         return None if placement is None else placement.broker
 
     async def _acquire(self, bundle: Bundle) -> Owner | Wait:
         try:
             return await self._ownership.acquire(bundle, reason="lookup")
         except LockBusyError:
-            return Wait("bundle", BundleNotAcquiredError(bundle, "another broker acquired it first"))
+            return Wait("bundle", BundleNotAcquiredError(bundle, "another broker acquired the bundle first"))
         except BundleNotFoundError:
             raise
         except BundleNotAcquiredError as error:

@@ -1,15 +1,16 @@
 """Finds brokers that refuse connections, while the metadata store still names them as owners or leaders.
 
-A process that was killed keeps its locks until its session expires. A client that is sent to it is refused, and doubles
-its back-off with each attempt, up to a minute. So the look-up service holds a look-up instead of such an answer.
+A process that was killed keeps its locks until its session expires. A client that is sent to this process is refused,
+and doubles its back-off with each attempt, up to a minute. So the look-up service does not give such an answer, and
+holds the look-up.
 
 This broker checks the owners in its answers in the background: it opens a connection and closes it. It checks a broker
 at most once in VALID_S, or in ASK_AGAIN_S while that one refuses. Two rules avoid false alarms:
 
 - Only a refused connection counts. No answer does not count: the network from here to the broker may be cut, while
   the client can reach it.
-- A refusal counts for at most `longest_s`. No session outlives its process longer. So the broker is alive then, and
-  only this broker cannot reach it.
+- A refusal counts for at most `longest_s` seconds. The session of a process that has ended never lasts longer. So after
+  that time the broker is alive, and only this broker cannot connect to it.
 
 Pulsar has nothing like it: there clients are sent to a dead broker until its session expires.
 """
@@ -27,7 +28,7 @@ VALID_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.25
 _CONNECT_S: Final = 1.0
 _MAX_ADDRESSES: Final = 10_000
-"""The most addresses that are recorded; the oldest is forgotten first."""
+"""The maximum number of addresses that are recorded. The oldest is removed first."""
 
 
 async def refuses_connections(service_url: str) -> bool:
@@ -55,8 +56,8 @@ class _Address:
 
 
 class RefusingBrokers:
-    """Tracks which brokers refuse connections. `probe` is `refuses_connections` or a substitute; `longest_s` is the
-    longest time for which the store may name a dead broker as owner.
+    """Tracks which brokers refuse connections. `probe` is `refuses_connections` or a substitute. `longest_s` is the
+    maximum number of seconds for which the store may name a broker as owner whose process has ended.
     """
 
     def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:

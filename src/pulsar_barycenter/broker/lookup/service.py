@@ -40,14 +40,15 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 HOLD_S: Final = 12.0
-"""How long a look-up without an answer is held, in seconds. A client gives up after 30 s; a look-up that is held,
-redirected and held again takes less."""
+"""The number of seconds for which a look-up without an answer is held. A client waits for 30 s; a look-up that is held,
+redirected and held again takes less.
+"""
 _HOLD_READ_S: Final = 5.0
-"""How long a request is held that asks for the owner of a bundle without assigning it, in seconds."""
+"""The number of seconds for which a request is held that asks for the owner of a bundle without assigning one."""
 
 
 class LookupService(Protocol):
-    """The look-ups that connections and REST handlers use. Errors: see `lookup_answers`."""
+    """The interface for look-ups that connections and REST handlers use. `lookup_answers` lists the errors."""
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
         """Return the owner of the topic's bundle if it is known now. This does not wait and needs no permit.
@@ -64,7 +65,7 @@ class LookupService(Protocol):
         This waits while the bundle is in transit.
 
         Raises:
-            LookupFailedError: see `lookup_answers`.
+            LookupFailedError: no owner could be found or assigned; `lookup_answers` has the subclasses.
             MetadataError: the store could not be read.
         """
         ...
@@ -92,12 +93,14 @@ class LookupService(Protocol):
         ...
 
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
-        """Return topic names, partitions one by one. `mode`: "PERSISTENT", "NON_PERSISTENT" or "ALL"."""
+        """Return the names of a namespace's topics, with each partition as a topic. `mode`: "PERSISTENT",
+        "NON_PERSISTENT" or "ALL".
+        """
         ...
 
 
 class TopicDirectory(Protocol):
-    """What every broker can know about topics, also without owning them (`Resources`)."""
+    """What every broker can find out about topics, even about those that it does not own (`Resources`)."""
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int: ...
 
@@ -107,7 +110,7 @@ class TopicDirectory(Protocol):
 
 
 class LookupCounts:
-    """Counters of look-ups of topics since the broker started, by result; they only grow.
+    """Counts the look-ups of topics since the broker started, by result.
 
     `seconds` is the sum of their times; a look-up from the cache counts 0.
     """
@@ -126,7 +129,7 @@ class LookupCounts:
 
 
 class ClusterLookup:
-    """The LookupService of a broker."""
+    """Answers the look-ups of a broker. Implements `LookupService`."""
 
     def __init__(
         self,
@@ -202,10 +205,10 @@ class ClusterLookup:
 
     @contextmanager
     def _permit(self) -> Iterator[None]:
-        """Hold a permit of `maxConcurrentLookupRequest`.
+        """Context manager: hold a permit of `maxConcurrentLookupRequest`.
 
         Raises:
-            TooManyLookupsError: all permits are held.
+            TooManyLookupsError: no permit is free.
         """
         limit = self._config.current.max_concurrent_lookup_request
         if self._in_flight >= limit:
@@ -217,7 +220,9 @@ class ClusterLookup:
             self._in_flight -= 1
 
     async def _find(self, topic: TopicName, authoritative: bool) -> Owner | Candidate:
-        """Return the owner of a topic, or the broker to ask. After a split of its bundle, resolve the bundle again."""
+        """Return the owner of a topic, or the broker to ask. If the topic's bundle was split meanwhile, find its new
+        bundle and try again.
+        """
         if self._leaders_term.has(topic):
             return await self._leader(topic)
         if self._migration.is_followed and is_internal_topic(topic):
@@ -240,7 +245,7 @@ class ClusterLookup:
                 await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _leader(self, topic: TopicName) -> Owner:
-        """Wait until a leader serves the leader's topics, and return it."""
+        """Return the leader, after waiting until it serves those topics that the leader serves."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while (leader := self._leaders_term.owner()) is None:

@@ -30,7 +30,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 log = structlog.get_logger(__name__)
 
 LOOK_AGAIN_S: Final = 0.25
-"""The time between two attempts without a notification, in seconds: a notification may be lost."""
+"""The number of seconds between two attempts without a notification, which may be lost."""
 UNANSWERED: Final = (StoreUnavailableError, SessionLostError)
 """The errors of a store that does not answer now."""
 
@@ -40,8 +40,8 @@ _Key: TypeAlias = tuple[Bundle, bool]
 
 @dataclass(eq=False, slots=True)
 class _Search:
-    """One search. `deadline` is the latest deadline of the look-ups that wait for it, `wait` is the result of the last
-    attempt, and `is_logged` says whether a failure was logged.
+    """One search for the owner of a bundle. `deadline` is the latest deadline of the look-ups that wait for it, `wait`
+    the result of the last attempt. `is_logged`: a failure was logged.
     """
 
     deadline: float
@@ -51,7 +51,9 @@ class _Search:
 
 
 class SharedSearches:
-    """The searches that run now, by bundle. Authoritative look-ups of a bundle share a search of their own."""
+    """The running searches for owners: all look-ups of a bundle share one search, and its authoritative look-ups share
+    another one.
+    """
 
     def __init__(
         self,
@@ -61,8 +63,9 @@ class SharedSearches:
         registration: Registration,
         refusing_brokers: RefusingBrokers,
     ) -> None:
-        """`require_bundle` raises if a range is not a bundle any longer (`BundleCache.require`); `search` makes one
-        attempt."""
+        """`require_bundle` raises an error if a range is not a bundle any more (`BundleCache.require`). `search` makes
+        the attempts.
+        """
         self._require_bundle = require_bundle
         self._search = search
         self._ownership = ownership
@@ -144,7 +147,9 @@ class SharedSearches:
         return step
 
     async def _attempt_again(self, key: _Key) -> Owner | Candidate | Wait:
-        """Make another attempt after a wait, in which the bundle may have been split."""
+        """Make another attempt after a wait. Check first whether the bundle still exists, because it may have been
+        split.
+        """
         try:
             await self._require_bundle(key[0])
         except UNANSWERED as error:

@@ -22,7 +22,7 @@ POLICIES_ROOT: Final = "/admin/policies/"
 
 
 class _WithBundles(msgspec.Struct, frozen=True):
-    """The common part of the records Policies and LocalPolicies that has the bundles."""
+    """The field with the bundles, which the records Policies and LocalPolicies both have."""
 
     bundles: BundlesData | None = None
 
@@ -32,7 +32,9 @@ def local_policies_path(namespace: NamespaceName) -> str:
 
 
 def needs_no_record(namespace: NamespaceName) -> bool:
-    """Return whether a namespace exists without a record: a broker's own and the system's. It is one bundle then."""
+    """Return whether a namespace exists without a record: those of single brokers, and the system's. It has one bundle
+    then.
+    """
     return is_broker_bound(namespace) or is_system_namespace(namespace)
 
 
@@ -54,7 +56,7 @@ def bundles_of_record(namespace: NamespaceName, record: Record) -> NamespaceBund
 
 
 def first_bundles(namespace: NamespaceName, policies: Record, default_count: int) -> NamespaceBundles:
-    """Return the bundles that a namespace begins with: those in its policies, else `default_count` of equal width.
+    """Return the first bundles of a new namespace: those in its policies, else `default_count` bundles of equal width.
 
     Raises:
         InvalidValueError: the boundaries are not valid.
@@ -69,7 +71,7 @@ def bundles_data(record: Record) -> BundlesData | None:
     """Return the field `bundles` of a policies or local-policies record, None if it has none.
 
     Raises:
-        InvalidValueError: the record is neither of these.
+        InvalidValueError: the record is neither a policies nor a local-policies record.
     """
     try:
         return msgspec.json.decode(record.value, type=_WithBundles).bundles
@@ -79,7 +81,7 @@ def bundles_data(record: Record) -> BundlesData | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredBundles:
-    """Bundles, and `value`, the record from which they were decoded; None: there is no record, or it is not known."""
+    """Bundles, and the record from which they were decoded (`value`); None: there is no record, or it is not known."""
 
     bundles: NamespaceBundles
     value: bytes | None = None
@@ -91,10 +93,10 @@ async def read_or_create(
     """Return the bundles of a namespace. None: this call or another broker has just created the record, so call this
     again.
 
-    A namespace without a record gets one from its policies; one without policies is a single bundle. `known` was read
-    before: if the record is equal, it is returned. This saves time, because each acquisition reads the record, which
-    may have thousands of bundles. The values are compared, because the version is not enough: a deleted namespace that
-    is created again starts at version 0.
+    If the namespace has no record of bundles, it gets one from its policies. A namespace without policies has a single
+    bundle. `known` was read before: if the record is equal, it is returned. This saves time, because each acquisition
+    reads the record, which may have thousands of bundles. The values are compared, because the version is not enough: a
+    deleted namespace that is created again starts at version 0.
 
     Raises:
         InvalidValueError: the boundaries are not valid.
@@ -159,7 +161,9 @@ async def copy_boundaries_to_policies(store: MetadataStore, namespace: Namespace
 
 
 def boundaries_value(record: bytes | None, bundles: NamespaceBundles) -> bytes:
-    """Return a policies or local-policies record with the boundaries of `bundles`. `record` None: a new record."""
+    """Return the value of a policies or local-policies record with the boundaries of `bundles`. `record` is the old
+    value; None: there is none.
+    """
     fields = {} if record is None else msgspec.json.decode(record, type=dict[str, object])
     boundaries = bundles.boundary_texts()
     fields["bundles"] = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}

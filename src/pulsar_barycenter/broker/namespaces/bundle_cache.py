@@ -40,7 +40,7 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 ENTRY_LIFE_S: Final = 60.0
-"""The age at which an entry is read again without a notification of a change, in seconds."""
+"""The age in seconds at which cached bundles are read again, even without a notification of a change."""
 
 Listener: TypeAlias = Callable[[NamespaceName, NamespaceBundles], None]
 
@@ -57,7 +57,9 @@ class _Entry:
 
 
 class BundleCache:
-    """The bundles by namespace, loaded on demand. Concurrent loads of one namespace share one read."""
+    """The cached bundles of all namespaces, read when they are needed. Concurrent calls for one namespace share one
+    read.
+    """
 
     def __init__(self, store: MetadataStore, *, default_bundles: Callable[[], int] = lambda: 4) -> None:
         self._store = store
@@ -72,7 +74,7 @@ class BundleCache:
         self._stop_listening = store.add_invalidator(self._on_change)
 
     def cached(self, namespace: NamespaceName) -> NamespaceBundles | None:
-        """Return the cached bundles, None if there are none. If they are old, a new read starts in the background."""
+        """Return the cached bundles, None if there are none. If they are old, they are read again in the background."""
         entry = self._entries.get(namespace)
         if entry is None:
             return None
@@ -130,13 +132,15 @@ class BundleCache:
         return bundle in self._non_persistent
 
     def invalidate(self, namespace: NamespaceName) -> None:
-        """Drop the entry of `namespace`. The result of a load that is under way will not be cached either."""
+        """Drop the cached bundles of `namespace`. The result of a read that is running is not cached either."""
         self._generations[namespace] = self._generations.get(namespace, 0) + 1
         self._entries.pop(namespace, None)
         self._loads.pop(namespace, None)
 
     def accept(self, bundles: NamespaceBundles) -> None:
-        """Cache boundaries that this broker has just written. Loads that are under way are older, and are dropped."""
+        """Cache boundaries that this broker has just written. The results of reads that are running are older, and are
+        not cached.
+        """
         self.invalidate(bundles.namespace)
         self._keep(bundles.namespace, bundles, self._generations[bundles.namespace])
 
@@ -219,7 +223,9 @@ class BundleCache:
             listener(namespace, bundles)
 
     def _on_change(self, change: Notification | None) -> None:
-        """Drop the entry of a changed record; None means that notifications may be missing: drop all entries."""
+        """Drop the cached bundles of the namespace whose record changed. None means that notifications may be missing:
+        drop all.
+        """
         if change is None:
             for namespace in list(self._entries):
                 self._reload(namespace)
@@ -236,7 +242,9 @@ class BundleCache:
                 self._reload(namespace)
 
     def _reload(self, namespace: NamespaceName) -> None:
-        """Drop an entry. If it was cached, read it again at once, so that listeners are notified of the change."""
+        """Drop the cached bundles of a namespace. If there were any, read them again at once, so that listeners are
+        notified of the change.
+        """
         in_use = namespace in self._entries
         self.invalidate(namespace)
         if in_use:

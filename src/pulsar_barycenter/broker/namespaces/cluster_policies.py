@@ -11,7 +11,7 @@ For a namespace in an anti-affinity group, the groups of all namespaces with bun
 namespace is read once. Isolation policies are read again for each bundle that is assigned, because a notification may
 be late: a bundle that was unloaded because of a new policy must not be assigned by the former one.
 
-A policy that cannot be read is logged. Its last value counts, or no policy if it was never read.
+A policy that cannot be read is logged. Its last value applies, or no policy if it was never read.
 Source: Pulsar's `SimpleResourceAllocationPolicies`, `LoadManagerShared.refreshBrokerToFailureDomainMap`,
 `getNamespaceAntiAffinityGroupAsync`.
 """
@@ -40,31 +40,31 @@ log = structlog.get_logger(__name__)
 
 CLUSTERS_ROOT: Final = "/admin/clusters"
 _REFRESH_S: Final = 30.0
-"""The time between two reads of policies and domains without a notification, in seconds: one may be lost."""
+"""The number of seconds between two reads of policies and domains without a notification, which may be lost."""
 _GROUPS_LIFE_S: Final = 300.0
-"""The age at which the groups are read again without a notification of a change, in seconds."""
+"""The age in seconds at which the anti-affinity groups are read again, even without a notification of a change."""
 _CONCURRENT_READS: Final = 100
 _ATTEMPTS: Final = 3
 
 
 def isolation_policies_of(cluster: str) -> str:
-    """Return the name, below CLUSTERS_ROOT, of the record with a cluster's isolation policies."""
+    """Return the path, below CLUSTERS_ROOT, of the record with a cluster's isolation policies."""
     return f"{cluster}/namespaceIsolationPolicies"
 
 
 def failure_domains_of(cluster: str) -> str:
-    """Return the name, below CLUSTERS_ROOT, of the folder with a cluster's failure domains."""
+    """Return the path, below CLUSTERS_ROOT, of the folder with a cluster's failure domains."""
     return f"{cluster}/failureDomain"
 
 
 class _Group(msgspec.Struct, frozen=True, rename="camel"):
-    """The field of LocalPolicies with the anti-affinity group."""
+    """The field of the LocalPolicies record that contains the anti-affinity group of a namespace."""
 
     namespace_anti_affinity_group: str | None = None
 
 
 class ClusterPolicyWatch:
-    """Keeps `current` up to date with the store."""
+    """Keeps the policies for the assignment of bundles, `current`, up to date with the store."""
 
     def __init__(
         self, store: MetadataStore, cluster: str, *, drained: Callable[[], tuple[str, ...]] = lambda: ()
@@ -94,7 +94,7 @@ class ClusterPolicyWatch:
 
     @property
     def current(self) -> ClusterPolicies:
-        """The present policies; a new object after each change. `groups` has the groups that `learn_groups` read."""
+        """`drained` returns the ids of the brokers that are drained now."""
         drained = self._drained()
         if drained is not self._drained_read:
             self._drained_read = drained
@@ -162,8 +162,8 @@ class ClusterPolicyWatch:
     # ---- anti-affinity groups ----
 
     async def refresh(self, namespace: str) -> None:
-        """Read the policies for a bundle of `namespace` again, so that every policy that was set before this call
-        counts.
+        """Read the policies for assigning a bundle of `namespace` again, so that all policies that were set before this
+        call apply.
         """
         try:
             await self._read_isolation()
@@ -172,7 +172,9 @@ class ClusterPolicyWatch:
         await self.learn_groups(namespace, lambda: ())
 
     async def learn_groups(self, namespace: str, others: Callable[[], Iterable[str]]) -> None:
-        """Read the group of `namespace` into `current` and, if it has one, the groups of the namespaces `others`."""
+        """Read the anti-affinity group of `namespace` into `current`; if it has one, also the groups of the namespaces
+        `others`.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._groups_since >= _GROUPS_LIFE_S:
             self._forget_groups()
@@ -199,8 +201,8 @@ class ClusterPolicyWatch:
             self._set_groups({**self._current.groups, **added})
 
     async def _read_group(self, namespace: str) -> None:
-        """Read and cache the group of a namespace. If the group changes during the read, read it again. After _ATTEMPTS
-        reads, do not cache it.
+        """Read and cache the anti-affinity group of a namespace. If the group changes during the read, read it again;
+        after _ATTEMPTS reads do not cache it.
         """
         for _ in range(_ATTEMPTS):
             changes = self._changes_of(namespace)

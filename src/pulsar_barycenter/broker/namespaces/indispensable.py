@@ -1,4 +1,4 @@
-"""Protects what the brokers themselves need from being deleted.
+"""Prevents that tenants, namespaces, topics and clusters are deleted which the brokers themselves need.
 
 | name                                             | reason                                                           |
 |--------------------------------------------------|------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""The policies that a topic itself has, and how they replace those of its namespace.
+"""The policies that are set for a single topic, and how they replace those of its namespace.
 
 A policy of a topic replaces that of its namespace, which replaces the configuration. So the policies that a topic
 follows are those of its namespace with the topic's own put over them (`overlaid`), in a record of the same type.
@@ -33,7 +33,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class OwnPolicies(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The policies of one topic, of all partitions together if it is partitioned; None is not set."""
+    """The policies that are set for one topic; for a partitioned topic they apply to all partitions. None: not set."""
 
     auto_subscription_creation_override: AutoSubscriptionCreationOverride | None = None
     back_log_quota_map: Mapping[str, BacklogQuota] | None = None
@@ -94,27 +94,31 @@ _FIELDS: Final[Mapping[str, str]] = {
     "subscription_expiration_time_in_minutes": "subscription_expiration_time_minutes",
     "subscription_types_enabled": "subscription_types_enabled",
 }
-"""The fields of a topic's own policies that replace a field of its namespace's policies as they are."""
+"""Those fields of a topic's own policies that have the same meaning in its namespace's policies and replace them
+there.
+"""
 
 
 class OwnPolicySource(Protocol):
-    """What this broker knows about the topics' own policies."""
+    """Reads the policies that topics themselves have, as far as this broker knows them."""
 
     async def known(self, topic: TopicName) -> None:
-        """Wait until the policies of a topic of clients are known. The caller bounds the time."""
+        """Wait until the policies of a topic are known. The caller limits the time."""
         ...
 
     def of(self, topic: TopicName) -> OwnPolicies:
-        """Return the policies of a topic or partition, as far as they are known."""
+        """Return the own policies of a topic, or of the topic of a partition, as far as they are known."""
         ...
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the policies of a deleted topic. An error is logged: then a new topic of the name has them."""
+        """Remove the own policies of a deleted topic. A failure is logged only: then a new topic of the same name has
+        these policies.
+        """
         ...
 
 
 class NoOwnPolicies:
-    """No topic has policies of its own. Implements `OwnPolicySource`."""
+    """Implements `OwnPolicySource` for brokers without topic policies: no topic has policies of its own."""
 
     async def known(self, topic: TopicName) -> None:
         return
@@ -127,7 +131,7 @@ class NoOwnPolicies:
 
 
 def overlaid(policies: Policies, own: OwnPolicies) -> Policies:
-    """Return the policies of a namespace with those that a topic itself has instead of the namespace's."""
+    """Return the policies of a namespace, in which those that the topic itself has replace the namespace's."""
     if own == NO_OWN_POLICIES:
         return policies
     changed: dict[str, Any] = {

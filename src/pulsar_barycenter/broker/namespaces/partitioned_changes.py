@@ -1,4 +1,4 @@
-"""A change of a partitioned topic, as the topic's record has it until all partitions have made it.
+"""A change of a partitioned topic. The topic's record contains it until all partitions have made the change.
 
 The partitions have different owners, so the change has two phases. ASKING: the owners are asked whether they agree; any
 broker may undo the change. DOING: all have agreed; the change is always completed. See `partition_changes`.
@@ -30,7 +30,7 @@ class ChangePhase(enum.Enum):
 
 
 class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One change. `id` is unique; `requester` is the id of the broker that began it.
+    """A change of a partitioned topic. `id` is unique; `requester` is the id of the broker that began the change.
 
     A change of a subscription has `subscription` (the name), `position` (ledger, entry) and `properties`. A change that
     adds partitions has the other fields: `partitions` is the new number of partitions, `subscriptions` are the names of
@@ -52,11 +52,13 @@ class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     @property
     def blocks_clients(self) -> bool:
-        """Whether no producer and no consumer may attach to a partition."""
+        """Whether this change prevents producers and consumers from attaching to a partition."""
         return self.kind is ChangeKind.DELETE
 
     def blocks_subscription(self, name: str) -> bool:
-        """Return whether consumers may not attach to the subscription, and clients may not create it."""
+        """Return whether this change prevents consumers from attaching to the subscription, and clients from
+        creating it.
+        """
         return self.blocks_clients or (self.kind is ChangeKind.DELETE_SUBSCRIPTION and name == self.subscription)
 
     def has_purpose_of(self, other: "PartitionedChange") -> bool:

@@ -1,7 +1,7 @@
 """The types of the stored records: clusters, tenants, namespaces and partitioned topics, with Pulsar's JSON names.
 
 Fields of Pulsar that this program does not use have the type `Any`: they are stored and returned unchanged. Fields that
-it does not know are kept by `records`, which replaces only the fields of a record that change.
+it does not know are kept when a record is updated (`records`).
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`, `PartitionedTopicMetadata`,
 `AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`.
@@ -32,8 +32,8 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
     def to_bundles(
         self, namespace: NamespaceName, *, default_count: int = 1, version: int | None = None
     ) -> NamespaceBundles:
-        """Return the bundles: those between the boundaries if there are any, else `num_bundles` of equal width, or
-        `default_count` if `num_bundles` is 0.
+        """Return the bundles that this record describes: those between the boundaries if there are any, else
+        `num_bundles` of equal width, or `default_count` if `num_bundles` is 0.
 
         Raises:
             InvalidBundlesError: the boundaries do not cover the hash range, or the count is out of range.
@@ -57,7 +57,7 @@ class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AutoTopicCreationOverride(msgspec.Struct, frozen=True, rename="camel"):
-    """A namespace's own rule for creating topics by use."""
+    """A namespace's own rule whether a topic is created when a client first uses it, and with how many partitions."""
 
     allow_auto_topic_creation: bool = False
     topic_type: str | None = None
@@ -92,9 +92,9 @@ class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class DispatchRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How many messages and bytes are delivered in a period; -1 is no limit.
+    """How many messages and bytes are delivered in a period; -1 means no limit.
 
-    With `relative_to_publish_rate` the present rate in is added to both.
+    `relative_to_publish_rate`: the rate at which messages arrive is added to both limits.
     """
 
     dispatch_throttling_rate_in_msg: int = -1
@@ -104,14 +104,14 @@ class DispatchRate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PublishRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How many messages and bytes are accepted in a second; 0 or below is no limit."""
+    """How many messages and bytes are accepted in a second; 0 or below means no limit."""
 
     publish_throttling_rate_in_msg: int = -1
     publish_throttling_rate_in_byte: int = -1
 
 
 class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How often one consumer may attach in a period; 0 or below is no limit."""
+    """How often one consumer may attach in a period; 0 or below means no limit."""
 
     subscribe_throttling_rate_per_consumer: int = -1
     rate_period_in_second: int = 30
@@ -143,7 +143,7 @@ class InactiveTopicPolicies(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DelayedDeliveryPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether messages wait until their time; `max_delivery_delay_in_millis` is the longest wait, 0 is no limit."""
+    """Whether messages wait until their time; `max_delivery_delay_in_millis` is the longest wait; 0 means no limit."""
 
     tick_time: int = 0
     active: bool = False

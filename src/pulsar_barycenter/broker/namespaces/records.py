@@ -37,7 +37,7 @@ class Records(Generic[T]):
         return f"{self.root}/{name}"
 
     def get_if_cached(self, name: str) -> T | None:
-        """Return the record if it is cached; None means absent or not known."""
+        """Return the record if it is cached. None: it does not exist, or is not cached."""
         return self._cache.get_if_cached(self.path(name))
 
     async def get(self, name: str) -> T | None:
@@ -49,7 +49,7 @@ class Records(Generic[T]):
         return await self._cache.get(self.path(name))
 
     async def get_fresh(self, name: str) -> T | None:
-        """Return the record, read from the store now."""
+        """Read a record from the store now, and return it; None if it does not exist."""
         self._cache.invalidate(self.path(name))
         return await self.get(name)
 
@@ -101,7 +101,7 @@ class Records(Generic[T]):
                 await asyncio.sleep(_PAUSE_S)
             else:
                 return changed
-        raise AssertionError("unreachable: the last attempt returns or raises an error")
+        raise AssertionError("bug: the last attempt must return or raise an error, so this line is never reached")
 
     async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
         """Replace the record by the result of `change`; fields that `T` does not have are lost.

@@ -1,4 +1,5 @@
-"""The records of clusters, tenants, namespaces and topics, and the rules for creating topics by use.
+"""The records of clusters, tenants, namespaces and topics, and the rules for creating a topic when a client first uses
+it.
 
 A topic that does not exist is created by its first use if all of these rules apply:
 
@@ -60,15 +61,17 @@ log = structlog.get_logger(__name__)
 
 MANAGED_LEDGERS: Final = "/managed-ledgers"
 CHANGE_EVENTS_THRESHOLD_BYTES: Final = 256 << 10
-"""The compaction threshold of topics with policies of topics: a broker reads such a topic before it serves others."""
+"""The compaction threshold in bytes of the topics that store topic policies: a broker reads such a topic before it
+serves other topics of the namespace.
+"""
 NO_POLICIES: Final = Policies()
 SHARED_RULES: Final = 1_000
-"""The most namespaces whose rules are kept, so that their topics share one object."""
+"""The maximum number of namespaces whose rules are cached, so that their topics share one object."""
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 
 
 class Resources:
-    """The records, and what every broker knows about topics without owning them.
+    """The records of the cluster, and what a broker knows about topics, even about those that it does not own.
 
     Implements TopicDirectory and TopicPolicies.
     """
@@ -95,7 +98,7 @@ class Resources:
         self._loaded_topics = loaded_topics
 
     def attach_own_policies(self, source: OwnPolicySource) -> None:
-        """Let the policies that topics themselves have replace those of their namespaces."""
+        """Set the object with the policies that topics themselves have; these replace those of the namespaces."""
         self._own = source
 
     def close(self) -> None:
@@ -125,7 +128,7 @@ class Resources:
     # ---- topics ----
 
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
-        """Return the names of the topics, partitions one by one, sorted.
+        """Return the names of a namespace's topics, sorted. Each partition is listed as a topic.
 
         `mode`: "PERSISTENT" (all that exist), "NON_PERSISTENT" (those in this broker's memory) or "ALL".
         """
@@ -138,7 +141,7 @@ class Resources:
         return sorted(names)
 
     async def persistent_topics(self, namespace: NamespaceName) -> list[TopicName]:
-        """Return the persistent topics that exist, partitions one by one, in the store's order."""
+        """Return the persistent topics of a namespace, in the store's order. Each partition is listed as a topic."""
         topics = []
         for encoded in await self.store.children(f"{MANAGED_LEDGERS}/{namespace}/persistent"):
             try:
@@ -154,7 +157,7 @@ class Resources:
         return topic in set(self._loaded_topics())
 
     async def partitioned_topics_of(self, namespace: NamespaceName, domain: str | None = None) -> list[TopicName]:
-        """Return the names of the partitioned topics, without partitions, of one domain or of both."""
+        """Return the partitioned topics of a namespace, of one domain or of both. Partitions are not listed."""
         topics: list[TopicName] = []
         for of_domain in DOMAINS if domain is None else (domain,):
             encoded = await self.partitioned_topics.names(f"{namespace}/{of_domain}")
@@ -166,8 +169,8 @@ class Resources:
     async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
         """Return the record of a partitioned topic, None if the topic is not partitioned.
 
-        A number of partitions out of range is replaced by the nearest allowed one: loops over the partitions must end,
-        so that the topic can be deleted.
+        A number of partitions that is out of range is replaced by the nearest allowed one, so that the topic can still
+        be deleted.
         """
         name = partitioned_topic_name(topic)
         found = await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
@@ -177,9 +180,11 @@ class Resources:
         return replace(found, partitions=min(max(0, found.partitions), MAX_PARTITIONS))
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
-        """Return the pending change of a partition's partitioned topic, read from the store; None if there is none.
+        """Return the change that the partitioned topic of this partition is making now, read from the store; None if
+        there is none.
 
-        Also None for a topic that is no partition, and for a record that cannot be decoded: its partitions are served.
+        Also None for a topic that is not a partition, and if the topic's record cannot be decoded, so that its
+        partitions are still served.
 
         Raises:
             MetadataError: the store did not answer.
@@ -224,8 +229,8 @@ class Resources:
     # ---- rules of creation by use ----
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Return whether the use of `topic`, which does not exist, creates it (as a topic or partition, not as a
-        partitioned topic).
+        """Return whether `topic`, which does not exist, is created when a client uses it (as a topic or partition, not
+        as a partitioned topic).
         """
         if needs_no_record(topic.namespace):
             return True
@@ -240,7 +245,7 @@ class Resources:
         return await self._may_create_new(topic, policies)
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Return whether the use of a subscription that does not exist creates it."""
+        """Return whether a subscription of `topic` that does not exist is created when a client uses it."""
         if is_system_topic(topic):
             return True
         policies = await self.policies_of(topic)
@@ -277,7 +282,9 @@ class Resources:
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
     async def rules(self, topic: TopicName) -> TopicRules:
-        """Return what a topic follows besides its limits. System topics have no policies."""
+        """Return the rules for a topic, from its policies and the configuration, except its limits. System topics have
+        no policies.
+        """
         config = self._config.current
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return rules_of_system_topic(config)
@@ -292,7 +299,7 @@ class Resources:
         return shared[2]
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
-        """Return the policies for a topic of clients, None for a topic of the brokers."""
+        """Return the policies of a topic that clients use; None for a topic of the brokers themselves."""
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return None
         return await self.policies_of(topic)
@@ -323,7 +330,7 @@ class Resources:
         return NO_LIMITS if policies is None else limits_of(policies, self._config.current)
 
     async def lookup_exists(self, topic: TopicName) -> bool:
-        """Return whether the topic exists or its use would create it.
+        """Return whether the topic exists, or would be created when a client uses it.
 
         True for every non-persistent topic: only its owner knows whether it exists.
         """
@@ -332,8 +339,8 @@ class Resources:
         return await self.topic_exists(topic) or await self.partitioned_metadata(topic) is not None
 
     def may_create_if_cached(self, topic: TopicName) -> bool:
-        """Return whether the use of `topic` would create it, from the cache, without waiting. False may mean that it is
-        not known: call `may_create`.
+        """Return whether a client's use of `topic` would create it, from the cache, without waiting. False may mean
+        that this is not known: call `may_create`.
         """
         if topic.is_partition or not topic.is_persistent:
             return not topic.is_persistent
@@ -343,7 +350,7 @@ class Resources:
         return self._allows(policies) and not self._topic_limit(policies)
 
     async def has_room_for_topics(self, namespace: NamespaceName, policies: Policies, new: int = 1) -> bool:
-        """Return whether `new` more topics stay within `maxTopicsPerNamespace`."""
+        """Return whether a namespace may get `new` more topics without exceeding `maxTopicsPerNamespace`."""
         limit = self._topic_limit(policies)
         if not limit:
             return True
@@ -368,7 +375,9 @@ class Resources:
         return self._config.current.max_topics_per_namespace if limit is None else limit
 
     def _partitions_to_create(self, policies: Policies) -> int:
-        """Return the number of partitions of a topic that is created by use; 0: it is not partitioned."""
+        """Return the number of partitions that a topic gets when a client's use creates it; 0: it is not
+        partitioned.
+        """
         config = self._config.current
         override = policies.auto_topic_creation_override
         kind, count = config.allow_auto_topic_creation_type, config.default_num_partitions
@@ -391,7 +400,7 @@ def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
 
 
 def most_partitions(config: BrokerConfig) -> int:
-    """Return the most partitions that a topic may have."""
+    """Return the maximum number of partitions that a topic may have."""
     return min(config.max_num_partitions_per_partitioned_topic or MAX_PARTITIONS, MAX_PARTITIONS)
 
 

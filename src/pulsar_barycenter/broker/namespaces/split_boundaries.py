@@ -1,4 +1,4 @@
-"""Writes the boundaries of a split, and makes sure whether they were written."""
+"""Writes the boundaries of a split, and finds out whether they were written."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,9 +32,9 @@ async def write_split(
     If the outcome of a write is not known, this reads the record, and writes again if necessary, until the outcome is
     known.
 
-    `check` has to raise if this broker no longer owns the parent bundle. It is called immediately before each write,
-    and the store writes nothing for a session that has expired since. Without this check, a broker that lost the parent
-    between two attempts would split a bundle that another broker serves as a whole.
+    `check` has to raise an error if this broker does not own the parent bundle any more. It is called immediately
+    before each write, and the store writes nothing for a session that has expired since. Without this check, a broker
+    that lost the parent between two attempts would split a bundle that another broker serves as a whole.
 
     Raises:
         BadVersionError: the boundaries were not written; GuardError (a subclass): `guard` does not match.

@@ -1,4 +1,5 @@
-"""What a namespace's policies, else the configuration, say about stored messages: retention, expiry, backlog quotas.
+"""Computes from a namespace's policies, else from the configuration, the rules for stored messages: retention, expiry,
+backlog quotas.
 
 Source: Pulsar's `AdminResource.checkBacklogQuota` and `validateRetentionPolicies`, and `BacklogQuotaManager`.
 """
@@ -12,27 +13,27 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.ledger_settings import Retention
 
 LONGEST_TIME: Final = 2**31 - 1
-"""The largest time of a policy, in its own unit: Pulsar stores it as an int."""
+"""The largest number of a time policy, in the policy's own unit: Pulsar stores it as an int."""
 LARGEST_RETENTION_MB: Final = 2**43 - 1
-"""The largest size of retention in MiB, so that it fits in 64 bits in bytes."""
+"""The largest size of a retention policy in MiB: in bytes it must fit into 64 bits."""
 
 
 def storage_policies_of(policies: Policies, config: BrokerConfig) -> StoragePolicies:
-    """Return how long the stored messages of a namespace's topics stay."""
+    """Return the rules how long the stored messages of topics with these policies are kept."""
     return StoragePolicies(
         retention_of(policies, config), message_ttl_of(policies, config), backlog_limits_of(policies, config)
     )
 
 
 def applied_retention(policies: Policies, config: BrokerConfig) -> RetentionPolicies:
-    """Return the retention of topics with these policies, in the units of the policies."""
+    """Return the retention that applies to topics with these policies, in the units of policies."""
     return policies.retention_policies or RetentionPolicies(
         config.default_retention_time_in_minutes, config.default_retention_size_in_mb
     )
 
 
 def applied_quotas(policies: Policies, config: BrokerConfig) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas of topics with these policies, by their types."""
+    """Return the backlog quotas that apply to topics with these policies, by their types."""
     policy = config.backlog_quota_default_retention_policy
     by_size = BacklogQuota(limit_size=_default_size(config), limit_time=-1, policy=policy)
     by_age = BacklogQuota(limit_size=-1, limit_time=config.backlog_quota_default_limit_second, policy=policy)
@@ -40,7 +41,7 @@ def applied_quotas(policies: Policies, config: BrokerConfig) -> dict[str, Backlo
 
 
 def retention_of(policies: Policies, config: BrokerConfig) -> Retention:
-    """Return the retention of a namespace's topics."""
+    """Return the retention that applies to topics with these policies."""
     applied = applied_retention(policies, config)
     minutes, size_mb = applied.time_in_minutes, applied.size_in_mb
     return Retention(minutes * 60_000 if minutes >= 0 else -1, size_mb << 20 if size_mb >= 0 else -1)
@@ -53,7 +54,9 @@ def message_ttl_of(policies: Policies, config: BrokerConfig) -> int:
 
 
 def backlog_limits_of(policies: Policies, config: BrokerConfig) -> BacklogLimits:
-    """Return the backlog quotas of a namespace's topics. The configuration's policy replaces an unknown one."""
+    """Return the backlog quotas of a namespace's topics. If the policy of a quota (what happens at the limit) is
+    unknown, that of the configuration is used.
+    """
     by_size, by_age = (policies.backlog_quota_map.get(kind) for kind in QUOTA_TYPES)
     default = QuotaPolicy(config.backlog_quota_default_retention_policy)
     age_s = config.backlog_quota_default_limit_second if by_age is None else by_age.limit_time or 0
@@ -102,9 +105,9 @@ def quota_exceeds_retention(policies: Policies, config: BrokerConfig) -> bool:
     """Return whether the backlog quota of a namespace is not below its retention, in size or in time. Pulsar does not
     allow this.
 
-    The quota for the size is compared, with both its limits; if the namespace has only another quota, the configured
-    default is compared. Nothing is compared if the namespace has no quota of its own, and a limit of retention that is
-    0 or negative is not compared.
+    Compared are both limits of the quota for the size; if the namespace has only another quota, those of the configured
+    default. If the namespace has no quota of its own, nothing is compared. A limit of retention that is 0 or negative
+    is not compared.
     """
     retention = policies.retention_policies
     if retention is None or not policies.backlog_quota_map:

@@ -1,4 +1,4 @@
-"""The limits of a topic, and how long its messages stay, as values."""
+"""The limits of a topic, and the rules how long its messages are kept, as values."""
 
 import enum
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ NO_LIMITS: Final = TopicLimits()
 
 
 class QuotaPolicy(enum.Enum):
-    """The action when a backlog exceeds its quota. The values are Pulsar's names (`BacklogQuota.RetentionPolicy`).
+    """What happens when a backlog exceeds its quota. The values are Pulsar's names (`BacklogQuota.RetentionPolicy`).
 
     HOLD: producers are disconnected with an error after which clients try again. REFUSE: producers are disconnected
     with an error after which clients fail. EVICT: the oldest messages leave the backlog.
@@ -47,7 +47,7 @@ NO_BACKLOG_LIMITS: Final = BacklogLimits()
 
 @dataclass(frozen=True, slots=True)
 class StoragePolicies:
-    """How long the stored messages of a topic stay.
+    """The rules how long the stored messages of a topic are kept.
 
     `retention` applies to acknowledged messages. Messages that are not acknowledged leave every backlog at an age of
     `ttl_s` seconds (0: never). `backlog` has the quotas of the backlog.

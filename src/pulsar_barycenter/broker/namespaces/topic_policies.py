@@ -1,4 +1,4 @@
-"""The policies that the topic registry needs; `resources` implements them."""
+"""The interface by which the topic registry reads policies of topics. `resources` implements it."""
 
 from typing import Protocol
 
@@ -17,12 +17,12 @@ class TopicPolicies(Protocol):
     async def known(self, topic: TopicName) -> None:
         """Wait until the topic's own policies are known. The other methods do not wait for them.
 
-        The caller bounds the time.
+        The caller limits the time.
         """
         ...
 
     async def deleted(self, topic: TopicName) -> None:
-        """Forget the own policies of a topic that is being deleted."""
+        """Remove the own policies of a topic that is being deleted."""
         ...
 
     async def deduplicates(self, topic: TopicName) -> bool:
@@ -30,11 +30,11 @@ class TopicPolicies(Protocol):
         ...
 
     async def compaction_threshold(self, topic: TopicName) -> int:
-        """Return the uncompacted bytes above which the topic is compacted; 0: it is never due."""
+        """Return the number of uncompacted bytes above which the topic is compacted; 0: never."""
         ...
 
     async def rules(self, topic: TopicName) -> TopicRules:
-        """Return what the topic follows besides its limits."""
+        """Return the rules for the topic from policies and configuration, except its limits."""
         ...
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
@@ -50,5 +50,7 @@ class TopicPolicies(Protocol):
         ...
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
-        """Return the pending change of a partition's partitioned topic, read from the store; None if there is none."""
+        """Return the change that the partitioned topic of this partition is making now, read from the store; None if
+        there is none.
+        """
         ...

@@ -1,4 +1,4 @@
-"""What one topic follows: its own policies, else those of its namespace, else the configuration. Pure.
+"""Computes the rules for one topic: from its own policies, else those of its namespace, else the configuration. No I/O.
 
 Source: Pulsar's `AbstractTopic.updateTopicPolicyByBrokerConfig` and `HierarchyTopicPolicies`.
 """
@@ -30,10 +30,10 @@ SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What a topic follows. A number of 0 is no limit.
+    """The rules for one topic. A limit of 0 means no limit.
 
-    `mark_delete_rate` is how often a cursor is stored in a second. `expiration_s` is after which time without consumers
-    a subscription is deleted, 0: never. `max_message_size` is the largest entry in bytes.
+    `mark_delete_rate` is the number of times a second that a cursor is stored. `expiration_s` is the time without
+    consumers after which a subscription is deleted, 0: never. `max_message_size` is the largest entry in bytes.
     """
 
     storage: StoragePolicies = NO_STORAGE_POLICIES
@@ -55,7 +55,7 @@ class TopicRules:
 
 
 def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> TopicRules:
-    """Return what a topic of clients follows, with the policies of its namespace and its own."""
+    """Return the rules for a topic that clients use, from the policies of its namespace and its own."""
     followed = overlaid(policies, own)
     return TopicRules(
         storage_policies_of(followed, config),
@@ -77,7 +77,7 @@ def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> Topi
 
 
 def rules_of_system_topic(config: BrokerConfig) -> TopicRules:
-    """Return what a topic of the brokers follows: no policy but the configuration of its dispatchers."""
+    """Return the rules for a topic of the brokers themselves: no policies apply, only the configuration of delivery."""
     none = Policies()
     return TopicRules(
         NO_STORAGE_POLICIES,
@@ -88,7 +88,7 @@ def rules_of_system_topic(config: BrokerConfig) -> TopicRules:
 
 
 def unacked_of(followed: Policies, config: BrokerConfig) -> tuple[int, int]:
-    """Return the most unacknowledged messages of a consumer and of a subscription."""
+    """Return the maximum numbers of unacknowledged messages of a consumer and of a subscription."""
     consumer, subscription = followed.max_unacked_messages_per_consumer, followed.max_unacked_messages_per_subscription
     return (
         config.max_unacked_messages_per_consumer if consumer is None else max(consumer, 0),
@@ -105,7 +105,7 @@ def delayed_of(followed: Policies, config: BrokerConfig) -> DelayedDeliveryPolic
 
 
 def inactive_of(followed: Policies, config: BrokerConfig) -> InactiveTopicPolicies:
-    """Return when unused topics are deleted; the mode is set."""
+    """Return the rule when unused topics are deleted. Its mode is always set."""
     configured_s = config.broker_delete_inactive_topics_max_inactive_duration_seconds
     return followed.inactive_topic_policies or InactiveTopicPolicies(
         InactiveDeleteMode(config.broker_delete_inactive_topics_mode),
@@ -125,7 +125,7 @@ def deduplication_interval_of(followed: Policies, config: BrokerConfig) -> float
 
 
 def persistence_of(followed: Policies, config: BrokerConfig) -> PersistencePolicies:
-    """Return the persistence policies; those about bookies have no effect."""
+    """Return the policies how entries are stored. Those about bookies have no effect."""
     return followed.persistence or PersistencePolicies(
         managed_ledger_max_mark_delete_rate=config.managed_ledger_default_mark_delete_rate_limit
     )

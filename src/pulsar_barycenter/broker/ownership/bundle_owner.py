@@ -1,7 +1,8 @@
-"""The bundles that this broker owns, and the owners of the others: a `BundleOwner` on one way to own bundles.
+"""The bundles that this broker owns, and the owners of the others: a `BundleOwner`, with the state machine for locks or
+for records.
 
-Whether a bundle is served here follows from the terms alone, so the data plane does not depend on the way. The state
-machine carries out every change, in a task that continues if the caller is cancelled.
+Whether a bundle is served here depends on this broker's terms only, so topics and connections do not depend on the
+state machine. The state machine carries out every change, in a task that continues if the caller is cancelled.
 """
 
 import asyncio
@@ -22,16 +23,21 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
 JOINS_S: Final = 12.0
-"""How long a request of a client waits while this broker starts, in seconds; clients themselves wait 30 s."""
+"""The number of seconds that a request of a client waits while this broker starts. Clients themselves wait 30 s."""
 
 T = TypeVar("T")
 
 
 class BundleOwner:
-    """Implements `Ownership`. It is made before the ports are known; `set_identity` must precede `acquire`."""
+    """The bundles that this broker owns, and the owners of the others. Implements `Ownership`.
+
+    It is created before the ports are known. `set_identity` must be called before `acquire`.
+    """
 
     def __init__(self, terms: LocalTerms[Any], machine: OwnershipMachine, leaders_term: LeadersTerm) -> None:
-        """`machine` works on `terms`; `leaders_term` is the term of the topics that belong to no bundle."""
+        """`machine` is the state machine that changes `terms`, this broker's terms. `leaders_term` is the term of the
+        topics that the leader serves.
+        """
         self._terms = terms
         self._holdings = terms.holdings
         self._bundles = terms.bundles
@@ -55,11 +61,15 @@ class BundleOwner:
         self._machine.start()
 
     def joined(self) -> None:
-        """Record that this broker has started: requests for topics that it does not serve are now refused at once."""
+        """Record that this broker has started. From now on, requests for topics that it does not serve are refused at
+        once.
+        """
         self._joined.set()
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles; owned ones stay until they are released."""
+        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
+        refusal.
+        """
         self._machine.refuse(why)
 
     async def close(self) -> None:
@@ -86,7 +96,7 @@ class BundleOwner:
         """Return the term that serves a topic; see `ServingAuthority`.
 
         Other brokers may send clients here before this broker has started, or before it knows that it owns the bundle.
-        Such a client waits for up to JOINS_S.
+        Such a client waits for up to JOINS_S seconds.
         """
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
@@ -115,7 +125,7 @@ class BundleOwner:
                 await self._joined.wait()
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the term `owned`, because a ledger of it was fenced."""
+        """End the term `owned` of a bundle, because one of its ledgers was fenced by a later owner."""
         self._leaders_term.lost(owned, reason)
         self._machine.lost(owned, reason)
 
@@ -145,11 +155,13 @@ class BundleOwner:
         return await self._machine.owner_of(bundle)
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Return when the ownership of `bundle` changed, here or elsewhere, or after `timeout_s`."""
+        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
+        seconds.
+        """
         await self._terms.changes.wait(bundle, timeout_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
+        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
         self._terms.on_lost(listener)
 
     # ---- changes ----
@@ -164,7 +176,7 @@ class BundleOwner:
         await self._complete(self._machine.split(parent, children, write_boundaries), f"split {parent}")
 
     async def _complete(self, change: Coroutine[Any, Any, T], name: str) -> T:
-        """Carry a change out completely, even if the caller is cancelled."""
+        """Run a change of ownership to its end, even if the caller is cancelled."""
         try:
             return await self._terms.tasks.complete(kept_task(change, name))
         except TasksClosedError:

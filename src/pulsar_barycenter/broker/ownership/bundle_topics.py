@@ -1,7 +1,6 @@
 """The loaded topics of bundles, as ownership uses them; closing the topics of a bundle has a time limit.
 
-A topic that is not closed in time is protected by the fence of its ledger: the next owner can write, this broker
-cannot.
+If a topic is not closed in time, the fence of its ledger protects it: the next owner can write, this broker cannot.
 """
 
 import asyncio
@@ -17,16 +16,20 @@ log = structlog.get_logger(__name__)
 
 
 class Topics(Protocol):
-    """The loaded topics (the `TopicRegistry`)."""
+    """The loaded topics of this broker, as ownership uses them (the `TopicRegistry`)."""
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
 
     async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
-        """Close the bundle's topics, but keep their clients; return the number of topics."""
+        """Close the topics of a bundle that is transferred, but keep their clients connected; return the number of
+        topics.
+        """
         ...
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
-        """Send the bundle's clients to `owner`, or disconnect them if it is None; return the number of topics."""
+        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None; return the number of
+        topics.
+        """
         ...
 
     def written_topics(self, bundle: Bundle) -> list[str]:
@@ -34,7 +37,7 @@ class Topics(Protocol):
         ...
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background, for this broker's next term of the bundle, which has the given epoch. If
+        """Open topics in the background for this broker's next term as owner of the bundle, which will have `epoch`. If
         `are_closed` is false, the former owner still has the topics open, so the opening is only prepared.
         """
         ...
@@ -43,7 +46,7 @@ class Topics(Protocol):
 
 
 class NoTopics:
-    """The topics of a broker that has loaded none. Implements `Topics`."""
+    """Implements `Topics` for a broker that has no loaded topics."""
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
         return 0
@@ -83,7 +86,9 @@ class BundleTopics:
         return await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, reason: str) -> int:
-        """Send the bundle's clients to `owner`, or disconnect them if it is None; return the number of topics."""
+        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None; return the number of
+        topics.
+        """
         return await self._in_time(bundle, self._topics.finish_transfer(bundle, owner, reason=reason))
 
     def written(self, bundle: Bundle) -> list[str]:
@@ -91,11 +96,11 @@ class BundleTopics:
         return self._topics.written_topics(bundle)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """See `Topics.prepare`."""
+        """Open topics in the background for this broker's next term as owner of the bundle; see `Topics.prepare`."""
         self._topics.prepare(bundle, topics, epoch, are_closed=are_closed)
 
     def refresh_bundles(self) -> None:
-        """Give the loaded topics the present terms of their bundles, after a split."""
+        """After a split, connect the loaded topics with the terms of their new bundles."""
         self._topics.refresh_bundles()
 
     async def _in_time(self, bundle: Bundle, closing: Coroutine[Any, Any, int]) -> int:

@@ -1,4 +1,4 @@
-"""The interface of ownership for the rest of a broker, and the interface of each way to own bundles.
+"""The interface of ownership for the other parts of a broker, and the interface of each way to own bundles.
 
 There are two ways: locks in the metadata store (`by_locks`; the simple, modular and no-op load managers), and records
 of the ownership channel (`channel`; the extensible one). The load manager at the start of the broker decides between
@@ -20,20 +20,21 @@ from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.topic import TopicName
 
 WriteBoundaries: TypeAlias = Callable[[Callable[[], None]], Awaitable[NamespaceBundles]]
-"""Writes the children of a split as bundles of their namespace, and returns the namespace's new bundles. Its argument
-must be called before each write; it raises BundleNotAcquiredError if this broker may no longer split the parent.
+"""A function that writes the new bundles of a split as bundles of their namespace, and returns all bundles of the
+namespace. Its argument is a function to call before each write: it raises BundleNotAcquiredError if this broker may not
+split the parent any more.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The bundle has an owner, but the owner does not serve it yet, or does not serve it any more."""
+    """The answer that a bundle has an owner, but the owner does not serve it yet, or does not serve it any more."""
 
     broker_id: str
 
 
 class Ownership(ServingAuthority, Protocol):
-    """The ownership of bundles, as this broker knows it: its own bundles, and the owners of all others."""
+    """The ownership of bundles, as this broker knows it: its own bundles, and the owners of all other bundles."""
 
     # ---- life ----
 
@@ -49,15 +50,17 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def joined(self) -> None:
-        """Record that this broker has started; until then, clients of topics that it does not serve wait."""
+        """Record that this broker has started. Until then, clients that use topics which it does not serve wait."""
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles; owned ones stay until they are released."""
+        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
+        refusal.
+        """
         ...
 
     async def close(self) -> None:
-        """End every task and release everything. Idempotent."""
+        """End every task and the ownership of all bundles. Idempotent."""
         ...
 
     # ---- what is known, without waiting ----
@@ -85,17 +88,19 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Return when the ownership of `bundle` changed, here or elsewhere, or after `timeout_s`."""
+        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
+        seconds.
+        """
         ...
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
+        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
         ...
 
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
-        """Own and serve `bundle`; return at once if it is served here already.
+        """Own and serve `bundle`. If this broker serves it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -109,20 +114,20 @@ class Ownership(ServingAuthority, Protocol):
         """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
         own the bundle.
 
-        `destination` is the next owner, if bundles are transferred from owner to owner.
+        `destination` is the next owner. It has an effect only if bundles are transferred from owner to owner.
         """
         ...
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
-        """Replace the served `parent` by `children` without closing a topic.
+        """Split `parent`, which this broker serves, into `children` without closing a topic.
 
         `write_boundaries` writes the children as the namespace's bundles by compare-and-set and returns the new
         bundles. If anything fails before the boundaries are written, the children are released and the parent
         continues.
 
         Raises:
-            BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; another broker changed the namespace.
+            BundleNotAcquiredError: this broker does not serve the parent.
+            BadVersionError: `write_boundaries` found that another broker has changed the namespace.
         """
         ...
 
@@ -130,20 +135,22 @@ class Ownership(ServingAuthority, Protocol):
 class OwnershipMachine(Protocol):
     """A way to own bundles: it acquires, releases and splits bundles, and finds the owners of the others.
 
-    It works on the `LocalTerms` of its broker: a term is a time in which the broker owns a bundle. All terms have
-    ended when `close` is called.
+    It changes the `LocalTerms` of its broker: a term is the time in which the broker owns a bundle under one epoch.
+    When `close` is called, all terms have ended.
     """
 
     def start(self) -> None:
-        """Start to work; the terms have the identity of this broker."""
+        """Begin to work. The terms have the id and URLs of this broker already."""
         ...
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles; owned ones stay until they are released."""
+        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
+        refusal.
+        """
         ...
 
     def stop(self) -> None:
-        """React to no more events, and start no more work."""
+        """React to no more events, and begin no more work."""
         ...
 
     async def close(self) -> None:
@@ -151,66 +158,66 @@ class OwnershipMachine(Protocol):
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End a term without notice: its ledger was fenced, or its proof is lost."""
+        """End a term unexpectedly: a ledger was fenced, or the lock or record that proved the ownership is lost."""
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Return when this broker serves the bundle, or when it is clear that it will not serve it soon; at the latest
-        after some seconds.
+        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for a few
+        seconds at most.
         """
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the same as `Ownership.owner_cached`."""
+        """Return the owner of the bundle if it is known without waiting, as `Ownership.owner_cached` does."""
         ...
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """See `Ownership.owner_of`."""
+        """Return the owner of the bundle, InTransit or None, as `Ownership.owner_of` does."""
         ...
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Do the same as `Ownership.acquire`. Like all changes, this runs in a task that continues if the caller is
-        cancelled.
+        """Own and serve a bundle, as `Ownership.acquire` describes. Like all changes, this runs in a task that
+        continues if the caller is cancelled.
         """
         ...
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """See `Ownership.release`."""
+        """Close the bundle's topics and release it, as `Ownership.release` describes."""
         ...
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
-        """See `Ownership.split`."""
+        """Split a bundle, as `Ownership.split` describes."""
         ...
 
 
 class LeadersTerm(Protocol):
-    """The term of the topics that the leader serves, independent of bundles."""
+    """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
 
     def has(self, topic: TopicName) -> bool:
         """Return whether the leader serves a topic."""
         ...
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term of these topics; None if it is not the leader."""
+        """Return this broker's term for the topics that the leader serves; None if it is not the leader."""
         ...
 
     def owner(self) -> Owner | None:
-        """Return the broker that serves these topics now; None if it is not known."""
+        """Return the broker that serves the leader's topics now; None if it is not known."""
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve these topics, at most `timeout_s`."""
+        """Wait until another broker may serve the leader's topics, for at most `timeout_s` seconds."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the present term, if it is the term `owned`."""
+        """End the present term for the leader's topics, if it is the term `owned`."""
         ...
 
     async def close(self) -> None: ...
 
 
 class NoLeadersTerm:
-    """Ownership without topics that the leader serves. Implements `LeadersTerm`."""
+    """Implements `LeadersTerm` for clusters in which the leader serves no topics in particular."""
 
     def has(self, topic: TopicName) -> bool:
         return False

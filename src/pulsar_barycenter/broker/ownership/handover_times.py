@@ -18,11 +18,13 @@ from pulsar_barycenter.broker.instruments import HandoverPhase
 from pulsar_barycenter.naming.bundle import Bundle
 
 _MAX_TIMED: Final = 10_000
-"""The most bundles that are timed at once; beyond it the oldest is forgotten."""
+"""The maximum number of bundles whose handover is measured at the same time; beyond it the oldest measurement is
+dropped.
+"""
 
 
 def _unobserved(_phase: HandoverPhase, _seconds: float) -> None:
-    """Ignore a measured phase. This is the default callback, until a metric is connected."""
+    """Ignore the measured time of a phase. This is the default callback, until a metric is connected."""
 
 
 class HandoverTimes:
@@ -33,7 +35,7 @@ class HandoverTimes:
         self._taking: dict[Bundle, float] = {}
 
     def giving(self, bundle: Bundle) -> None:
-        """Record that this broker has to release a bundle."""
+        """Record that this broker has to release a bundle. The measurement of its handover begins."""
         self._giving.pop(bundle, None)
         _begin(self._giving, bundle)
 
@@ -44,11 +46,11 @@ class HandoverTimes:
         self._observe("give_up", self._giving.get(bundle))
 
     def served(self, bundle: Bundle) -> None:
-        """Record that a bundle has an owner; the time is measured if this broker had released the bundle."""
+        """Record that a bundle has an owner again. If this broker had released it, the time in between is measured."""
         self._observe("served", self._giving.pop(bundle, None))
 
     def taking(self, bundle: Bundle) -> None:
-        """Record that this broker is about to own a bundle."""
+        """Record that this broker begins to take over a bundle."""
         if bundle not in self._taking:
             _begin(self._taking, bundle)
 
@@ -56,7 +58,7 @@ class HandoverTimes:
         self._observe("take", self._taking.pop(bundle, None))
 
     def not_taken(self, bundle: Bundle) -> None:
-        """Record that this broker does not get a bundle."""
+        """Record that this broker does not get a bundle that it began to take over."""
         self._taking.pop(bundle, None)
 
     def _observe(self, phase: HandoverPhase, began: float | None) -> None:

@@ -1,9 +1,9 @@
 """The bundles that this broker holds, and the states of each.
 
 A *term* is the time in which a broker holds a bundle under one epoch. Of two terms whose bundles overlap, the later has
-the higher epoch. A `Holding` is one generation of a bundle here: its proof (a lock, see `locks`, or a record of the
-channel, see `channel`), its term, and its state. TRANSITIONS has the next state for each state and event; another event
-is a bug of the caller.
+the higher epoch. A `Holding` is the object for one term of a bundle on this broker: the proof of ownership (a lock, see
+`locks`, or an ownership record, see `channel`), the term, and its state. TRANSITIONS has the next state for each state
+and event; any other event is a bug of the caller.
 
 | state    | proof    | look-ups here | clients  | receipts | leaves the state by                                     |
 |----------|----------|---------------|----------|----------|---------------------------------------------------------|
@@ -13,7 +13,7 @@ is a bug of the caller.
 | LEAVING  | held     | wait          | refused  | sent     | END: topics closed or timed out, or loss                |
 | ENDED    | in doubt | wait          | refused  | withheld | topics closed, then released -> absent (`forget`)       |
 
-A term never continues after its end: after a loss the bundle is acquired as a new generation, with a new epoch.
+A term never continues after its end: after a loss the bundle is acquired again in a new term, with a new epoch.
 """
 
 import enum
@@ -64,8 +64,8 @@ W = TypeVar("W", bound=OwnershipProof)
 
 @dataclass(slots=True, eq=False)
 class Holding(Generic[W]):
-    """A bundle that this broker holds, from one acquisition to its release. Its term is active while the state is
-    SERVING, and revoked when it is ENDED.
+    """What this broker has of a bundle, from one acquisition to its release. The term is active while the state is
+    SERVING, and revoked in the state ENDED.
     """
 
     term: Term
@@ -74,14 +74,16 @@ class Holding(Generic[W]):
     state: HoldingState = HoldingState.PREPARED
     splitting: bool = False
     keeps_clients: bool = False
-    """Whether its topics are closed for a transfer, while their clients wait for the address of the next owner."""
+    """Whether the bundle's topics are closed for a transfer while their clients stay connected and wait for the next
+    owner's address.
+    """
 
     @property
     def is_ended(self) -> bool:
         return self.state is HoldingState.ENDED
 
     def on(self, event: HoldingEvent) -> None:
-        """Go to the next state in TRANSITIONS.
+        """Change to the next state in TRANSITIONS after an event.
 
         Raises:
             AssertionError: the event is not possible in this state.
@@ -94,7 +96,7 @@ class Holding(Generic[W]):
 
 
 class Holdings(Generic[W]):
-    """This broker's holdings by bundle, at most one for each.
+    """What this broker has of bundles: at most one `Holding` for each bundle.
 
     No method waits. Each call changes state, term and serving log together; then it calls `changed` with the bundle.
     """
@@ -121,18 +123,18 @@ class Holdings(Generic[W]):
         return list(self._by_bundle)
 
     def is_serving(self, holding: Holding[W]) -> bool:
-        """Return whether the holding serves now. False as soon as the process may have been paused, even if the term
-        has not been ended yet for that reason.
+        """Return whether this broker serves the bundle of the holding now. False if the process may have been paused,
+        even before the term is ended because of that.
         """
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
     def serving(self, bundle: Bundle) -> Holding[W] | None:
-        """Return the holding of a bundle if it is served now, else None."""
+        """Return the holding of a bundle if this broker serves it now, else None."""
         holding = self._by_bundle.get(bundle)
         return holding if holding is not None and self.is_serving(holding) else None
 
     def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
-        """Register a bundle that was just acquired; `owner` describes this broker in the answers to look-ups.
+        """Register a bundle that was just acquired. `owner` is this broker, as look-ups return it.
 
         The new holding replaces that of an earlier term, if one is still registered although another broker has owned
         the bundle since.
@@ -154,7 +156,7 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def end(self, holding: Holding[W], reason: str) -> None:
-        """End the term now: from now on no client is accepted and no receipt is sent. Idempotent."""
+        """End the term now: from now on no client is accepted, and no receipt is sent. Idempotent."""
         was_begun = holding.state in (HoldingState.SERVING, HoldingState.LEAVING)
         holding.on(HoldingEvent.END)
         if was_begun:
@@ -162,7 +164,9 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def forget(self, holding: Holding[W]) -> None:
-        """Drop an ended holding, if it is still the registered one. Release its proof (`OwnershipProof`) before."""
+        """Remove the holding of a term that has ended, unless a later one has replaced it. Release its proof
+        (`OwnershipProof`) before.
+        """
         bundle = holding.term.bundle
         assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"
         if self._by_bundle.get(bundle) is holding:

@@ -1,7 +1,8 @@
-"""The terms of this broker, with what every way to own bundles needs to work on them.
+"""The terms of this broker (times in which it owns a bundle under one epoch), and what both ways to own bundles do with
+them.
 
 `LocalTerms` has the holdings, their topics, the clients that wait for a change, and the background tasks. It does not
-know how a bundle is acquired: an `OwnershipMachine` (see `contract`) does this, and works on the terms.
+know how a bundle is acquired: an `OwnershipMachine` (see `contract`) does this, and changes the terms.
 """
 
 import asyncio
@@ -33,8 +34,8 @@ W = TypeVar("W", bound=OwnershipProof)
 
 
 class LocalTerms(Generic[W]):
-    """The terms of one broker. `unload_timeout_s` returns how long closing the topics of a bundle may take; it is
-    called at each unload.
+    """The terms of one broker: what it has of each bundle. `unload_timeout_s` returns how many seconds closing the
+    topics of a bundle may take.
     """
 
     def __init__(
@@ -96,10 +97,11 @@ class LocalTerms(Generic[W]):
     async def wait_while(
         self, bundle: Bundle, is_pending: Callable[[], bool], *, within_s: float, look_every_s: float, failure: str
     ) -> None:
-        """Wait until `is_pending` returns False. It is called at each change of `bundle` and every `look_every_s`.
+        """Wait until `is_pending` returns False. It is called at each change of `bundle`, and every `look_every_s`
+        seconds.
 
         Raises:
-            BundleNotAcquiredError: it still returned True after `within_s`; the message is `failure`.
+            BundleNotAcquiredError: `is_pending` still returned True after `within_s` seconds; the message is `failure`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
@@ -109,7 +111,7 @@ class LocalTerms(Generic[W]):
             await self.changes.wait(bundle, look_every_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
+        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
         self._lost_listeners.append(listener)
 
     def report_lost(self, bundle: Bundle) -> None:
@@ -119,15 +121,15 @@ class LocalTerms(Generic[W]):
     # ---- the end of terms ----
 
     def suspend_all(self, reason: str) -> None:
-        """End every term now."""
+        """End every term of this broker now."""
         for holding in self.holdings.all():
             if not holding.is_ended:
                 log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
                 self.holdings.end(holding, reason)
 
     def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
-        """Return the holdings that serve a bundle that is not in `bundles`, the present bundles of the namespace,
-        because the bundle was deleted or split.
+        """Return the holdings of those served bundles that are not in `bundles`, the present bundles of the namespace,
+        because they were deleted or split.
 
         A bundle that this broker splits itself is not returned: its term ends with the split.
         """
@@ -145,12 +147,12 @@ class LocalTerms(Generic[W]):
         """Call the pause detector's `beat` periodically; if the process was paused, end every term before the next
         call.
 
-        `suspend` is called before the terms end, `recover` when new ones may begin.
+        `suspend` is called before the terms end, `recover` when new terms may begin.
         """
         while True:
             if self.pauses.is_back():
                 suspend()
-                self.suspend_all("the process stood still")
+                self.suspend_all("the process was paused")
                 self.pauses.begin_anew()
                 recover()
             else:
@@ -158,7 +160,7 @@ class LocalTerms(Generic[W]):
             await asyncio.sleep(self._beat_s)
 
     def leave_nothing(self) -> None:
-        """End and drop every holding, when the broker closes."""
+        """End every term and remove every holding, because the broker is closed."""
         for holding in self.holdings.all():
-            self.holdings.end(holding, "broker closed")
+            self.holdings.end(holding, "the broker was closed")
             self.holdings.forget(holding)

@@ -1,8 +1,8 @@
 """Acquires the lock of a bundle, proves that it is held, and releases it.
 
-The lock is an ephemeral key /namespace/<tenant>/<ns>/<range>. `acquire` takes it and, while it is held, the epoch of
-the term that begins; `release` deletes it; `scrub` deletes what a write of unknown outcome left. `by_locks` decides
-what is done with an acquired bundle.
+The lock is an ephemeral key /namespace/<tenant>/<ns>/<range>. `acquire` creates it and then, while it is held, takes
+the epoch of the term that begins. `release` deletes it. `scrub` deletes a key that a write of unknown outcome may have
+left. `by_locks` decides what is done with an acquired bundle.
 
 **Epochs.** A term takes its epoch from one counter of the whole cluster *after* it acquired the lock and while it holds
 the lock. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
@@ -16,8 +16,8 @@ acquired again after the children's boundaries were written, because an acquisit
 the lock, and fails if its range is not among them. Ledgers that were opened in the parent's term keep its lower epoch,
 and the next owner's is higher than the children's.
 
-**Sessions.** When the session is lost, every lock is given up here at once, so that the next session begins without
-records of ended terms. No session inherits the lock of another.
+**Sessions.** When the session is lost, this broker abandons every lock at once, so that the next session begins without
+records of ended terms. No session takes over the lock of another.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 
 @dataclass(frozen=True, slots=True)
 class BundleLock:
-    """The lock of a bundle, and the epoch that was taken under it; `record` is the value of the lock's key at that
-    time.
+    """The lock of a bundle, and the epoch that was taken while it was held. `record` is the value of the lock's key
+    then.
     """
 
     lock: ResourceLock[OwnershipRecord]
@@ -70,7 +70,7 @@ class BundleLock:
 
 
 class BundleLocks:
-    """The locks of this broker's session.
+    """The locks of bundles that this broker has in its present session.
 
     `spawn` runs work in the background under a name. `is_held` returns whether a term uses the lock of a bundle; such a
     lock is not scrubbed (deleted because no term uses it).
@@ -113,23 +113,23 @@ class BundleLocks:
     # ---- lifecycle and session ----
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Set the owner in the records; from now on locks may be acquired."""
+        """Set the id and URLs that lock records name as owner. From now on locks may be acquired."""
         self._urls = urls
         self._refusal = None
 
     def refuse(self, why: str) -> None:
-        """Acquire no more locks."""
+        """Acquire no more locks. `why` is the reason for the refusal."""
         self._refusal = why
 
     def stop(self) -> None:
-        """Acquire no more locks, abandon attempts in progress, and end every scrub. `close` releases the locks."""
+        """Acquire no more locks, abandon attempts in progress, and end every `scrub`. `close` releases the locks."""
         self._closed = True
         self._refusal = "this broker is stopped"
         for stop in self._stop_listening:
             stop()
 
     async def close(self) -> None:
-        """Release every lock that is still held."""
+        """Release every lock that this broker still has."""
         with suppress(MetadataError):
             await self._locks.close()
 
@@ -138,7 +138,7 @@ class BundleLocks:
         return not self._session_lost
 
     def interrupted(self) -> None:
-        """Record that the process stood still: acquisitions that began before this call fail."""
+        """Record that the process was paused: acquisitions that began before this call will fail."""
         self._session += 1
 
     def lose_session(self) -> None:
@@ -159,8 +159,8 @@ class BundleLocks:
         return self._serials.hold(bundle)
 
     async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
-        """Acquire the lock, then take the epoch, then write the epoch into the record of the lock. Call this within
-        `serial(bundle)`.
+        """Acquire the lock of a bundle, then take an epoch, then write the epoch into the value of the lock's key. Call
+        this within `serial(bundle)`.
 
         `is_child`: `bundle` is a child of a split in progress, so it is not a bundle of the namespace yet.
 
@@ -202,7 +202,9 @@ class BundleLocks:
         return BundleLock(lock, record, epoch)
 
     async def mark_disabled(self, won: BundleLock) -> None:
-        """Make look-ups at other brokers wait for the next owner; an error is ignored, because this is optional."""
+        """Mark the lock as disabled, so that look-ups at other brokers wait for the next owner. An error is ignored,
+        because this is optional.
+        """
         with suppress(MetadataError):
             await won.lock.update(msgspec.structs.replace(won.record, disabled=True))
 
@@ -215,13 +217,13 @@ class BundleLocks:
             self.scrub_later(bundle)
 
     def scrub_idle(self, bundle: Bundle) -> None:
-        """Scrub a record of this process that no term uses, unless the bundle is being changed."""
+        """Delete this process' lock of a bundle if no term uses it, unless the bundle is being changed now."""
         if bundle not in self._serials:
             self.scrub_later(bundle)
 
     def _on_notification(self, notification: Notification) -> None:
-        """Scrub a lock record that was just created, if it may be the late effect of a request that this broker sent
-        and that got no answer.
+        """Delete a lock that was just created, if it may be the late effect of a request that this broker sent and that
+        got no answer.
         """
         bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
         if bundle in self._unanswered:
@@ -240,7 +242,9 @@ class BundleLocks:
             self._spawn(self._scrub(bundle), f"scrub {bundle}")
 
     async def _scrub(self, bundle: Bundle) -> None:
-        """Delete this process' record of `bundle` if no term uses it; retry until this is certain."""
+        """Delete this process' lock of `bundle` if no term uses it. Try again until it is certain that there is
+        none.
+        """
         try:
             while not self._closed:
                 self._scrubbing[bundle] = False
@@ -257,10 +261,11 @@ class BundleLocks:
             del self._scrubbing[bundle]
 
     async def _scrub_once(self, bundle: Bundle) -> bool:
-        """Delete this process' record of `bundle` if no term uses it; return whether it is certain that none is left.
+        """Delete this process' lock of `bundle` if no term uses it. Return whether it is certain that there is none any
+        more.
 
-        A record of a former session is not deleted here, because it ends with that session. A delete by its version
-        could delete the record of another broker, because that record also starts at version 0.
+        The lock of a former session is not deleted here, because the store deletes it when that session ends. To delete
+        it by its version could delete the lock of another broker, which also starts at version 0.
         """
         async with self.serial(bundle):
             if self._is_held(bundle):
@@ -289,8 +294,8 @@ class BundleLocks:
             raise BundleNotFoundError(bundle)
 
     def _require_known(self, bundle: Bundle) -> None:
-        """Check the boundaries again: they may have changed after they were read and before this broker held the
-        bundle. Later changes are reported to this broker, because it holds the bundle.
+        """Check the boundaries again, because they may have changed after they were read and before the bundle was
+        registered as held. Later changes are reported to this broker, because it holds the bundle.
         """
         bundles = self._bundles.cached(bundle.namespace)
         if bundles is not None and bundles.find_hash(bundle.range.lower) != bundle:

@@ -7,8 +7,9 @@
 | records and locks       | locks                   | yes: the locks show both which one serves (TermLocks) |
 | records alone           | locks                   | no: two brokers would serve one bundle                |
 
-The records are in one place for all brokers, which a key of the metadata store names. A broker that is configured for
-the other place starts only while a syncer is set, which moves them.
+The ownership records are in one place (a topic or the metadata store) for all brokers, which a key of the metadata
+store names. A broker that is configured for the other place starts only while a syncer is configured, which moves the
+records.
 
 A broker publishes in its registration how it owns bundles. It reads the registrations of the others before it joins,
 and again after it is registered itself, so that of two brokers that start at the same time at least one sees the other.
@@ -26,7 +27,7 @@ from pulsar_barycenter.metadata.store import MetadataStore
 
 PLACE: Final = "barycenter.ownership.place"
 LOCKS: Final = "barycenter.ownership.locks"
-"""Properties in the registration of a broker that owns by records."""
+"""Names of properties in the registration of a broker that owns bundles by records."""
 
 
 class OwnershipMode(NamedTuple):
@@ -38,7 +39,7 @@ class OwnershipMode(NamedTuple):
     holds_locks: bool
 
     def properties(self) -> dict[str, str]:
-        """Return the properties for the registration of a broker that owns by records."""
+        """Return the properties for the registration of a broker that owns bundles by records."""
         return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
 
     def fits(self, other: "OwnershipMode") -> bool:
@@ -55,12 +56,11 @@ async def refuse_mixed_ownership(
     store: MetadataStore, registration: Registration, mine: OwnershipMode, me: str, class_name: str, *, is_synced: bool
 ) -> None:
     """Check that this broker may run together with the registered brokers, and that the ownership records are in the
-    place (topic or metadata store) of `mine`. With `is_synced` a syncer moves the records, so their place is not
-    checked.
+    place (topic or metadata store) of `mine`. `is_synced`: a syncer moves the records, so their place is not checked.
 
     Raises:
-        RecordsElsewhereError: the records are in another place than the one that this broker's configuration names.
-        MixedOwnershipError: this broker may not run together with another one.
+        RecordsElsewhereError: this broker's configuration does not name the place in which the records are.
+        MixedOwnershipError: this broker must not run together with another one.
         MetadataError: the store did not answer.
     """
     if mine.place and not is_synced:

@@ -1,7 +1,7 @@
 """Caches the owners in the locks of other processes.
 
-A cached owner is used until the store reports a change of its key, and at most for REMOTE_OWNER_LIFE_S, because a
-notification may be late or lost. An answer that arrives after a change was reported is not cached.
+A cached owner is used until the store reports a change of the lock's key, and at most for REMOTE_OWNER_LIFE_S seconds,
+because a notification may be late or lost. An answer that arrives after a change was reported is not cached.
 """
 
 import asyncio
@@ -20,7 +20,9 @@ REMOTE_OWNER_LIFE_S: Final = 3.0
 
 
 class OtherOwners:
-    """The owner of each bundle, from the lock records of other processes than `incarnation`."""
+    """Caches the owner of each bundle, from the lock records of other processes than `incarnation` (this run of this
+    process).
+    """
 
     def __init__(self, store: MetadataStore, incarnation: str) -> None:
         self._store = store
@@ -45,7 +47,8 @@ class OtherOwners:
         self._reads.clear()
 
     async def read(self, bundle: Bundle) -> OwnershipRecord | None:
-        """Return the lock record in the store, None if there is none; cache its owner if that broker serves.
+        """Read the lock of a bundle from the store, and return its record; None if there is none. Cache the owner if it
+        serves the bundle.
 
         Raises:
             InvalidValueError: the value is not a lock record.
@@ -67,7 +70,7 @@ class OtherOwners:
                 del self._reads[bundle]
 
     def _on_change(self, change: Notification | None) -> None:
-        """Apply a change; None means that changes may have been missed for a time."""
+        """Drop cached owners after a change. None means that changes may have been missed."""
         if change is None:
             self.forget_all()
         elif (bundle := bundle_of_lock(change)) is not None:
@@ -75,7 +78,7 @@ class OtherOwners:
 
 
 def bundle_of_lock(change: Notification) -> Bundle | None:
-    """Return the bundle whose lock record was created, deleted or changed; None for another change."""
+    """Return the bundle whose lock was created, deleted or changed; None if the change is that of another key."""
     if change.type is NotificationType.CHILDREN_CHANGED or not change.path.startswith(OWNERSHIP_ROOT + "/"):
         return None
     try:

@@ -1,8 +1,8 @@
 """Keeps a broker's own namespaces owned without look-ups: its heartbeat namespaces, and the bootstrap namespaces.
 
-A heartbeat namespace is only useful on its broker: at its start, the broker waits for the lock of a former incarnation,
-and it acquires the namespace again whenever it may have lost it. A bootstrap namespace is acquired if it has no owner;
-another owner keeps it. Source: Pulsar's `NamespaceService.registerBootstrapNamespaces`, which only does so at the
+A heartbeat namespace is only useful on its broker: at its start, the broker waits until the lock of a former run of its
+process is free, and it acquires the namespace again whenever it may have lost it. A bootstrap namespace is acquired
+only if it has no owner. Source: Pulsar's `NamespaceService.registerBootstrapNamespaces`, which only does so at the
 start: in Pulsar a heartbeat bundle whose session expired has no owner until it is looked up.
 """
 
@@ -40,11 +40,12 @@ class OwnNamespaces:
         ownership.on_lost(self._on_lost)
 
     async def own(self, heartbeat: Iterable[NamespaceName], bootstrap: Iterable[str]) -> None:
-        """Own these namespaces from now on, each as one bundle; log a bootstrap namespace that cannot be acquired.
+        """Own these namespaces from now on, each with its one bundle. A bootstrap namespace that cannot be acquired is
+        logged.
 
         Raises:
-            OwnNamespaceError: a heartbeat namespace's lock outlived the session of a former incarnation, or no session
-                lasted long enough.
+            OwnNamespaceError: the lock of a heartbeat namespace did not become free in time, or no session lasted long
+                enough.
             LookupFailedError: this broker is stopped.
             MetadataError: the store did not answer.
         """
@@ -67,7 +68,9 @@ class OwnNamespaces:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     async def _own_at_start(self, namespace: NamespaceName) -> None:
-        """Acquire a namespace; a former incarnation may hold it until its session expires, and sessions may end."""
+        """Acquire a namespace of this broker. Try again while a former run of the process still has it, or if the
+        session ends.
+        """
         bundle = Bundle.full(namespace)
         self._heartbeat.append(bundle)
         loop = asyncio.get_running_loop()
@@ -91,8 +94,8 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each interruption or loss, acquire the own namespaces that were not recovered; repeat until none is
-        left that has to be tried again.
+        """After each pause of the process, and each loss of a bundle, acquire those own namespaces again that have no
+        owner. Repeat this until it has succeeded for all.
         """
         while True:
             await self._due.wait()

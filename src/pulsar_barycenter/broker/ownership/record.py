@@ -23,8 +23,8 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
     """The value of a bundle's lock. `disabled` is True while the owner does not serve: before its term has an epoch,
     and while it unloads the bundle.
 
-    A reader of a disabled record waits until it changes. `incarnation` distinguishes processes with the same broker id,
-    so that a process recognises its own old records.
+    A broker that reads a disabled record waits until it changes. `incarnation` distinguishes processes with the same
+    broker id, so that a process recognises its own old records.
     """
 
     broker_id: str = ""
@@ -57,7 +57,7 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
         )
 
     def owner(self) -> Owner:
-        """Return the look-up answer for this owner, as seen from another broker."""
+        """Return the owner in this record, as other brokers return it in look-ups."""
         return Owner(
             broker_id=self.broker_id or (self.http_url or "").partition("://")[2],
             broker_url=self.native_url,
@@ -80,7 +80,7 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
 def never_inherited(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
     """Return False: a session never takes over a lock of another session, not even of one of the same process.
 
-    The ownership that the other session's lock proved ended with that session.
+    The ownership ended with the session in which the lock was created.
     """
     return False
 

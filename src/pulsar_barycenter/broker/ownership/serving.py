@@ -1,4 +1,6 @@
-"""The data plane's view of ownership: whether a topic may be served here, and under which epoch."""
+"""What topics and connections know about ownership: whether a topic may be served on this broker, and under which
+epoch.
+"""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,11 +23,11 @@ class NotServedError(Exception):
 
 @dataclass(slots=True, eq=False)
 class OwnedBundle:
-    """One term of ownership of a bundle by this broker.
+    """A term: the time in which this broker owns a bundle under one epoch.
 
     `epoch` grows with every acquisition in the cluster, so of two terms of one bundle the later has the higher epoch.
     `active` becomes false when the bundle starts to leave: from then on no producer or consumer attaches, but receipts
-    of written entries are still sent while the topics close. `revoked` becomes true when the term ends without notice
+    of written entries are still sent while the topics close. `revoked` becomes true when the term ends unexpectedly
     (session lost, ledger fenced, unload timed out): from then on no receipt may be sent. Code that sends a receipt
     checks `may_acknowledge` in the same step. For the serving log, the acknowledgement times are the times of the first
     and the last group of entries that became durable in this term.
@@ -42,7 +44,7 @@ class OwnedBundle:
 
     @property
     def may_acknowledge(self) -> bool:
-        """Whether a receipt may be sent now; once it is false, it stays false."""
+        """Whether a receipt may be sent now. After this has become false, it stays false."""
         return not self.revoked
 
     def acknowledged(self, entries: int, now_ms: int) -> None:
@@ -54,21 +56,21 @@ class OwnedBundle:
 
 class ServingAuthority(Protocol):
     def served(self, topic: TopicName) -> OwnedBundle | None:
-        """Return this broker's term of the topic's bundle, without waiting; None if this broker does not own and serve
-        the bundle now.
+        """Return this broker's term for the topic's bundle, without waiting; None if this broker does not serve the
+        bundle now.
         """
         ...
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return this broker's term of the topic's bundle; read the namespace's bundles first if they are not cached.
+        """Return this broker's term for the topic's bundle; if the namespace's bundles are not cached, read them first.
 
         Raises:
-            NotServedError: the bundle is not owned, or is being unloaded.
+            NotServedError: this broker does not own the bundle, or is unloading it.
         """
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """Record that a ledger of this term was fenced: the term has ended, even if this broker still has the lock or
-        record.
+        """Record that a ledger of this term was fenced by a later owner: the term has ended, even if this broker still
+        has the lock or record.
         """
         ...

@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class ServingLog:
-    """Writes the two events; `started` and `ended` are each called once for each term, in this order."""
+    """Writes the two events of each term: `started` and `ended` are called once each, in this order."""
 
     def __init__(self, clock: Clock, incarnation: str) -> None:
         self._clock = clock

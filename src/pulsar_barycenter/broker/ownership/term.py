@@ -1,8 +1,8 @@
-"""A term of ownership that stops acknowledging by itself after its process stood still.
+"""A term of ownership in which no receipt is sent any more after the process was paused.
 
-A process that was stopped and continues (SIGSTOP, a suspended machine) does not notice the time between: its session
-may have expired and its bundles may have other owners. It must notice this before it sends a receipt, and cannot wait
-for the metadata store to report it.
+A process that was stopped and continues (SIGSTOP, a suspended machine) does not notice the time in between: its session
+may have expired, and its bundles may have other owners. It must find this out before it sends a receipt, and cannot
+wait until the metadata store reports it.
 """
 
 from collections.abc import Callable
@@ -39,13 +39,17 @@ class PauseDetector:
         self.beat()
 
     def has_paused(self) -> bool:
-        """Return whether other brokers may have replaced this process without its knowledge."""
+        """Return whether the process was paused, or its session is overdue, so that its bundles may have other
+        owners.
+        """
         if not self._has_paused:
             self._has_paused = self._has_stood_still() or self._is_overdue()
         return self._has_paused
 
     def is_back(self) -> bool:
-        """Return whether the process paused and may begin new terms; an overdue session must end first."""
+        """Return whether the process was paused and may begin new terms now. If the session is overdue, it must end
+        first.
+        """
         return self._has_stood_still() or (self._has_paused and not self._is_overdue())
 
     def _has_stood_still(self) -> bool:
@@ -53,7 +57,7 @@ class PauseDetector:
         return self._now_s() - self._last_s > limit_s or self._now_ms() - self._last_ms > limit_s * 1000
 
     def begin_anew(self) -> None:
-        """Start to detect pauses again; all terms before this call have ended."""
+        """Begin to detect pauses again. The caller has ended all terms before."""
         self._has_paused = False
         self.beat()
 
@@ -63,7 +67,7 @@ class PauseDetector:
 
 
 class Term(OwnedBundle):
-    """An OwnedBundle that may acknowledge only while the process has not paused."""
+    """A term (`OwnedBundle`) in which receipts may be sent only while the process has not been paused."""
 
     __slots__ = ("_pauses",)
 

@@ -1,7 +1,8 @@
 """The stored part of changes: the topic's record, written by compare-and-set, and the list of changes in progress.
 
-The record decides. The list only helps to find changes that no broker completes: an entry is written before a change
-begins and deleted after it ended, so an entry may belong to an ended change. Each change has its own entry.
+The topic's record is authoritative. The list only helps to find changes that no broker completes: an entry is written
+before a change begins and deleted after it ended, so an entry may belong to an ended change. Each change has its own
+entry.
 """
 
 from collections.abc import Callable
@@ -84,7 +85,8 @@ class ChangeRecords:
         return min(max(0, begun.partitions), MAX_PARTITIONS)
 
     async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Write into the record that the phase of `change` is now DOING.
+        """Write into the topic's record that the phase of `change` is now DOING: all owners agreed, and the change will
+        be made.
 
         Raises:
             ChangeRefusedError: 503, another broker has undone the change.
@@ -146,7 +148,8 @@ class ChangeRecords:
         """Replace the record by the result of `modify`, and return the new record. Unknown fields are kept. If `modify`
         returns None, delete the record.
 
-        The write is conditional on the version that `modify` got. Raises NotFoundError.
+        The write fails if the record has changed since `modify` was called; then `modify` is called again. Raises
+        NotFoundError if there is no record.
         """
         records = self._resources.partitioned_topics
         path = records.path(partitioned_topic_name(topic))

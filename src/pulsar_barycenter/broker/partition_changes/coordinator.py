@@ -1,8 +1,9 @@
-"""Carries out changes of partitioned topics: asks the partitions' owners, decides, and has the change completed.
+"""Carries out changes of partitioned topics: asks the owners of the partitions, decides, and sees that the change is
+completed.
 
 Any broker may coordinate, and several may complete the same change, because every step may be repeated. If the
-coordinator is lost, other brokers complete or undo the change: the one that gets the next request about the topic, one
-at which a client uses a partition, and the leader, which searches for such changes every SWEEP_S.
+coordinator is lost, other brokers complete or undo the change: the broker that gets the next request about the topic, a
+broker on which a client uses a partition, and the leader, which searches for such changes every SWEEP_S seconds.
 """
 
 import asyncio
@@ -38,26 +39,32 @@ log = structlog.get_logger(__name__)
 
 SWEEP_S: Final = 10.0
 ASK_S: Final = 15.0
-"""How long the owners of all partitions may take to agree, in addition to PER_PARTITION_S for each."""
+"""The number of seconds that the owners of all partitions may take to agree, in addition to PER_PARTITION_S for each
+partition.
+"""
 DO_S: Final = 30.0
-"""How long a request waits until all partitions are done, in addition to PER_PARTITION_S for each; the change continues
-after that."""
+"""The number of seconds that a request waits until all partitions are changed, in addition to PER_PARTITION_S for each.
+The change continues after that.
+"""
 PER_PARTITION_S: Final = 0.02
 LATE_WRITE_S: Final = 60.0
-"""How long after a failed request to the store its write may still take effect."""
+"""The number of seconds after a failed request to the store in which its write may still take effect."""
 CONCURRENT_REQUESTS: Final = 32
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
 MOST_SEEN: Final = 1_000
-"""The most changes for which this broker remembers when it first saw them."""
+"""The maximum number of changes for which this broker keeps when it first saw them."""
 
 _RETRY_STATUSES: Final = frozenset({0, 307, 408, 409, 412, 429})
-"""Statuses of a broker that does not serve the partition at the moment, in addition to all from 500 on."""
+"""HTTP statuses with which a broker answers that does not serve the partition at the moment, in addition to all from
+500 on.
+"""
 
 
 Owners: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-"""Sends a PartRequest as JSON to the owner of its partition, whichever broker it is, and returns its PartAnswer as
-JSON. Raises AdminRequestError, OSError or TimeoutError if the owner did not answer, or answered with an error."""
+"""A function that sends a PartRequest, as JSON, to the owner of its partition, and returns the owner's PartAnswer as
+JSON. It raises AdminRequestError, OSError or TimeoutError if the owner did not answer, or answered with an error.
+"""
 
 
 class ChangeCoordinator:
@@ -103,7 +110,7 @@ class ChangeCoordinator:
         """Delete a partitioned topic with its partitions; without `force` only if they have no clients.
 
         Raises:
-            PartitionedChangeError: see `errors`.
+            PartitionedChangeError: the change was refused or not completed; `errors` has the subclasses.
             MetadataError: the store did not answer; the change is made completely, or not at all.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
@@ -112,17 +119,17 @@ class ChangeCoordinator:
         """Delete a subscription on all partitions; without `force` only if it has no consumers.
 
         Raises:
-            PartitionedChangeError, MetadataError: as `delete`.
+            PartitionedChangeError, MetadataError: for the same reasons as in `delete`.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE_SUBSCRIPTION, force=force, subscription=name))
 
     async def create_subscription(
         self, topic: TopicName, name: str, position: tuple[int, int], properties: dict[str, str] | None = None
     ) -> None:
-        """Create a subscription on all partitions at `position` (ledger, entry); existing ones are kept.
+        """Create a subscription on all partitions at `position` (ledger, entry); partitions that have it keep theirs.
 
         Raises:
-            PartitionedChangeError, MetadataError: as `delete`.
+            PartitionedChangeError, MetadataError: for the same reasons as in `delete`.
         """
         change = self._new(ChangeKind.CREATE_SUBSCRIPTION, subscription=name)
         await self._carry_out(topic, replace(change, position=position, properties=properties))
@@ -131,10 +138,10 @@ class ChangeCoordinator:
         """Add partitions, each with the subscriptions of partition 0, which start at the first message of the new
         partition.
 
-        Clients see the new number when all of them exist.
+        Clients see the new number of partitions when all new partitions exist.
 
         Raises:
-            PartitionedChangeError, MetadataError: as `delete`.
+            PartitionedChangeError, MetadataError: for the same reasons as in `delete`.
         """
         await self._carry_out(topic, replace(self._new(ChangeKind.ENLARGE), partitions=partitions))
 
@@ -271,13 +278,13 @@ class ChangeCoordinator:
                     answer = msgspec.json.decode(await self._owners(request), type=PartAnswer)
                     if answer.willingness is not Willingness.UNKNOWN or not await self._is_pending(topic, change):
                         return answer
-                reason = "its owner does not know of the change yet"
+                reason = "the partition's owner does not know of the change yet"
             except AdminRequestError as error:
                 reason = error.reason
                 if error.status < 500 and error.status not in _RETRY_STATUSES:
                     return Silence(reason)
             except (OSError, TimeoutError, MetadataError, msgspec.DecodeError) as error:
-                reason = str(error) or "no answer in time"
+                reason = str(error) or "the partition's owner did not answer in time"
             pause_s = pauses.next_s()
             if loop.time() + pause_s >= deadline_s:
                 return Silence(reason)
@@ -322,16 +329,16 @@ class ChangeCoordinator:
         return tried
 
     def _forget_left(self, topic: TopicName) -> None:
-        """Forget a topic that has had no change for LATE_WRITE_S. After this time, an earlier write whose outcome is
-        unknown can no longer add a change.
+        """Remove a topic from this broker's memory that has had no change for LATE_WRITE_S seconds. After this time, an
+        earlier write whose outcome is unknown can no longer add a change.
         """
         since_s = self._left.get(topic)
         if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
             del self._left[topic]
 
     async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
-        """Remove a change that is not in its topic's record from the list, after ABANDONED_S: before that, the change
-        may be about to begin.
+        """Remove a change from the list that is not in its topic's record, after ABANDONED_S seconds: before that, the
+        change may be about to begin.
         """
         if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
             await self._records.unlist(topic, change_id)

@@ -1,10 +1,11 @@
-"""The owner's part in a change of a partitioned topic: answers whether its partition can change, and changes it.
+"""What the owner of a partition does in a change of a partitioned topic: it answers whether its partition can be
+changed, and changes it.
 
 The owner reads the change from the topic's record; a request only has its id. When it agrees, it refuses clients that
 would invalidate the answer: the flag for this is set in the same step in which clients are counted.
 
-Requests about a partition are answered one after the other, and each reads the record first. So a delayed request
-cannot repeat what was done and completed in between: the change cannot end before the owner's own answer.
+Requests about a partition are answered one after the other, and each reads the record first. So a request that arrives
+late has no effect: its change has ended, and is not in the record any more.
 """
 
 import asyncio
@@ -61,7 +62,9 @@ _REFUSALS: Final[tuple[tuple[type[ServiceError], int], ...]] = (
     (NotAllowedError, 405),
     (TopicNotFoundError, 404),
 )
-"""The errors with which an owner refuses a change, and their HTTP statuses; after another error it is asked again."""
+"""The errors with which an owner refuses a change, and their HTTP statuses; after any other error the owner is asked
+again.
+"""
 
 
 class PartitionOwner:
@@ -113,7 +116,8 @@ class PartitionOwner:
             raise
 
     async def _held(self, part: TopicName, change: PartitionedChange) -> Topic | None:
-        """Return the partition, None if it does not exist; from now on, clients that the change excludes are refused.
+        """Return the partition, None if it does not exist. From now on, refuse clients that would make the change
+        impossible.
 
         A non-persistent partition only exists in memory, and is created: a client may be about to use it.
 
@@ -125,7 +129,7 @@ class PartitionOwner:
         except TopicNotFoundError:
             return None
         if found.state is not TopicState.OPEN:
-            raise TopicFencedError(part, "it is being closed")
+            raise TopicFencedError(part, "the partition is being closed")
         found.change = change
         return found
 

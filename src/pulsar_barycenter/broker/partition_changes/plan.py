@@ -15,11 +15,13 @@ from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadat
 from pulsar_barycenter.naming.topic import TopicName
 
 ABANDONED_S: Final = 300.0
-"""The time in one phase after which other brokers take a change over from a broker that is still registered; longer
-than the owners of MAX_PARTITIONS may take."""
+"""The number of seconds in one phase after which other brokers take over a change from a broker that is still
+registered. It is longer than the owners of MAX_PARTITIONS may take.
+"""
 LONGEST_SUBSCRIPTIONS: Final = 262_144
-"""The most characters of the names and properties of all subscriptions that new partitions get: the topic's record
-contains them."""
+"""The maximum number of characters of the names and properties of all subscriptions that new partitions get. The
+topic's record contains them.
+"""
 
 
 class Willingness(enum.Enum):
@@ -29,12 +31,13 @@ class Willingness(enum.Enum):
     """The partition is already in the state that the change makes."""
     REFUSED = "refused"
     UNKNOWN = "unknown"
-    """The owner does not know the change: it has ended, or its session with the store lags behind."""
+    """The owner does not know the change: the change has ended, or the owner has not received it from the store yet."""
 
 
 class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of a partition's owner: `status` and `reason` of a refusal, `subscriptions` of partition 0, and their
-    properties, if they have any."""
+    """The answer of a partition's owner to a request about a change. A refusal has `status` and `reason`; the owner of
+    partition 0 adds its `subscriptions` and their properties.
+    """
 
     willingness: Willingness
     status: int = 0
@@ -52,7 +55,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A change that is not made: an HTTP status, and the reason as text."""
+    """The decision that a change is not made: an HTTP status, and the reason as text."""
 
     status: int
     reason: str
@@ -66,7 +69,9 @@ def parts_to_ask(change: PartitionedChange, count: int) -> range:
 
 
 def parts_to_do(change: PartitionedChange, count: int) -> range:
-    """Return the indexes of the partitions that change; the topic has `count` partitions before the change."""
+    """Return the indexes of the partitions that have to be changed; the topic has `count` partitions before the
+    change.
+    """
     return range(count, change.partitions) if change.kind is ChangeKind.ENLARGE else range(count)
 
 
@@ -111,8 +116,8 @@ def begun(record: PartitionedTopicMetadata, change: PartitionedChange) -> Partit
 
 
 def decided(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata:
-    """Return the record for the time in which the partitions change. It contains the change; if the topic is being
-    deleted, also Pulsar's field `deleted` is set.
+    """Return the topic's record for the time in which its partitions are being changed. It contains the change; if the
+    topic is being deleted, Pulsar's field `deleted` is also set.
     """
     return replace(record, change=change, deleted=record.deleted or change.kind is ChangeKind.DELETE)
 
@@ -122,7 +127,7 @@ def undone(record: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
 
 
 def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata | None:
-    """Return the record after the change, None if the topic is deleted."""
+    """Return the topic's record after the change is completed, None if the topic is deleted."""
     if change.kind is ChangeKind.DELETE:
         return None
     return replace(record, partitions=max(record.partitions, change.partitions), change=UNSET)
@@ -131,8 +136,8 @@ def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> Pa
 def is_abandoned(
     change: PartitionedChange, *, broker: str, running: bool, registered: frozenset[str], unchanged_s: float
 ) -> bool:
-    """Return whether `broker` may consider a change abandoned, so that another broker than the requester has to
-    complete or undo it.
+    """Return whether `broker` may regard a change as abandoned by the broker that began it, so that it completes or
+    undoes the change.
 
     `running`: this broker carries the change out now. `unchanged_s`: how long this broker has seen the change in its
     present phase.

@@ -7,8 +7,8 @@ errors. Handlers have no state except caches; state is in the packages that they
 A request goes through these modules:
 
 - `server` binds `app` to a socket; `server_log` bounds what aiohttp logs.
-- `request_ids`, `audit` and `errors` are around all others: the request id, the audit log, and the one place where an
-  exception becomes a status and a reason.
+- `request_ids`, `audit` and `errors` are around all others: they set the request id, write the audit log, and convert
+  every exception to a status and a reason.
 - `relay` follows redirects for pages, which cannot. `admission` refuses invalid requests, `principals` authenticates
   the client, `rights` checks the right in the row, and `leader_requests` redirects what only the leader may write.
 - The row names a method of a class, and `bodies` has the types of request bodies. The handlers get the parts of the

@@ -49,7 +49,7 @@ from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME
 from pulsar_barycenter.naming.topic import MAX_LOCAL_NAME_BYTES
 
 MAX_BODY_BYTES: Final = 1 << 20
-"""The largest body."""
+"""The maximum size of a request's body in bytes."""
 
 """Longest value of a parameter of the query, in characters."""
 
@@ -63,7 +63,7 @@ _ALLOW: Final = "If clients use it for this broker, add it to webServiceAllowedH
 _NOT_COMPRESSED: Final = frozenset({"", "identity"})
 
 _COMMANDED: Final = ("/unload", "/split")
-"""The ends of the paths to which the leader sends its commands."""
+"""How the paths end to which the leader sends its commands."""
 
 _FREE_PARTS: Final = {
     "topic": MAX_LOCAL_NAME_BYTES + 21,
@@ -72,8 +72,9 @@ _FREE_PARTS: Final = {
     "role": LONGEST_ROLE,
     "rest": 4_000,  # of paths that are refused as a whole
 }
-"""The most characters of the path parameters that may have any character but NUL; a topic's has room for
-`-partition-<n>`."""
+"""The maximum number of characters of those path parameters that may have any character but NUL. For a topic it
+includes `-partition-<n>`.
+"""
 
 
 def admission(services: BrokerServices, authenticate: Middleware, check_rights: Middleware) -> tuple[Middleware, ...]:
@@ -128,7 +129,7 @@ def admission(services: BrokerServices, authenticate: Middleware, check_rights: 
 
 
 class _Kind(enum.Enum):
-    """The kinds of requests that are counted apart."""
+    """The kinds of requests for which concurrent requests are counted separately."""
 
     ANY = "requests"
     LEADER_WRITE = "metadata writes for the leader"
@@ -175,7 +176,7 @@ def require_own_origin(request: web.Request) -> None:
     """Refuse a request that a page of another origin sends (`dashboard.own_page`).
 
     Raises:
-        RestError: 403.
+        RestError: 403, the request came from a page of another origin.
     """
     _refuse(strange_origin(request.headers, request.method, request.path, "broker"))
 
@@ -189,7 +190,7 @@ def require_possible_name(part: str, name: str) -> None:
     """Refuse a decoded path parameter that cannot be a name.
 
     Raises:
-        RestError: 412.
+        RestError: 412, the name is too long or has a character that is not allowed.
     """
     free = part in _FREE_PARTS
     longest = longest_of(part)
@@ -203,7 +204,7 @@ def require_possible_value(parameter: str, value: str) -> None:
     """Refuse a query parameter whose value is too long or has a NUL.
 
     Raises:
-        RestError: 400.
+        RestError: 400, the value is too long or has a NUL.
     """
     if len(value) > LONGEST_QUERY:
         raise RestError(
@@ -215,7 +216,7 @@ def require_possible_value(parameter: str, value: str) -> None:
 
 
 def longest_of(part: str) -> int:
-    """Return the most characters of a path parameter."""
+    """Return the maximum number of characters of a path parameter."""
     return _FREE_PARTS.get(part, MAX_ENTITY_NAME)
 
 

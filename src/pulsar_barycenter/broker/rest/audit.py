@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 WHY: Final = "X-Barycenter-Why"
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _VALUES: Final = frozenset({"value"})
-"""Path parameters that contain the new value of a key: it may be a secret."""
+"""The path parameters that contain the new value of a key, which may be secret."""
 _LONGEST_PART: Final = 300
 _DEFAULT_LIMIT: Final = 100
 _CONCURRENT_READS: Final = 2
@@ -49,7 +49,8 @@ _CLUSTER_REQUESTS: Final = 2
 
 
 def why_of(request: web.Request) -> str:
-    """Return the caller's reason: printable, at most MAX_WHY_CHARACTERS characters, "" if the request has none.
+    """Return the reason that the caller gave for a change: printable text of at most MAX_WHY_CHARACTERS characters, ""
+    if the request has none.
 
     Clients send characters outside Latin-1 percent-encoded, because headers cannot contain them.
     """
@@ -138,7 +139,7 @@ class Audit:
 
 
 def audit_question(request: web.Request) -> AuditQuestion:
-    """Return the query to the audit logs that the parameters of a request describe.
+    """Build the query to the audit logs from the parameters of a request.
 
     Raises:
         RestError: 400, a parameter is not valid.

@@ -1,4 +1,4 @@
-"""Whether use creates topics and subscriptions of a namespace.
+"""Policies that decide whether topics and subscriptions of a namespace are created when a client first uses them.
 
 `namespaces/resources.py` has the rules that these policies are part of. Source: Pulsar's `NamespacesBase` and
 `AutoTopicCreationOverrideImpl`.

@@ -1,7 +1,7 @@
 """Clears backlogs and deletes subscriptions of namespaces and bundles, trims and truncates topics, counts backlogs.
 
-What is asked of a namespace is done bundle by bundle, by the owner of each. The owner loads the topics that are not in
-memory. The broker's own topics and subscriptions are left out: they are not read by applications.
+A request for a namespace is carried out for each bundle by the bundle's owner. The owner loads topics that are not in
+memory. The topics and subscriptions of brokers themselves are left out, because applications do not use them.
 Source: Pulsar's `NamespacesBase` and `PersistentTopicsBase`. Difference: there only topics in memory are cleared.
 """
 
@@ -68,7 +68,9 @@ class Backlogs:
         return no_content()
 
     async def _of_bundles(self, namespace: NamespaceName, what: str, done: str) -> None:
-        """Send a request about each bundle with topics to its owner; `what` ends the path, `done` is its participle."""
+        """Send a request about each bundle with topics to the bundle's owner. `what` is the end of the path, `done` the
+        participle for messages.
+        """
         bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
         topics = await self._of_applications(namespace)
         used = [bundle for bundle in bundles if any(map(bundle.contains, topics))]
@@ -102,10 +104,10 @@ class Backlogs:
                 await clear_backlog(subscription)
 
     async def _loaded(self, topic: TopicName) -> PersistentTopic | None:
-        """Return a topic of this broker's bundle, None if it was deleted meanwhile.
+        """Load a topic of a bundle that this broker owns, and return it; None if it was deleted meanwhile.
 
         Raises:
-            TopicFencedError: it is closing.
+            TopicFencedError: the topic is being closed.
         """
         try:
             loaded = await self._registry.get_or_create(topic, create=False)
@@ -139,7 +141,9 @@ class Backlogs:
     # ---- trim ----
 
     async def trim(self, request: web.Request) -> web.Response:
-        """Start to delete ledgers; of a partitioned topic, those of each partition."""
+        """Start to delete the ledgers of a topic that are not needed any more; of a partitioned topic, those of each
+        partition.
+        """
         if not topic_of(request).is_persistent:
             raise RestError(405, "Trim is not allowed: a non-persistent topic stores nothing")
         topic = await self._topics.named(request, "Trim")
@@ -168,8 +172,8 @@ class Backlogs:
     # ---- analyze ----
 
     async def analyze(self, request: web.Request) -> web.Response:
-        """Count the entries and messages that a subscription has not acknowledged, from a message id on if the body
-        has one. The counts are exact: each ledger's columns are read.
+        """Count the entries and messages that a subscription has not acknowledged; if the body has a message id, from
+        that message on. The counts are exact, because the message counts of all entries are read.
         """
         wanted = await body_of(request, ResetCursorData) or ResetCursorData(ledger_id=-1)
         topic = await self._topics.without_partitions(request, "Analyze backlog")
@@ -181,7 +185,7 @@ class Backlogs:
 
 
 def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
-    """Return the part of a stretch (consecutive entries of one ledger) from `start` (inclusive) on; empty if there is
+    """Return the part of a stretch (consecutive entries of one ledger) from `start` (inclusive) on; nothing if there is
     none.
     """
     ledger_id = stretch.segment.ledger_id
@@ -222,7 +226,7 @@ def _named_subscription(request: web.Request) -> str:
 
     Raises:
         InvalidNameError: the name is not valid.
-        NotAllowedError: it is a subscription of the broker itself.
+        NotAllowedError: the name is that of a subscription of the broker itself.
     """
     if "subscription" not in request.match_info:
         return ""
@@ -233,7 +237,7 @@ def _named_subscription(request: web.Request) -> str:
 
 
 async def _all_of(work: Callable[[TopicName], Awaitable[None]], topics: Iterable[TopicName]) -> None:
-    """Do the work for all topics, some at once, even if it fails for some; then raise the first error."""
+    """Call `work` for all topics, several at the same time, even if it fails for some; then raise the first error."""
     gate = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     async def one(topic: TopicName) -> None:

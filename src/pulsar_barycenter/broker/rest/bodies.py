@@ -1,4 +1,4 @@
-"""The types of request bodies that rows of the route table name."""
+"""The types of the request bodies that the route table names."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -59,5 +59,5 @@ BODIES: Final[Mapping[str, Any]] = {
 
 
 def body_type(row: Route) -> Any:
-    """Return the type of the body of a request, None for one without a body."""
+    """Return the type of the body of requests to a route, None if they have no body."""
     return BODIES[row.body] if isinstance(row.body, str) else row.body

@@ -50,7 +50,7 @@ _OPEN_OBJECTS: Final[Mapping[tuple[type, str], type]] = {
     (Policies, "auth_policies"): _AuthPolicies,
     (AutoFailoverData, "parameters"): _FailoverParameters,
 }
-"""Fields that are stored unchanged, and the type with the subfields that are read."""
+"""Fields that are stored unchanged; for each, the type with those subfields that this broker uses."""
 
 PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
     Policies: {
@@ -65,15 +65,15 @@ PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
         "brokerClientSslFactoryPlugin": ("org.apache.pulsar.common.util.DefaultPulsarSslFactory",),
     },
 }
-"""Values that mean "not set" although they are not empty: the defaults of Pulsar's classes."""
+"""Values of fields that mean "not set" although they are not empty: the defaults of Pulsar's classes."""
 
 DERIVED: Final[Mapping[type, frozenset[str]]] = {Policies: frozenset({"clusterThatCanDeleteNamespace"})}
 """Fields that Pulsar's classes derive from others when they are encoded (a getter without a field)."""
 
 _MAX_NAMED: Final = 10
-"""The most fields that an error names."""
+"""The maximum number of fields that an error lists."""
 _MAX_SHOWN: Final = 60
-"""The most characters of a value in an error."""
+"""The maximum number of characters of a value that an error shows."""
 
 
 def require_known_fields(value: Any, kind: Any) -> None:

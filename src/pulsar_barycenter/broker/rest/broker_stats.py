@@ -1,4 +1,4 @@
-"""Stats of the broker that gets the request.
+"""Answers requests for the stats of the broker that gets the request.
 
 Source: Pulsar's `BrokerStatsBase`.
 """

@@ -1,4 +1,5 @@
-"""Brokers: the active ones, the leader, what they own, their configuration, their health, and how to stop one.
+"""Answers requests about brokers: the active ones, the leader, what they own, their configuration and health; and the
+request to stop one.
 
 Source: Pulsar's `BrokersBase`.
 """
@@ -91,8 +92,8 @@ class Brokers:
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
-        """Return the role of this broker for a bundle that it owns, according to the isolation policies: primary,
-        secondary or shared; and whether a policy controls the bundle.
+        """Return the role of this broker for a bundle that it owns: primary, secondary or shared, by the isolation
+        policies; and whether a policy applies to the bundle.
         """
         broker = self._services.urls.broker_id
         policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))

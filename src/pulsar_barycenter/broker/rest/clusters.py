@@ -1,4 +1,4 @@
-"""Clusters: the records of this cluster and of others.
+"""Answers requests about clusters: the records of this cluster and of others.
 
 Source: Pulsar's `ClustersBase`.
 """
@@ -80,8 +80,8 @@ class Clusters:
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete a cluster's failure domains and the record of its isolation policies. Raises RestError 412 if
-        isolation policies exist.
+        """Delete the failure domains of a cluster, and the record of its isolation policies, which must have none.
+        Raises RestError 412 if it has isolation policies.
         """
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))

@@ -1,4 +1,4 @@
-"""Compaction: starts it, reports its status, and sets the threshold of a namespace for automatic compaction.
+"""Starts compactions, reports their status, and sets the threshold of a namespace for automatic compaction.
 
 The status of a partitioned topic combines its partitions: running if one of them is, failed if one of them failed.
 Source: Pulsar's `PersistentTopics` and `Namespaces`. Pulsar has no status of a partitioned topic.

@@ -1,6 +1,6 @@
 """Moves the cursors of subscriptions: skips, clears and expires messages, and resets cursors.
 
-A batch is one entry, and is skipped and expired as a whole; a reset may begin within it.
+A batch is one entry, and is skipped and expired as a whole; a reset may begin at a message within a batch.
 Source: Pulsar's `PersistentTopicsBase`.
 """
 
@@ -60,8 +60,8 @@ class Cursors:
         return no_content()
 
     async def _of_partitions(self, topic: TopicName, path: Callable[[TopicName], str], what: str) -> bool:
-        """Send the request to the owners of all partitions; return False if the topic has none. `what` is described at
-        `repeatable`.
+        """Send the request to the owners of all partitions; return False if the topic has none. `what` names the
+        request in error messages.
         """
         parts = await self._owners.partitions(topic)
         await repeatable(lambda part: self._owners.call("POST", path(part)), parts, what=what)
@@ -177,7 +177,7 @@ class Cursors:
         return no_content()
 
     async def _with_subscription(self, request: web.Request, what: str) -> list[TopicName]:
-        """Return the topic in the path, or its partitions, all of which have the subscription in the path."""
+        """Return the topic in the path, or its partitions. Check that each has the subscription in the path."""
         topic, name = await self._topics.named(request, what), movable_subscription_of(request)
         parts = await self._owners.partitions(topic)
         if parts:
@@ -191,7 +191,7 @@ async def _message_id(request: web.Request) -> ResetCursorData:
     """Return the message id in the body.
 
     Raises:
-        RestError: 400, there is none, or it has properties.
+        RestError: 400, the body is empty, or the message id has properties.
         msgspec.MsgspecError: the body is not a message id.
     """
     wanted = await body_of(request, ResetCursorData)
@@ -222,7 +222,9 @@ async def _start(topic: PersistentTopic, wanted: ResetCursorData) -> tuple[Posit
 
 
 async def _last_index(topic: PersistentTopic, position: Position) -> int:
-    """Return the index of the last message in the batch at `position`; -1 if there is no entry, or it is no batch."""
+    """Return the index of the last message in the batch at `position`; -1 if there is no entry, or the entry is not a
+    batch.
+    """
     entries = await topic.ledger.read(position, 1, 1)
     return last_batch_index(entries[0].data) if entries and entries[0].position == position else -1
 

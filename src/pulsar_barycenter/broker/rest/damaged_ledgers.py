@@ -1,4 +1,4 @@
-"""The damaged ledgers that this broker found: Barycenter's own resource.
+"""Answers requests for the damaged ledgers that this broker found. This resource is Barycenter's own.
 
     GET /barycenter/v1/damaged-ledgers
 

@@ -3,8 +3,8 @@
     GET /barycenter/v1/decisions?limit=100&bundle=<tenant/namespace/range>&namespace=<tenant/namespace>
         &broker=<broker id>&since=<epoch ms>
 
-returns the last decisions in this broker's memory, oldest first, in the form of the decision log. The leader takes
-decisions; another broker returns those from its own time as leader.
+returns the last decisions in this broker's memory, oldest first, in the form of the decision log. Only the leader takes
+decisions; another broker returns those from when it was leader.
 
     GET /barycenter/v1/decision-log?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>
         &bundle=&namespace=&broker=&topic=persistent://tenant/namespace/topic&covering=<tenant/namespace/range>
@@ -43,7 +43,7 @@ from pulsar_barycenter.naming.topic import TopicName
 _DEFAULT_LIMIT: Final = 100
 _CONCURRENT_READS: Final = 2
 _CLUSTER_REQUESTS: Final = 2
-"""Requests to all brokers at the same time: each request of a client becomes one request to every broker."""
+"""The maximum number of requests of clients at the same time that become requests to all brokers."""
 
 
 class Decisions:
@@ -122,7 +122,7 @@ async def require_leader(request: web.Request, services: BrokerServices) -> None
 
 
 def decision_filter(request: web.Request) -> Callable[[DecisionRecord], bool]:
-    """Return a predicate: whether a decision matches the query of the request.
+    """Return a function that returns whether a decision matches the query parameters of the request.
 
     Raises:
         InvalidNameError, RestError: a parameter is not valid.
@@ -136,7 +136,7 @@ def decision_filter(request: web.Request) -> Callable[[DecisionRecord], bool]:
 
 
 def decision_question(request: web.Request) -> DecisionQuestion:
-    """Return the query to the decision logs that the parameters of a request describe.
+    """Build the query to the decision logs from the parameters of a request.
 
     Raises:
         InvalidNameError, RestError: a parameter is not valid, or both `topic` and `covering` are given.

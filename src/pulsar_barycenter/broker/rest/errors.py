@@ -1,4 +1,4 @@
-"""Turns exceptions into answers: the one place with status codes and `{"reason": …}`.
+"""Converts exceptions to HTTP answers with a status code and the body `{"reason": …}`.
 
 Source: Pulsar's `RestException` and `PulsarWebResource`.
 """
@@ -33,13 +33,15 @@ log = structlog.get_logger(__name__)
 
 _MAX_REASON: Final = 1_000
 _CLIENT_GONE: Final = 499
-"""A status that is never sent: the connection is closed, but aiohttp needs a response."""
+"""A status that is never sent. It is used when the client has closed the connection, because aiohttp needs a
+response.
+"""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RestError(Exception):
-    """An unsuccessful answer, with the status and the reason that the handler gives."""
+    """The handler refuses the request, or cannot answer it. The answer has this status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -101,7 +103,7 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (LedgerError, 500),
     (TimeoutError, 500),
 )
-"""The status of each exception; the first matching row counts."""
+"""The HTTP status of each exception. The first row whose class matches is used."""
 
 _PREFIXES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (msgspec.MsgspecError, "The request body is not valid"),
@@ -109,11 +111,13 @@ _PREFIXES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (metadata.BadVersionError, "Concurrent modification"),
     (TimeoutError, "The request took too long. Try again"),
 )
-"""Pulsar's text for an exception, which precedes ours."""
+"""For some exceptions: Pulsar's text, which the answer has before our own."""
 
 
 def answer_of(error: Exception) -> tuple[int, str] | None:
-    """Return status and reason of an exception that a request may end with; None for an unexpected exception."""
+    """Return the status and the reason for an exception that a request may end with; None if the exception is
+    unexpected.
+    """
     if isinstance(error, RestError | PartitionedChangeError):
         return error.status, error.reason
     if isinstance(error, AdminRequestError):
@@ -129,7 +133,9 @@ def answer_of(error: Exception) -> tuple[int, str] | None:
 
 
 def reason_response(status: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
-    """Return an answer with a reason of at most _MAX_REASON characters: it may contain text that the client sent."""
+    """Return an HTTP answer with a reason. The reason may contain text that the client sent, so it is cut to
+    _MAX_REASON characters.
+    """
     shown = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
     body = msgspec.json.encode({"reason": shown.encode(errors="replace").decode()})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

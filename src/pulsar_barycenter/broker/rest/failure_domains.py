@@ -1,6 +1,7 @@
-"""Failure domains of a cluster: groups of brokers that can fail together.
+"""Answers requests about the failure domains of a cluster: groups of brokers that can fail together.
 
-With `failureDomainsEnabled` the leader spreads anti-affinity groups over them. A broker is in at most one domain.
+With `failureDomainsEnabled` the leader distributes the bundles of anti-affinity groups over different domains. A broker
+is in at most one domain.
 Source: Pulsar's `ClustersBase`.
 """
 

@@ -1,7 +1,7 @@
 """The health check: writes a message to this broker's own topic and reads it back.
 
-The message takes the same path as a client's from the topic on: ownership check, ledger, disk, read. Only the socket is
-not tested; the request itself came over one. Source: Pulsar's `BrokersBase.internalRunHealthCheck`.
+The message is handled like that of a client: ownership check, ledger, disk, read. Only the socket is not tested; the
+request itself came over one. Source: Pulsar's `BrokersBase.internalRunHealthCheck`.
 """
 
 import asyncio
@@ -30,7 +30,8 @@ _READ_BYTES: Final = 1 << 20
 
 
 async def check_health(services: BrokerServices, *, legacy: bool = False) -> None:
-    """Check that a message can be written and read; with `legacy` the topic's name has a cluster.
+    """Check that a message can be written to this broker's own topic and read back. `legacy`: the name of the topic has
+    a cluster.
 
     Raises:
         RestError: 503, the broker is starting or stopping; 500, the check failed or the data folder is not usable.
@@ -52,7 +53,7 @@ async def check_health(services: BrokerServices, *, legacy: bool = False) -> Non
 
 
 def require_data(services: BrokerServices) -> None:
-    """Check that the broker's data files are in their place and can be written.
+    """Check that the broker's data files exist where they were opened, and can be written.
 
     Raises:
         RestError: 500, a data file is missing or cannot be written.

@@ -1,8 +1,8 @@
-"""Isolation policies of a cluster: which brokers serve which namespaces.
+"""Answers requests about the isolation policies of a cluster: which brokers serve which namespaces.
 
-Setting a policy unloads the namespaces whose placement it changes; deleting a policy unloads nothing.
-Source: Pulsar's `ClustersBase`. Differences: an unknown `unload_scope` and an invalid regular expression in
-`namespaces` are refused, and a missing `secondary` is an empty list.
+Setting a policy unloads the namespaces whose placement it changes; deleting a policy unloads nothing. Source: Pulsar's
+`ClustersBase`. Differences: an unknown `unload_scope` and an invalid regular expression in `namespaces` are refused,
+and a missing `secondary` is an empty list.
 """
 
 import asyncio
@@ -125,8 +125,8 @@ class NamespaceIsolation:
         return found
 
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
-        """Unload each namespace, even if another one fails, then write this broker's load report. `why` are headers
-        with the reason.
+        """Unload each namespace, even if another one fails, then write this broker's load report. `why` has the HTTP
+        headers with the reason.
         """
         limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 
@@ -149,7 +149,7 @@ class NamespaceIsolation:
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
-    """Return a stored policy, decoded; None if there is none or it is invalid."""
+    """Decode a stored isolation policy; return None if there is none or it is invalid."""
     try:
         data = isolation_data(name, stored)
         IsolationPolicy.of(name, data)
@@ -159,7 +159,7 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
 
 
 def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return brokers in the form of Pulsar's `BrokerNamespaceIsolationData`, which names the last matching policy of a
+    """Return brokers in the format of Pulsar's `BrokerNamespaceIsolationData`, which has the last policy that matches a
     broker.
     """
     isolation, _ = IsolationPolicies.decode(stored)

@@ -1,8 +1,9 @@
-"""Redirects requests that only the leader answers if `leaderOnlyMetadataWrites` is not `false`: rows `by_leader`.
+"""Redirects to the leader those requests that only the leader may carry out if `leaderOnlyMetadataWrites` is not
+`false` (the routes marked `by_leader`).
 
 | this broker                           | answer                                                    |
 |---------------------------------------|-----------------------------------------------------------|
-| is the leader                         | the handler's; its writes carry the leader's epoch        |
+| is the leader                         | the handler's; its writes depend on the leader's epoch    |
 | knows another leader                  | 307 to it                                                 |
 | was elected, and has no epoch yet     | 503, try again                                            |
 | knows no leader                       | 503, try again                                            |
@@ -20,7 +21,7 @@ from pulsar_barycenter.metadata.errors import NotLeadingError
 
 
 def leader_requests(services: BrokerServices) -> Middleware:
-    """Return the middleware that redirects requests whose row is `by_leader` to the leader."""
+    """Return the middleware that redirects requests to the leader whose route is marked `by_leader`."""
 
     @web.middleware
     async def redirect_to_leader(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,5 @@
-"""Metadata writes that brokers send to the leader if `leaderOnlyMetadataWrites=true`: Barycenter's own resource.
+"""Carries out metadata writes that brokers send to the leader if `leaderOnlyMetadataWrites=true`. This resource is
+Barycenter's own.
 
     POST /barycenter/v1/leader-writes
 

@@ -1,4 +1,4 @@
-"""The path of a request as it may be logged."""
+"""Returns the path of a request in a form that may be logged, without secrets."""
 
 from aiohttp import web
 
@@ -6,7 +6,9 @@ from pulsar_barycenter.config.broker_conf import HIDDEN
 
 
 def logged_path(request: web.Request) -> str:
-    """Return the path for the log, without the value of a configuration key: it may be a secret."""
+    """Return the path of a request for the log. The value of a configuration key in it is left out, because it may be
+    secret.
+    """
     resource = request.match_info.route.resource
     if resource is None or "value" not in request.match_info:
         return request.path

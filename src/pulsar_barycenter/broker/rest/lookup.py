@@ -1,4 +1,4 @@
-"""HTTP look-up: which broker serves a topic. It is a client's first request, so answers are cached.
+"""Answers look-ups by HTTP: which broker serves a topic. It is a client's first request, so answers are cached.
 
 Source: Pulsar's `TopicLookupBase`, v2 and v1.
 """
@@ -25,7 +25,7 @@ from pulsar_barycenter.naming.topic import TopicName, decode_local_name
 LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 
 _MAX_CACHED_PATH: Final = 512
-"""Longer paths are parsed each time, so that the cache stays small."""
+"""The maximum number of characters of a path whose parsed result is cached. Longer paths are parsed each time."""
 
 
 class Lookup:
@@ -108,8 +108,8 @@ def _lookup_data(owner: Owner) -> bytes:
 
 @lru_cache(maxsize=2_000)
 def _encoded(broker_url: str | None, broker_url_tls: str | None, web_url: str | None, web_url_tls: str | None) -> bytes:
-    """Return the answer as JSON with every field, also empty ones: old clients do not check whether a field is
-    present.
+    """Return the answer to a look-up as JSON. Empty fields are included, because old clients do not check whether a
+    field is present.
     """
     return msgspec.json.encode(
         {

@@ -9,10 +9,11 @@
 | split                                       | split                                   | the owner            |
 | DRAINED_KEY set or removed                  | drain, undrain                          | the broker that got it |
 
-A load manager's own commands have the header COMMANDED. The load manager records them itself, so they are left out
-here. These routes are for super users, which brokers are too, so no other principal can hide a move with that header.
-`at` is when the request arrived; this is before the next owner reports the bundle. `cluster_logs.audit_log` records
-every administrative request; this module records its effect on a bundle or a broker, for `explain` and `history`.
+A load manager's own commands have the header COMMANDED. The load manager records them itself, so they are not recorded
+here. These routes are for super users only, and brokers are super users; so no other client can hide a move with that
+header. `at` is when the request arrived, which is before the next owner reports the bundle. `cluster_logs.audit_log`
+records every administrative request; this module records its effect on a bundle or a broker, for `explain` and
+`history`.
 """
 
 from typing import Final
@@ -30,26 +31,27 @@ from pulsar_barycenter.cluster_logs.decision_log import ANONYMOUS, Kind
 from pulsar_barycenter.load.reasons import Code, Reason
 
 _LONGEST_REQUEST: Final = 500
-"""The most characters of a request in a decision."""
+"""The maximum number of characters of the text of a request in a recorded decision."""
 
 
 def principal_of(request: web.Request) -> str:
-    """Return the principal of the request, ANONYMOUS without authentication."""
+    """Return the principal that sent the request, as text; ANONYMOUS without authentication."""
     who = request.get(PRINCIPAL, NOBODY)
     return str(who) if who.roles else ANONYMOUS
 
 
 def on_behalf_of(request: web.Request, what: str) -> dict[str, str]:
-    """Return headers for requests to other brokers. They contain a reason: `what`, then the principal of this request,
-    then the reason in this request.
+    """Return HTTP headers for requests to other brokers that this request causes.
+
+    They contain a reason: `what`, then the principal of this request, then the reason that this request has.
     """
     why = why_of(request)
     return {WHY: quote(f"{what} by {principal_of(request)}" + (f": {why}" if why else ""), safe=" ")}
 
 
 class ManualDecisions:
-    """Records the decisions of one request. It is created when the request arrives; a method is called after a decision
-    was carried out.
+    """Records the decisions that one request of an operator causes. It is created when the request arrives; after a
+    decision was carried out, a method is called.
     """
 
     def __init__(self, services: BrokerServices, request: web.Request) -> None:
@@ -75,7 +77,7 @@ class ManualDecisions:
 
     @property
     def _is_command(self) -> bool:
-        """Whether a load manager sent the request. Leaders of older releases only send their epoch."""
+        """Whether a load manager sent the request. (Leaders of older releases send only their epoch.)"""
         return COMMANDED in self._request.headers or LEADER_EPOCH in self._request.rel_url.query
 
     def _record(self, kind: Kind, subject: str, *, bundle: str = "", source: str = "", destination: str = "") -> None:

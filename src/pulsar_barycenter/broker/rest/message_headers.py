@@ -1,4 +1,4 @@
-"""The headers of an answer with a stored message: what its metadata says, by the names of Pulsar.
+"""Makes the HTTP headers of an answer with a stored message. They contain the message's metadata, under Pulsar's names.
 
 Source: `generateResponseWithEntry` of Pulsar's `PersistentTopicsBase`. Difference: characters that a header cannot have
 are percent-encoded in names and values.

@@ -1,6 +1,6 @@
-"""Shows stored messages and their ids: peeks, reads by id or place, finds by time.
+"""Answers with stored messages and their ids: by the position in a backlog, by id, by number, or by time.
 
-A message is a whole entry: the body of a batch has all its messages. Nothing here moves a cursor.
+A message is a whole entry: the body of a batch has all its messages. These requests do not move a cursor.
 Source: Pulsar's `PersistentTopicsBase`.
 """
 
@@ -30,7 +30,9 @@ from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import metadata_span, read_metadata
 
 MOST_HEADERS: Final = 64 << 10
-"""The most characters of the headers of an answer with a message: properties may be larger than clients accept."""
+"""The maximum number of characters of the HTTP headers of an answer with a message. Its properties may be larger than
+clients accept.
+"""
 _FARTHEST: Final = 10**18 - 1
 
 
@@ -42,8 +44,8 @@ class Messages:
     # ---- messages ----
 
     async def peek(self, request: web.Request) -> web.Response:
-        """Answer with the message at a given number in the backlog. Messages are counted from 1; acknowledged ones are
-        not counted.
+        """Answer with the message number n of a subscription's backlog. Unacknowledged messages only are counted,
+        from 1.
         """
         number = number_in_path(request, "position", at_least=1, at_most=MAX_INT32)
         topic = await self._topics.without_partitions(request, "Peek messages")
@@ -63,7 +65,9 @@ class Messages:
         return await self._message(topic, Position(ledger_id, entry_id))
 
     async def examine(self, request: web.Request) -> web.Response:
-        """Answer with the message at a given number in the topic, counted from 1 from the first or from the last entry.
+        """Answer with the message number n of the topic, counted from 1, beginning with the first or with the last
+        entry.
+
         If the topic has fewer messages, answer with the last one that was counted, as in Pulsar.
         """
         side = choice(request, "initialPosition", ("latest", "earliest"))
@@ -145,7 +149,7 @@ class Messages:
 
 
 def message_id(topic: PersistentTopic, position: Position) -> dict[str, Any]:
-    """Return a message id in the form of Pulsar's `MessageIdImpl`."""
+    """Return the id of the message at `position`, in the format of Pulsar's `MessageIdImpl`."""
     return {
         "ledgerId": position.ledger_id,
         "entryId": position.entry_id,

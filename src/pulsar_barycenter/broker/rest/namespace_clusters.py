@@ -1,4 +1,5 @@
-"""The clusters of a namespace: this one alone, because messages are not replicated to others.
+"""Answers requests about the clusters of a namespace. Only this cluster is allowed, because messages are not replicated
+to others.
 
 Source: Pulsar's `NamespacesBase.internalSetNamespaceReplicationClusters` and `internalSetNamespaceAllowedClusters`.
 """
@@ -62,10 +63,10 @@ class NamespaceClusters:
 
 
 def _listed(clusters: list[str] | None) -> tuple[str, ...]:
-    """Return the names in order, each once.
+    """Return the cluster names of a request in their order, without repetitions.
 
     Raises:
-        RestError: 412, there is none.
+        RestError: 412, there is no name.
     """
     if not clusters:
         raise RestError(412, "ClusterIds should not be null or empty: send a list of names of clusters")

@@ -1,12 +1,12 @@
 """Deletes a namespace with its topics, bundles and records.
 
-The order is Pulsar's (reference 3.7). First the namespace is marked as deleted, so that no topic is created any more.
-Then the topics are deleted, system topics last; then owners release the bundles; then the records are deleted. A topic
-that was created before all brokers saw the mark makes the last step fail, and all steps are repeated.
+The order is Pulsar's (reference 3.7). First the namespace's record is marked as deleted, so that no topic is created
+any more. Then the topics are deleted, system topics last; then owners release the bundles; then the records are
+deleted. A topic that was created before all brokers saw the mark makes the last step fail, and all steps are repeated.
 
-A deletion without `force` that finds a user's topic removes the mark again and has changed nothing. A deletion that
-could not be completed, because a broker did not answer, stays in a list in the metadata store; the leader repeats it,
-and so does the next request.
+If a deletion without `force` finds a topic of a user, it removes the mark again; nothing has changed then. A deletion
+that could not be completed, because a broker did not answer, stays in a list in the metadata store; the leader repeats
+it, and so does the next request.
 
 Source: Pulsar's `NamespacesBase.internalDeleteNamespaceAsync`.
 """
@@ -39,11 +39,13 @@ log = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 5
 DELETIONS_ROOT: Final = "/barycenter/namespace-deletions"
-"""The key with a child for each namespace that is being deleted; its value is a `_Deletion`."""
+"""The path below which each namespace that is being deleted has a key, whose value is a `_Deletion`."""
 
 
 class _Deletion(msgspec.Struct, frozen=True):
-    """The deletion of a namespace that was started, and the id of the broker that carries it out, or _ABANDONED."""
+    """A deletion of a namespace that has begun, and the id of the broker that carries it out; _ABANDONED if there is
+    none.
+    """
 
     force: bool
     broker: str
@@ -100,8 +102,8 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
 
 
 async def complete_deletions(services: BrokerServices) -> int:
-    """Repeat the deletions whose broker abandoned them or is not active; return the number of deletions that were
-    tried.
+    """Repeat the deletions of namespaces whose broker abandoned them or is not active; return the number of deletions
+    that were tried.
     """
     store, own = services.resources.store, services.urls.broker_id
     tried = 0
@@ -115,7 +117,7 @@ async def complete_deletions(services: BrokerServices) -> int:
             continue
         if not await _is_marked(services, namespace):
             if await services.resources.namespaces.get_fresh(str(namespace)) is None:
-                await _forget_bundles(services, namespace)  # the last step, which may not have run
+                await _forget_bundles(services, namespace)  # the last step, which possibly has not run
             await _unlist(services, namespace)
             continue
         tried += 1
@@ -170,7 +172,7 @@ async def require_deletable(services: BrokerServices, namespace: NamespaceName, 
     """Check that a namespace can be deleted; this changes nothing.
 
     Raises:
-        RestError: as `delete_namespace`.
+        RestError: for the same reasons as in `delete_namespace`.
     """
     require_dispensable(why_namespace_stays(namespace))
     policies = await services.resources.namespaces.get_fresh(str(namespace))
@@ -203,7 +205,7 @@ async def _all_topics(services: BrokerServices, namespace: NamespaceName) -> lis
 
 
 async def _delete_topics(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete all topics. In a deletion without `force` only system topics are left."""
+    """Delete all topics of a namespace. In a deletion without `force` only system topics are left by then."""
     resources = services.resources
     topics = await resources.persistent_topics(namespace)
     partitioned = await resources.partitioned_topics_of(namespace)

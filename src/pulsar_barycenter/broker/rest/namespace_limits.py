@@ -1,6 +1,6 @@
-"""The limits of a namespace: topics, and clients and subscriptions of each topic.
+"""Answers requests about the limits of a namespace: number of topics, and of clients and subscriptions of each topic.
 
-Source: Pulsar's `NamespacesBase`. `topics/limits.py` and `namespaces/resources.py` describe what counts.
+Source: Pulsar's `NamespacesBase`. `topics/limits.py` and `namespaces/resources.py` describe what is counted.
 """
 
 from typing import Annotated, Final
@@ -21,17 +21,17 @@ LIMITS: Final = {
     "maxConsumersPerSubscription": "max_consumers_per_subscription",
     "maxSubscriptionsPerTopic": "max_subscriptions_per_topic",
 }
-"""The limits, as paths and configuration keys name them, and their fields in the policies."""
+"""The limits by their names in paths and configuration keys, with their fields in the namespace's policies."""
 
 _SHOWN_IF_UNSET: Final = {"maxTopicsPerNamespace": 0}
-"""What Pulsar answers for a limit that is not set, if its client does not accept an empty answer."""
+"""The answer, as in Pulsar, for a limit that is not set, if Pulsar's client does not accept an empty answer."""
 
 _MAX_INT32: Final = 2**31 - 1
 Limit = Annotated[int, msgspec.Meta(ge=-_MAX_INT32, le=_MAX_INT32)]
 
 
 class NamespaceLimits:
-    """The handlers of all limits; the last segment of the path is the name of the limit."""
+    """Answers the requests for all limits. The last segment of the path is the name of the limit."""
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services

@@ -1,4 +1,4 @@
-"""Policies of namespaces: deduplication and the anti-affinity group.
+"""Answers requests about two policies of namespaces: deduplication and the anti-affinity group.
 
 Limits are in `namespace_limits`, rights in `permissions`. Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """

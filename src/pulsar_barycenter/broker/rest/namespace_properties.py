@@ -1,4 +1,4 @@
-"""The properties of a namespace: texts by name, which the broker stores and does not interpret.
+"""Answers requests about the properties of a namespace: texts by name, which the broker stores and does not interpret.
 
 Source: `setProperties`, `getProperty` and the like of Pulsar's `Namespaces`.
 """
@@ -18,14 +18,14 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 Change: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
 
 MAX_PROPERTIES_CHARACTERS: Final = 65_536
-"""The most characters that names and values of a namespace's or a topic's properties have together."""
+"""The maximum number of characters of all names and values of the properties of a namespace or topic."""
 
 
 def require_few_properties(properties: Mapping[str, str]) -> None:
-    """Check the bound of the properties of one namespace or topic.
+    """Check that the properties of a namespace or topic do not exceed the limit.
 
     Raises:
-        RestError: 400, they have more than MAX_PROPERTIES_CHARACTERS characters.
+        RestError: 400, names and values have more than MAX_PROPERTIES_CHARACTERS characters in total.
     """
     length = sum(len(name) + len(value) for name, value in properties.items())
     if length > MAX_PROPERTIES_CHARACTERS:
@@ -67,7 +67,7 @@ class NamespaceProperties:
         return (await policies_of(self._services, namespace_of(request))).properties
 
     async def _change(self, request: web.Request, change: Change) -> web.Response:
-        """Store what `change` makes of the properties."""
+        """Store the properties that `change` returns for the present ones."""
         await require_writable_policies(self._services)
         await self._present(request)
 

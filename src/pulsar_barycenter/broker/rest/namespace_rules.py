@@ -1,6 +1,6 @@
-"""What a namespace says about clients, rates and unused objects of its topics: shows, sets and removes it.
+"""Shows, sets and removes policies of a namespace about clients, rates and unused objects of its topics.
 
-`policy_kinds` has what is valid, `namespaces.topic_rules` what it does. Source: Pulsar's `NamespacesBase`.
+`policy_kinds` has what is valid, `namespaces.topic_rules` what a policy does. Source: Pulsar's `NamespacesBase`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,9 +33,10 @@ Fault = Callable[[Any, BrokerConfig], str | None]
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRule:
-    """A policy of a namespace; functions as of `PolicyKind`, with the name of the cluster, for which rates are.
+    """How requests about one policy of a namespace are answered. The functions are those of `PolicyKind`, with the name
+    of the cluster as a further argument, because rates are stored for each cluster.
 
-    `status` is the answer to a value with a fault.
+    `status` is the HTTP status if the value is not valid.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]
@@ -46,7 +47,9 @@ class NamespaceRule:
 
 
 class NamespaceRules:
-    """The handlers for all of these policies; the last segment of the path is the name of the policy."""
+    """Answers the requests for all policies in NAMESPACE_RULES. The last segment of the path is the name of the
+    policy.
+    """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -82,7 +85,7 @@ def _rule_in(request: web.Request) -> NamespaceRule:
 
 
 def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
-    """Return the rule of a policy that is one field of the record."""
+    """Return the rule for a policy that is one field of the namespace's record."""
     return NamespaceRule(
         kinds.body(kind, what=what),
         fault,
@@ -92,7 +95,7 @@ def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
 
 
 def _rate(field: str, kind: Any) -> NamespaceRule:
-    """Return the rule of a rate; the record has one for each cluster."""
+    """Return the rule for a policy that is a rate; the namespace's record has one for each cluster."""
 
     def put(policies: Policies, value: Any, cluster: str) -> Policies:
         others = {name: rate for name, rate in getattr(policies, field).items() if name != cluster}
@@ -107,7 +110,7 @@ def _rate(field: str, kind: Any) -> NamespaceRule:
 
 
 async def _interval(request: web.Request) -> Any:
-    """Return an interval; none is sent to remove it."""
+    """Return the interval in the body of a request. An empty body removes the policy."""
     return await body_of(request, Limit)
 
 
@@ -173,4 +176,4 @@ NAMESPACE_RULES: Final[Mapping[str, NamespaceRule]] = {
     ),
     "encryptionRequired": _field("encryption_required", bool, "true or false", kinds.valid),
 }
-"""The policies, by the last segment of their path."""
+"""For each policy, by the last segment of its path: how requests about it are answered."""

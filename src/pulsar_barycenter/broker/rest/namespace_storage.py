@@ -1,4 +1,4 @@
-"""What a namespace says about stored messages: retention, expiry, backlog quotas.
+"""Answers requests about policies of a namespace for stored messages: retention, expiry, backlog quotas.
 
 `namespaces/storage_policies.py` reads these policies. Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """
@@ -113,10 +113,10 @@ class NamespaceStorage:
 
 
 def require_storage_policies(policies: Policies, config: BrokerConfig) -> None:
-    """Check the policies about stored messages of a new namespace.
+    """Check the policies for stored messages that a new namespace is to have.
 
     Raises:
-        RestError: 412 or 400, as the routes that set one of them.
+        RestError: 412 or 400, as in the routes that set one of these policies.
     """
     if policies.retention_policies is not None:
         _require_retention(policies.retention_policies)
@@ -142,10 +142,10 @@ def _require_ttl(ttl_s: int) -> None:
 
 
 def require_quota(kind: str, quota: BacklogQuota) -> None:
-    """Check a quota of a type.
+    """Check a backlog quota; `kind` is its type.
 
     Raises:
-        RestError: 400 or 412, with what is not valid.
+        RestError: 400 or 412; the reason says what is not valid.
     """
     if quota.policy not in QUOTA_POLICIES:
         raise RestError(400, f"policy must be one of {', '.join(QUOTA_POLICIES)}, not {str(quota.policy)[:100]!r}")
@@ -175,7 +175,7 @@ def _require_quota_below_retention(policies: Policies, config: BrokerConfig) -> 
 
 
 def complete(quota: BacklogQuota) -> BacklogQuota:
-    """Return the quota with all fields, so that every version of Pulsar reads the same limits."""
+    """Return the backlog quota with all fields set, so that every version of Pulsar reads the same limits."""
     size = size_limit(quota)
     time_s = -1 if quota.limit_time is None else quota.limit_time
     return BacklogQuota(limit=size, limit_size=size, limit_time=time_s, policy=quota.policy)

@@ -1,4 +1,4 @@
-"""Namespaces and their bundles: creates, lists, deletes, unloads and splits them.
+"""Answers requests about namespaces and their bundles: creates, lists, deletes, unloads and splits them.
 
 Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """
@@ -110,7 +110,9 @@ class Namespaces:
         return no_content()
 
     async def _new_policies(self, namespace: NamespaceName, wanted: Policies) -> Policies:
-        """Check the tenant and the clusters of requested policies; return the policies to store."""
+        """Check the tenant and the clusters in the policies requested for a new namespace; return the policies to
+        store.
+        """
         info = await self._resources.tenants.get(namespace.tenant)
         if info is None:
             raise RestError(404, f"Tenant does not exist: {namespace.tenant}. Create it first.")
@@ -180,10 +182,11 @@ class Namespaces:
         return no_content()
 
     async def unload_bundle(self, request: web.Request) -> web.Response:
-        """Unload a bundle. If owners transfer bundles to each other, the owner gets the request with the destination.
+        """Unload a bundle. If bundles are transferred from owner to owner, the owner carries out the request with the
+        destination.
 
-        Otherwise the leader gets the request, stores the destination, and sends the owner the request with the
-        destination as `sentTo`; the owner records it with the decision.
+        Otherwise the leader stores the destination, and redirects the request to the owner with the destination in the
+        parameter `sentTo`, which the owner records with the decision.
         """
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
@@ -219,7 +222,9 @@ class Namespaces:
         return no_content()
 
     def _sent_to(self, request: web.Request) -> str:
-        """Return the destination that the leader's request has in `sentTo`, "" if it is not a registered broker."""
+        """Return the destination in the parameter `sentTo` of the leader's request, "" if it is not a registered
+        broker.
+        """
         broker = _broker_id(request.rel_url.query.get("sentTo", ""))
         return broker if broker in self._control.registration.brokers else ""
 
@@ -229,7 +234,8 @@ class Namespaces:
             raise BrokerNotActiveError(destination, active)
 
     async def _go_to_leader(self, request: web.Request) -> None:
-        """Check that this broker can store the destination: with a centralized load manager only the leader can.
+        """Check that this broker can store the destination of an unload: with a centralized load manager only the
+        leader can.
 
         Raises:
             RedirectError: another broker is the leader.
@@ -329,7 +335,7 @@ class Namespaces:
 
 
 def _broker_id(text: str) -> str:
-    """Return the broker id in a text, which is a broker id or the web URL of a broker."""
+    """Return the broker id in `text`, which is either a broker id or the web URL of a broker."""
     return text.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 

@@ -1,4 +1,6 @@
-"""Refuses requests about what this broker leaves out, with Pulsar's status where it is switched off and a sentence."""
+"""Refuses requests for features of Pulsar that this broker does not have. The status is that of a Pulsar broker in
+which the feature is switched off.
+"""
 
 from typing import Final, NoReturn
 
@@ -68,7 +70,7 @@ class NotServed:
         raise RestError(405, _OFFLOADING)
 
     async def _require_place(self, request: web.Request) -> None:
-        """Check that the namespace in the path exists, and the topic if there is one.
+        """Check that the namespace in the path exists; if the path has a topic, also that the topic exists.
 
         Raises:
             RestError: 404, the namespace does not exist.

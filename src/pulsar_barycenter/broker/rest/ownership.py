@@ -43,7 +43,9 @@ def location(
     path: str | None = None,
     also: Mapping[str, str] = _NOTHING,
 ) -> str:
-    """Return the URL of the request at another broker, with a new `authoritative` and the parameters in `also`."""
+    """Return the URL to which a request is redirected: the same request at the broker `web_url`, with a new value of
+    `authoritative` and the parameters in `also`.
+    """
     dropped = _DROPPED[:1] if keep_destination else _DROPPED
     pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]
     pairs += [urlencode({name: value}) for name, value in also.items()]
@@ -52,7 +54,9 @@ def location(
 
 
 def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str | None:
-    """Return the URL for a request's scheme; a client that uses TLS is never redirected to a plain port."""
+    """Return the one of two URLs that fits a request's scheme. A client that uses TLS is never redirected to a plain
+    port.
+    """
     return tls if request.secure else plain or tls
 
 
@@ -69,7 +73,7 @@ async def require_namespace(services: BrokerServices, namespace: NamespaceName) 
     without a record.
 
     Raises:
-        RestError: 404.
+        RestError: 404, the namespace does not exist.
     """
     if is_broker_bound(namespace) or is_system_namespace(namespace):
         return
@@ -81,7 +85,7 @@ async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Pol
     """Return the policies of a namespace.
 
     Raises:
-        RestError: 404.
+        RestError: 404, the namespace does not exist.
     """
     policies = await services.resources.namespaces.get(str(namespace))
     if policies is None:
@@ -94,7 +98,7 @@ def require_dispensable(why_it_stays: str | None) -> None:
     (`namespaces/indispensable.py`).
 
     Raises:
-        RestError: 412, with that reason.
+        RestError: 412, the object must not be deleted; the error has that reason.
     """
     if why_it_stays is not None:
         raise RestError(412, why_it_stays)
@@ -123,7 +127,7 @@ async def current_bundle(services: BrokerServices, namespace: NamespaceName, ran
 async def require_bundle_here(
     request: web.Request, services: BrokerServices, bundle: Bundle, *, path: str | None = None
 ) -> None:
-    """Check that this broker owns the bundle; a bundle without an owner is assigned first.
+    """Check that this broker owns the bundle; if it has no owner, it is assigned first.
 
     Raises:
         RedirectError: another broker has to answer, at `path` if it is given, else at the request's path.
@@ -134,7 +138,7 @@ async def require_bundle_here(
 
 
 async def require_topic_here(request: web.Request, services: BrokerServices, topic: TopicName) -> None:
-    """Check that this broker owns the topic; a bundle without an owner is assigned first.
+    """Check that this broker owns the topic's bundle; if the bundle has no owner, it is assigned first.
 
     Raises:
         RedirectError: another broker has to answer.

@@ -1,4 +1,5 @@
-"""Requests of other brokers to the owner of a partition when a partitioned topic changes: Barycenter's own resource.
+"""Answers requests of other brokers to the owner of a partition, when a partitioned topic is changed. This resource is
+Barycenter's own.
 
     POST /barycenter/v1/partition-changes
 

@@ -28,7 +28,7 @@ class PartitionOwners:
         return 0 if found is None else found.partitions
 
     async def partitions(self, topic: TopicName) -> list[TopicName]:
-        """Return the partitions of a topic; [] if it is not partitioned."""
+        """Return the partitions of a topic; an empty list if it is not partitioned."""
         return [topic.partition(index) for index in range(await self.partition_count(topic))]
 
     async def call(self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None) -> Any:
@@ -41,10 +41,10 @@ class PartitionOwners:
 
 
 async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, missing: Iterable[int] = ()) -> list[Any]:
-    """Return the answer of `ask` for each item, in order, requested in parallel; None in place of an error whose status
-    is in `missing`.
+    """Call `ask` for each item of `about` in parallel, and return the answers in order; None instead of an error whose
+    HTTP status is in `missing`.
 
-    All requests are sent and have ended before the first other error is raised.
+    If there are other errors, the first one is raised after all requests have ended.
     """
     accepted = frozenset(missing)
     answers = await _answers(ask, about)
@@ -55,7 +55,9 @@ async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, miss
 
 
 async def tried(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[tuple[T, AdminRequestError]]:
-    """Send a request about each item, in parallel, even if some fail; return the failed items with their errors."""
+    """Call `ask` for each item of `about` in parallel, even if some fail. Return the items that failed, with their
+    errors.
+    """
     items = list(about)
     answers = await _answers(ask, items)
     return [
@@ -66,7 +68,8 @@ async def tried(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[
 async def repeatable(
     ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, what: str, missing: Iterable[int] = ()
 ) -> None:
-    """Send a change that may be repeated for each item, in parallel; `what` is its past participle: "unloaded".
+    """Call `ask`, which makes a change that may be repeated, for each item of `about` in parallel. `what` is the past
+    participle for messages, such as "unloaded".
 
     Raises:
         RestError: the first failure, with the number of items that were changed.
@@ -83,7 +86,9 @@ async def repeatable(
 
 
 async def _answers(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[Any]:
-    """Return the answer or the AdminRequestError of each item. Other errors are raised."""
+    """Call `ask` for each item in parallel; return for each its answer, or the AdminRequestError. Other errors are
+    raised.
+    """
     limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     async def answer_of(item: T) -> Any:

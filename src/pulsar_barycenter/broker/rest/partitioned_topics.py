@@ -1,4 +1,4 @@
-"""Partitioned topics: shows the number of partitions, creates, enlarges and deletes them.
+"""Answers requests about partitioned topics: shows the number of partitions, creates, enlarges and deletes them.
 
 Source: Pulsar's `PersistentTopics` and `PersistentTopicsBase`.
 """
@@ -111,8 +111,8 @@ class PartitionedTopics:
                 )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        """Create the topics of these partitions. A failure is logged only: that partition is created when a client uses
-        it.
+        """Create the topics of these partitions. A failure is logged only, because the partition is created when a
+        client first uses it.
 
         Source: Pulsar also creates them in advance. Its request `createMissedPartitions` creates those that are
         missing.

@@ -1,4 +1,4 @@
-"""Finds the persistent topic, or its subscription, of a request about messages or a cursor.
+"""Finds the persistent topic, or the subscription, that a request about messages or a cursor names.
 
 Source: the checks at the beginning of the methods of Pulsar's `PersistentTopicsBase`.
 """
@@ -25,7 +25,7 @@ _WHOLE: Final = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
 class PersistentTopics:
-    """The persistent topics that requests name; `what` names the operation in error messages, for example "Skip
+    """Finds the persistent topics that requests name. `what` is the operation in error messages, for example "Skip
     messages".
     """
 
@@ -37,8 +37,8 @@ class PersistentTopics:
         """Return the topic in the path.
 
         Raises:
-            NotAllowedError: it is not persistent; 405.
-            RestError: 404, its namespace does not exist.
+            NotAllowedError: the topic is not persistent; 405.
+            RestError: 404, the topic's namespace does not exist.
         """
         topic = topic_of(request)
         if not topic.is_persistent:
@@ -47,11 +47,11 @@ class PersistentTopics:
         return topic
 
     async def without_partitions(self, request: web.Request, what: str) -> PersistentTopic:
-        """Return the topic in the path, loaded here.
+        """Return the topic in the path, which must not be partitioned; load it if necessary.
 
         Raises:
-            NotAllowedError: it is partitioned, or not persistent; 405.
-            RedirectError, RestError, ServiceError: as `named` and `here`.
+            NotAllowedError: the topic is partitioned, or not persistent; 405.
+            RedirectError, RestError, ServiceError: for the same reasons as in `named` and `here`.
         """
         topic = await self.named(request, what)
         if await self.owners.partition_count(topic):
@@ -61,12 +61,12 @@ class PersistentTopics:
         return await self.here(request, topic)
 
     async def here(self, request: web.Request, topic: TopicName) -> PersistentTopic:
-        """Return a topic that this broker owns, loaded.
+        """Return a topic that this broker owns; load it if necessary.
 
         Raises:
             RedirectError: another broker has to answer.
             TopicNotFoundError: the topic does not exist.
-            TopicFencedError: the topic is closing, or its partitioned topic is under change.
+            TopicFencedError: the topic is closing, or its partitioned topic is being changed.
         """
         await require_topic_here(request, self._services, topic)
         loaded = await self._services.registry.get_or_create(topic, create=False)
@@ -76,10 +76,10 @@ class PersistentTopics:
 
 
 def subscription_in(topic: PersistentTopic, name: str) -> PersistentSubscription:
-    """Return a subscription.
+    """Return the subscription of a topic with this name.
 
     Raises:
-        SubscriptionNotFoundError: there is none of that name.
+        SubscriptionNotFoundError: the topic has no subscription of that name.
     """
     found = topic.subscriptions.get(name)
     if found is None:
@@ -91,7 +91,7 @@ def movable_subscription_of(request: web.Request) -> str:
     """Return the subscription in the path, whose cursor the request moves.
 
     Raises:
-        NotAllowedError: it is a subscription of the broker itself; to move its cursor would make the broker miss
+        NotAllowedError: the subscription is one of the broker itself: moving its cursor would make the broker miss
             messages.
     """
     name = subscription_of(request)

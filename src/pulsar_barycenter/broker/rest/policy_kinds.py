@@ -1,4 +1,6 @@
-"""What differs between the policies of a topic: body, field, what is valid, and the value that a topic follows."""
+"""How requests about each policy of a topic are answered: what the body has, what is valid, which field stores it, and
+which value applies to the topic.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -49,16 +51,18 @@ from pulsar_barycenter.broker.schemas.compatibility import Strategy, effective
 from pulsar_barycenter.config.broker_config import BrokerConfig
 
 Applied = Callable[[Policies, OwnPolicies, BrokerConfig], Any]
-"""Takes the policies that a topic follows, its own ones and the configuration; returns the value of one policy."""
+"""A function that returns the value of one policy that applies to a topic. It gets the policies that apply to the
+topic, the topic's own ones, and the configuration.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyKind:
-    """A policy of a topic.
+    """How requests about one policy of a topic are answered.
 
     `read` raises RestError 400 if the request has no value. `fault` says why a value is not valid, None if it is;
-    `status` is the answer then. `value` returns the topic's own value, None if it has none; `put` returns the policies
-    with a value, or without one.
+    `status` is the HTTP status in this case. `value` returns the topic's own value, None if it has none; `put` returns
+    the topic's own policies with another value, or without one. `applied` returns the value that applies to the topic.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]
@@ -77,14 +81,16 @@ def _kind(
     *,
     status: int = 412,
 ) -> PolicyKind:
-    """Return the kind of a policy that is one field of the topic's own policies."""
+    """Return the `PolicyKind` of a policy that is one field of the topic's own policies."""
     return PolicyKind(
         read, fault, lambda own: getattr(own, field), lambda own, value: replace(own, **{field: value}), applied, status
     )
 
 
 def body(kind: Any, *, what: str) -> Callable[[web.Request], Awaitable[Any]]:
-    """Return a reader of a JSON body, which is required; `what` it is, for the error."""
+    """Return a function that reads the JSON body of a request, which is required. `what` describes the body in the
+    error.
+    """
 
     async def read(request: web.Request) -> Any:
         value: Any = await body_of(request, kind)
@@ -96,7 +102,7 @@ def body(kind: Any, *, what: str) -> Callable[[web.Request], Awaitable[Any]]:
 
 
 def in_query(name: str, unit: str) -> Callable[[web.Request], Awaitable[int]]:
-    """Return a reader of a number in the query, which is required."""
+    """Return a function that reads a number from the query of a request, which is required."""
 
     async def read(request: web.Request) -> int:
         if not request.rel_url.query.get(name):
@@ -107,37 +113,37 @@ def in_query(name: str, unit: str) -> Callable[[web.Request], Awaitable[int]]:
 
 
 async def _strategy(request: web.Request) -> Strategy | None:
-    """Return a strategy, None if the namespace's is to count."""
+    """Return the strategy in the body of a request; None if the namespace's strategy is to apply."""
     text = await text_of(request)
     strategy = Strategy.__members__.get(text)
     if strategy is None:
-        raise RestError(412, f"{text[:100]!r} is no strategy: send one of {', '.join(Strategy)}")
+        raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(Strategy)}")
     return None if strategy is Strategy.UNDEFINED else strategy
 
 
 def valid(_value: Any, _config: BrokerConfig) -> None:
-    """Return no fault: every value of the type is valid."""
+    """Accept every value of the type: return that it has no fault."""
 
 
 def at_least_zero(name: str) -> Callable[[int, BrokerConfig], str | None]:
-    """Return a check of a number; `name` is for the error."""
+    """Return a function that checks that a number is 0 or more. `name` is the number's name in the error."""
     return lambda value, _config: None if value >= 0 else f"{name} must be 0 or more, not {value}"
 
 
 async def without_body(_request: web.Request) -> bool:
-    """Return what a request without a body sets."""
+    """Return the value that a request without a body sets, which is True."""
     return True
 
 
 def delayed_fault(value: DelayedDeliveryPolicies, _config: BrokerConfig) -> str | None:
-    """Return why policies of delayed delivery are not valid."""
+    """Return why a policy of delayed delivery is not valid, None if it is valid."""
     if min(value.tick_time, value.max_delivery_delay_in_millis) < 0:
         return "tickTime and maxDeliveryDelayInMillis must be 0 or more"
     return None
 
 
 def inactive_fault(value: InactiveTopicPolicies, _config: BrokerConfig) -> str | None:
-    """Return why policies of inactive topics are not valid."""
+    """Return why a policy of inactive topics is not valid, None if it is valid."""
     if value.inactive_topic_delete_mode is None:
         return f"inactiveTopicDeleteMode must be one of {', '.join(InactiveDeleteMode)}"
     if not 0 < value.max_inactive_duration_seconds <= LONGEST_TIME:
@@ -146,7 +152,7 @@ def inactive_fault(value: InactiveTopicPolicies, _config: BrokerConfig) -> str |
 
 
 def persistence_fault(value: PersistencePolicies, _config: BrokerConfig) -> str | None:
-    """Return why persistence policies are not valid."""
+    """Return why a policy of persistence is not valid, None if it is valid."""
     sizes = value.bookkeeper_ensemble, value.bookkeeper_write_quorum, value.bookkeeper_ack_quorum
     if not LONGEST_TIME >= sizes[0] >= sizes[1] >= sizes[2] > 0:
         return "Bookkeeper Ensemble ({}) >= WriteQuorum ({}) >= AckQuoru ({}) must hold, all above 0".format(*sizes)
@@ -156,7 +162,7 @@ def persistence_fault(value: PersistencePolicies, _config: BrokerConfig) -> str 
 
 
 def types_fault(value: list[str], _config: BrokerConfig) -> str | None:
-    """Return why the names of types of subscriptions are not valid."""
+    """Return why a list of subscription types is not valid, None if it is valid."""
     unknown = [name for name in value if name not in SUBSCRIPTION_TYPES]
     if unknown or len(set(value)) < len(value):
         return f"{', '.join(value)[:100]} is not a list of different types out of {', '.join(SUBSCRIPTION_TYPES)}"
@@ -164,7 +170,7 @@ def types_fault(value: list[str], _config: BrokerConfig) -> str | None:
 
 
 def rate_fault(value: PublishRate | DispatchRate | SubscribeRate, _config: BrokerConfig) -> str | None:
-    """Return why a rate is not valid. Rates of messages and periods have 32 bits, rates of bytes 64."""
+    """Return why a rate is not valid, None if it is. Rates of messages and periods have 32 bits, rates of bytes 64."""
     for name, number in to_builtins(value).items():
         most = LARGEST_EXACT if name.endswith("InByte") else LONGEST_TIME
         if not isinstance(number, bool) and not -1 <= number <= most:
@@ -175,13 +181,17 @@ def rate_fault(value: PublishRate | DispatchRate | SubscribeRate, _config: Broke
 
 
 def filters_fault(value: EntryFilters, _config: BrokerConfig) -> str | None:
-    """Return why filters are not valid: a broker has none, so every name is unknown."""
+    """Return why a policy of entry filters is not valid, None if it is. A broker has no filters, so every name is
+    unknown.
+    """
     names = [name.strip() for name in (value.entry_filter_names or "").split(",") if name.strip()]
     return f"Entry filter '{names[0][:100]}' not found: this broker has no entry filters" if names else None
 
 
 def clusters_fault(value: list[str], config: BrokerConfig) -> str | None:
-    """Return why the clusters of a topic are not valid: its messages are in this cluster, and not copied."""
+    """Return why the clusters of a topic are not valid, None if they are. Only this cluster is valid, because messages
+    are not replicated.
+    """
     if value == [config.cluster_name]:
         return None
     return (
@@ -191,7 +201,7 @@ def clusters_fault(value: list[str], config: BrokerConfig) -> str | None:
 
 
 def own_delayed(own: OwnPolicies) -> DelayedDeliveryPolicies | None:
-    """Return the delayed delivery that a topic itself has."""
+    """Return the policy of delayed delivery that the topic itself has; None if it has none."""
     if own.delayed_delivery_enabled is None:
         return None
     return DelayedDeliveryPolicies(
@@ -202,7 +212,7 @@ def own_delayed(own: OwnPolicies) -> DelayedDeliveryPolicies | None:
 
 
 def with_delayed(own: OwnPolicies, value: DelayedDeliveryPolicies | None) -> OwnPolicies:
-    """Return the policies with, or without, a delayed delivery of their own."""
+    """Return a topic's own policies with another policy of delayed delivery, or without one (None)."""
     return replace(
         own,
         delayed_delivery_enabled=None if value is None else value.active,
@@ -385,4 +395,4 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
         status=400,
     ),
 }
-"""The policies, by the last segment of their path."""
+"""For each policy of a topic, by the last segment of its path: how requests about it are answered."""

@@ -18,11 +18,12 @@ from pulsar_barycenter.credentials.tls import common_name
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 
 OPEN_PATHS: Final = frozenset({"/status.html", "/"})
-"""Paths without authentication: the check of load balancers, which have no credentials, and the start page of the
-dashboard, which asks for credentials itself. Their principal is NOBODY."""
+"""Paths that need no authentication: the check of load balancers, which have no credentials, and the start page of the
+dashboard, which asks for credentials itself. The principal of these requests is NOBODY.
+"""
 
 _MAX_LOGGED_PATH: Final = 200
-"""The most characters of an unauthenticated client's path in the log."""
+"""The maximum number of characters of the path in the log line about a client that is not authenticated."""
 
 _DASHBOARD: Final = "/dashboard/"
 

@@ -37,17 +37,17 @@ T = TypeVar("T")
 
 FOLLOW: Final = "Barycenter-Follow"
 MOST_RELAYED_BYTES: Final = 64 * 1_048_576
-"""The most bytes of an answer that is passed on."""
+"""The maximum number of bytes of an answer that is passed on."""
 
 RELAYED: Final = web.RequestKey("relayed", str)
-"""The URL to which this broker passed the request on."""
+"""The key of a request's attribute that has the URL to which this broker passed the request on."""
 
 _CREDENTIALS: Final = ("Authorization", ORIGINAL_PRINCIPAL)
 _PASSED_ON: Final = (*_CREDENTIALS, "Content-Type", "If-None-Match", "X-Barycenter-Why")
 _PASSED_BACK: Final = ("content-type", "etag", "allow", "www-authenticate")
 _CONCURRENT_REQUESTS: Final = 16
 _TIMEOUT_S: Final = 5.0
-"""How long a broker may take to answer a request to all brokers."""
+"""The number of seconds that a broker may take to answer a request that is sent to all brokers."""
 
 
 def relay(services: BrokerServices) -> Middleware:
@@ -143,7 +143,7 @@ async def answers_of_brokers(services: BrokerServices, request: web.Request) -> 
                     return broker, None
                 answer = await services.relayed.forward("GET", url + path, headers, None)
         except (AdminRequestError, MetadataError, TimeoutError) as error:
-            log.info("broker_not_asked", broker=broker, reason=str(error) or "it does not answer in time")
+            log.info("broker_not_asked", broker=broker, reason=str(error) or "the broker does not answer in time")
             return broker, None
         return broker, answer.body if answer.status == 200 else None
 
@@ -152,7 +152,7 @@ async def answers_of_brokers(services: BrokerServices, request: web.Request) -> 
 
 
 def decoded_answers(answers: Mapping[str, bytes], kind: type[T]) -> dict[str, T]:
-    """Return the answers as values of `kind`; answers in another format, of another version, are left out."""
+    """Decode the answers of brokers to values of `kind`. Answers in another format (of other releases) are left out."""
     found: dict[str, T] = {}
     for broker, body in answers.items():
         try:
@@ -163,6 +163,8 @@ def decoded_answers(answers: Mapping[str, bytes], kind: type[T]) -> dict[str, T]
 
 
 def decoded_lists(answers: Mapping[str, bytes], kind: type[T]) -> list[T]:
-    """Return the entries of answers that are JSON lists; answers in another format are left out."""
+    """Decode the answers of brokers, which are JSON lists, and return their entries together. Answers in another format
+    are left out.
+    """
     lists: Mapping[str, list[T]] = decoded_answers(answers, list[kind])  # type: ignore[valid-type]
     return [entry for found in lists.values() for entry in found]

@@ -1,4 +1,5 @@
-"""Gives each request an id, from the header `X-Request-Id` or generated; brokers log it, and the answer has it.
+"""Gives each request an id, from the header `X-Request-Id` or generated; brokers log this id, and the answer contains
+it.
 
 A header that is too long or not a request id is ignored, because the id is written to logs. See
 `cluster_logs.request_ids`.
@@ -24,7 +25,7 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
 
 
 async def answer_with_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the id to the answer; for the application's `on_response_prepare`."""
+    """Add the request id to the answer. The application calls this in `on_response_prepare`."""
     known = request.get(REQUEST_ID)
     if known is not None:
         response.headers[HEADER] = known

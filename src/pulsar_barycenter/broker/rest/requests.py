@@ -19,11 +19,11 @@ from pulsar_barycenter.naming.topic import TopicName, check_local_name, decode_l
 T = TypeVar("T")
 
 MAX_TEXT: Final = 8_192
-"""The most characters of a text in a body."""
+"""The maximum number of characters of a text in a body."""
 MAX_ENTRIES: Final = 20_000
-"""The most entries of a list or an object in a body."""
+"""The maximum number of entries of a list or an object in a body."""
 MAX_DEPTH: Final = 32
-"""The most nested lists and objects in a body."""
+"""The maximum number of nested lists and objects in a body."""
 _LARGEST: Final = 2**63 - 1
 _WHOLE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
@@ -41,7 +41,7 @@ def no_content() -> web.Response:
 
 
 def flag(request: web.Request, name: str, default: bool = False) -> bool:
-    """Return a boolean query parameter; the default if it is blank.
+    """Return a query parameter that is true or false; the default if it is blank or missing.
 
     Raises:
         RestError: 400, the value is neither true nor false.
@@ -82,7 +82,7 @@ def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
 
 
 def route_of(request: web.Request) -> Route | None:
-    """Return the route table's row for a request, None if it has none; HEAD uses the row of GET."""
+    """Return the row of the route table for a request, None if it has none. For HEAD this is the row of GET."""
     resource = request.match_info.route.resource
     if resource is None:
         return None
@@ -93,8 +93,9 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
     """Return the JSON body as a value of `kind`; None for an empty body and for `null`.
 
     Raises:
-        msgspec.MsgspecError: the body is not of this kind.
-        RestError: 400, a value in it is too long, too deep or too large, or it sets an unused field.
+        msgspec.MsgspecError: the body does not fit this type.
+        RestError: 400, a value in the body is too long, too deep or too large, or the body sets a field that is not
+            used.
     """
     data = await request.read()
     if not data.strip() or data.strip() == b"null":
@@ -104,11 +105,12 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
 
 
 def decoded(data: bytes, kind: Any, *, max_text: int = MAX_TEXT) -> Any:
-    """Return received JSON as a value of `kind`; its texts have at most `max_text` characters.
+    """Decode received JSON to a value of `kind`. Texts in it may have at most `max_text` characters.
 
     Raises:
-        msgspec.MsgspecError: the data is not of this kind.
-        RestError: 400, a value in it is too long, too deep or too large, or it sets an unused field (`body_fields`).
+        msgspec.MsgspecError: the data does not fit this type.
+        RestError: 400, a value in the data is too long, too deep or too large, or the data sets a field that is not
+            used (`body_fields`).
     """
     try:
         value = msgspec.json.decode(data)
@@ -171,7 +173,7 @@ def raw_part(request: web.Request, index: int) -> str:
 def subscription_of(request: web.Request) -> str:
     """Return the subscription of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}`.
 
-    Clients encode it as a form value: `+` is a space, as is `%20`.
+    Clients encode the name as a form value: `+` and `%20` are a space.
 
     Raises:
         InvalidNameError: the name is not valid.
@@ -182,7 +184,9 @@ def subscription_of(request: web.Request) -> str:
 
 
 def asked_tenant(request: web.Request) -> str:
-    """Return the parameter `tenant`, or `property`, its name in older clients of Pulsar; "" without both."""
+    """Return the tenant in the parameter `tenant`, or in `property`, its name in older clients of Pulsar; "" without
+    both.
+    """
     query = request.rel_url.query
     return query.get("tenant") or query.get("property") or ""
 

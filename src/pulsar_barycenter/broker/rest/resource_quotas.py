@@ -1,8 +1,7 @@
-"""Resource quotas: the load that the simple load manager expects of a bundle.
+"""Answers requests about resource quotas: the load that the simple load manager expects of a bundle.
 
 The load manager adapts a quota to the measured load, unless its `dynamic` is false. Source: Pulsar's
-`ResourceQuotasBase`. Difference: values must be from 0 to MOST; Pulsar accepts any. Only the leader writes quotas, as
-it does with all that the load manager learns.
+`ResourceQuotasBase`. Difference: values must be from 0 to MOST; Pulsar accepts any. Only the leader writes quotas.
 """
 
 from contextlib import suppress
@@ -54,7 +53,7 @@ class ResourceQuotas:
         return await self._quotas.get_fresh(_DEFAULT) or INITIAL_QUOTA
 
     async def _name(self, request: web.Request) -> str:
-        """Return the name of the quota record of the bundle in the path, which must exist."""
+        """Return the name of the quota record for the bundle in the path. The bundle must exist."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         return f"namespace/{await current_bundle(self._services, namespace, request.match_info['range'])}"

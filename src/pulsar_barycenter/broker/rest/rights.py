@@ -72,8 +72,8 @@ def need_of(right: Right, request: web.Request, services: BrokerServices) -> Nee
 
 
 def holders_of(right: Right) -> str:
-    """Return who has a right in addition to super users, as text for `docs/authorization.md`; "" if no other client has
-    it.
+    """Return who has a right in addition to super users, as text for `docs/authorization.md`; "" if only super users
+    have it.
     """
     match right:
         case Public():
@@ -97,7 +97,7 @@ def holders_of(right: Right) -> str:
 
 
 def rights(services: BrokerServices) -> Middleware:
-    """Return the middleware that refuses clients without the required right; it belongs after `principals`."""
+    """Return the middleware that refuses clients without the required right. It has to run after `principals`."""
 
     @web.middleware
     async def check_rights(request: web.Request, handler: Handler) -> web.StreamResponse:

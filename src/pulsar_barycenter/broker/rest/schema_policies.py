@@ -1,4 +1,5 @@
-"""The rules of a namespace for schemas: strategy, updates by clients, producers without a schema.
+"""Answers requests about the rules of a namespace for schemas: compatibility strategy, updates by clients, producers
+without a schema.
 
 Source: Pulsar's `NamespacesBase`.
 """
@@ -35,7 +36,7 @@ class SchemaPolicies:
         text = await text_of(request)
         strategy = Strategy.__members__.get(text)
         if strategy is None:
-            raise RestError(412, f"{text[:100]!r} is no strategy: send one of {', '.join(Strategy)}")
+            raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(Strategy)}")
         return await self._set(request, schema_compatibility_strategy=strategy)
 
     async def old_strategy(self, request: web.Request) -> web.Response:
@@ -46,7 +47,7 @@ class SchemaPolicies:
     async def set_old_strategy(self, request: web.Request) -> web.Response:
         text = await text_of(request)
         if text not in BY_OLD_NAME:
-            raise RestError(412, f"{text[:100]!r} is no strategy: send one of {', '.join(BY_OLD_NAME)}")
+            raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(BY_OLD_NAME)}")
         return await self._set(request, schema_auto_update_compatibility_strategy=text)
 
     async def auto_update(self, request: web.Request) -> web.Response:

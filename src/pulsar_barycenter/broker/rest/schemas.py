@@ -1,4 +1,5 @@
-"""Schemas of topics: shows, adds, checks and deletes versions. Every broker answers for every topic.
+"""Answers requests about schemas of topics: shows, adds, checks and deletes versions. Every broker answers for every
+topic.
 
 Definitions are texts; that of a KEY_VALUE schema is an object with `key` and `value`.
 Source: Pulsar's `SchemasResource`, where only the owner of the topic answers.
@@ -23,11 +24,11 @@ from pulsar_barycenter.broker.schemas.schema import UNSTORED, Schema, SchemaType
 from pulsar_barycenter.naming.topic import TopicName
 
 _LONGEST_VERSION = 19
-"""The most digits of a version, which has 63 bits."""
+"""The maximum number of digits of a schema version, which has 63 bits."""
 
 
 class PostSchemaPayload(msgspec.Struct):
-    """A schema: the name of its type, its definition, and its properties."""
+    """A schema in the body of a request: the name of its type, its definition, and its properties."""
 
     type: str
     schema: str | None = None
@@ -100,8 +101,8 @@ async def _received(request: web.Request) -> Schema:
     """Return the schema in the body.
 
     Raises:
-        RestError: 400, there is none, or it is too long.
-        InvalidSchemaError: its type is not known, or its definition is no KEY_VALUE one.
+        RestError: 400, the body has no schema, or one that is too long.
+        InvalidSchemaError: the type of the schema is not known, or its definition does not fit the type KEY_VALUE.
     """
     data = await request.read()
     if not data.strip():

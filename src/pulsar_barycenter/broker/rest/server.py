@@ -25,14 +25,17 @@ from pulsar_barycenter.load.reports.load_over_time import LoadTables
 
 _BACKLOG: Final = 1024
 _CLOSE_AFTER_S: Final = 1.0
-"""How long a refused connection stays open so that its client can read the answer: one beyond the limit, or one whose
-body was not read. Bytes that arrive in this time are dropped."""
+"""For how many seconds a refused connection stays open, so that its client can read the answer: a connection beyond the
+limit, or one with a request whose body was not read. Bytes that arrive in this time are dropped.
+"""
 _FINISH_S: Final = 2.0
-"""How long requests may continue after the server began to close."""
+"""The number of seconds for which requests may continue after the server began to close."""
 
 
 class RestServer:
-    """A listening server, made by `start_web`. `port` and `tls_port` are its ports, None for one that is not open."""
+    """A REST server that is listening, created by `start_web`. `port` and `tls_port` are its ports, None for one that
+    is not open.
+    """
 
     def __init__(
         self,
@@ -71,9 +74,10 @@ class RestServer:
 
 
 class _Accepted(asyncio.Protocol):
-    """Chooses the protocol of a connection when it is made; with TLS that is after the handshake.
+    """Chooses what to do with a new connection: serve it, or refuse it because there are too many. With TLS this is
+    after the handshake.
 
-    So the limit of connections is checked for each connection when its handshake ends.
+    So the limit of connections is checked when the handshake of a connection ends.
     """
 
     def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:
@@ -107,9 +111,9 @@ async def start_web(
     on_stopped: Callable[[], None] | None = None,
     load_tables: LoadTables | None = None,
 ) -> RestServer:
-    """Serve the REST interface of `broker` at `host` and `port`, and at the port of `tls`; 0 picks a free port.
+    """Start to serve the REST interface of `broker` at `host` and `port`, and at the port of `tls`; 0 is a free port.
 
-    `on_stopped` is called after `POST /admin/v2/brokers/shutdown` stopped the broker; its caller then ends the process.
+    `on_stopped` is called after `POST /admin/v2/brokers/shutdown` has stopped the broker; it then ends the process.
     `load_tables` reads older loads than those in the broker's memory.
 
     Raises:

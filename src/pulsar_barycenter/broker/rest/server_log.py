@@ -1,4 +1,4 @@
-"""Turns the log records of aiohttp's server into events, at a bounded rate whatever clients send.
+"""Converts the log records of aiohttp's server to events. Their number in a second is limited, whatever clients send.
 
 | event               | level | what                                                                   |
 |---------------------|-------|------------------------------------------------------------------------|
@@ -21,7 +21,7 @@ _FAULTS_OF_CLIENTS: Final = (HttpProcessingError, web.RequestPayloadError, web.P
 def server_log(now_s: Callable[[], float]) -> logging.Logger:
     """Return the logger for aiohttp's server. It has no parent, so its records reach no other handler.
 
-    `now_s` is any clock.
+    `now_s` is a clock, in seconds.
     """
     logger = logging.Logger("barycenter.http", logging.WARNING)
     logger.addHandler(_EventHandler(now_s))

@@ -1,4 +1,4 @@
-"""The parts of a running broker that REST handlers use, in one value."""
+"""One value with the parts of a running broker that REST handlers use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class BrokerServices:
 
     @property
     def config(self) -> BrokerConfig:
-        """The present configuration, in which dynamic keys may change."""
+        """The present configuration, in which dynamic keys may change while the broker runs."""
         return self.control.config.current
 
     @property
@@ -72,8 +72,8 @@ class BrokerServices:
 
     @property
     def web_url(self) -> str:
-        """The URL for requests that another broker may have to answer: they are sent to this broker itself, which
-        redirects them.
+        """The URL to which this broker sends its own requests that another broker may have to answer: it is this
+        broker's URL, which redirects them.
         """
         by_tls = self.config.broker_client_tls_enabled
         url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)

@@ -1,4 +1,6 @@
-"""Sends an answer piece by piece while it is made. The only place that makes an `aiohttp.web.StreamResponse`."""
+"""Sends an HTTP answer piece by piece while it is generated. Only this module creates an
+`aiohttp.web.StreamResponse`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,5 @@
-"""The properties of a subscription: shows and replaces them. They are stored with its cursor.
+"""Answers requests about the properties of a subscription: shows and replaces them. They are stored with the
+subscription's cursor.
 
 Source: `updateSubscriptionProperties` and `getSubscriptionProperties` of Pulsar's `PersistentTopics`.
 """
@@ -22,7 +23,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 def require_short_properties(properties: Mapping[str, str]) -> None:
-    """Check that properties are within the bound that SUBSCRIBE also checks.
+    """Check that the properties of a subscription do not exceed the limit, which also applies to SUBSCRIBE.
 
     Raises:
         RestError: 400, names and values together have more than SUBSCRIPTION_PROPERTIES_LENGTH characters.
@@ -53,8 +54,8 @@ class SubscriptionProperties:
         return json_response((await self._subscription(request, topic, name)).cursor.properties)
 
     async def replace(self, request: web.Request) -> web.Response:
-        """Replace the properties on the topic, or on all partitions, after all owners have found the subscription. If
-        the change fails for a partition after that, send the request again to complete it.
+        """Replace the properties of a subscription on the topic, or on all partitions, after all owners have found the
+        subscription. If the change fails for a partition after that, send the request again to complete it.
         """
         topic, name = await self._named(request)
         require_free_subscription(name)

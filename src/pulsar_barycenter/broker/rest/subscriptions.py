@@ -1,4 +1,5 @@
-"""The subscriptions of a topic, or of all partitions of a partitioned topic: lists, creates and deletes them.
+"""Answers requests about the subscriptions of a topic, or of all partitions of a partitioned topic: lists, creates and
+deletes them.
 
 Source: Pulsar's `PersistentTopics` and `PersistentTopicsBase`.
 """
@@ -33,7 +34,8 @@ _MAX_INT64 = 2**63 - 1
 
 
 class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
-    """The start of a subscription, and its properties; missing fields have the defaults of Pulsar's class.
+    """The start position and the properties of a new subscription, in the body of a request. Missing fields have the
+    defaults of Pulsar's class.
 
     A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry of the topic.
     `partition_index` is ignored, as in Pulsar; `partitioned_index` is the name of this field in Pulsar's Go client.
@@ -106,7 +108,7 @@ class Subscriptions:
 
 
 def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
-    """Return the start of a subscription, and its properties; an empty body means the end of the topic.
+    """Return the start position of a new subscription, and its properties; an empty body means the end of the topic.
 
     Raises:
         msgspec.MsgspecError: the body is neither a message id nor a text.

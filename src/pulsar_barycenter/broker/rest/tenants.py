@@ -1,4 +1,4 @@
-"""Tenants: lists, shows, creates, changes and deletes them.
+"""Answers requests about tenants: lists, shows, creates, changes and deletes them.
 
 Source: Pulsar's `TenantsBase`.
 """
@@ -75,10 +75,10 @@ class Tenants:
         return no_content()
 
     async def _delete_record(self, name: str) -> None:
-        """Delete the tenant's record, and the keys that deleted namespaces left below it.
+        """Delete a tenant's record, and the keys below it that deleted namespaces left.
 
         Raises:
-            HasChildrenError: a namespace was created in between; the tenant stays.
+            HasChildrenError: a namespace was created in between; the tenant is not deleted.
         """
         store = self._resources.store
         for folder in ("/admin/partitioned-topics", "/admin/local-policies", "/managed-ledgers", "/admin/policies"):

@@ -1,4 +1,4 @@
-"""Terminates topics: they accept no message any more. Source: Pulsar's `PersistentTopicsBase`."""
+"""Answers requests that terminate topics: they accept no message any more. Source: Pulsar's `PersistentTopicsBase`."""
 
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ class Termination:
         self._owners = self._topics.owners
 
     async def terminate(self, request: web.Request) -> web.Response:
-        """Terminate a topic; a terminated topic answers with its last message id again."""
+        """Terminate a topic, and answer with the id of its last message, also if it was terminated before."""
         _require_no_system_topic(topic_of(request))
         topic = await self._topics.without_partitions(request, _WHAT)
         return json_response(message_id(topic, await topic.terminate()))

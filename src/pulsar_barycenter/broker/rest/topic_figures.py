@@ -1,4 +1,4 @@
-"""The stats of topics: stats, internal stats, and the sums over partitions.
+"""Answers requests for the stats of topics: stats, internal stats, and the sums over partitions.
 
 Source: Pulsar's `PersistentTopicsBase` and `PartitionedTopicStatsImpl`.
 """
@@ -42,11 +42,11 @@ _NOT_ADDED: Final = frozenset(
         "lastCompactionDurationTimeInMills",
     }
 )
-"""Values that cannot be summed: the result for a partitioned topic is the largest one."""
+"""Names of values that are not summed over partitions: a partitioned topic has the largest one."""
 _EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklogs", "earliestMsgPublishTimeInBacklog"})
-"""Times of which the earliest counts; 0 is none."""
+"""Names of times of which a partitioned topic has the earliest one; 0 means that there is none."""
 _OF_EACH_PARTITION: Final = ("getEarliestTimeInBacklog",)
-"""Parameters that are sent to the owners of partitions, too."""
+"""Names of query parameters that are also sent to the owners of partitions."""
 
 
 class TopicFigures:
@@ -128,8 +128,8 @@ class TopicFigures:
     async def _of_partitions(
         self, topic: TopicName, count: int, what: str, params: dict[str, str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Return the answers of the partitions' owners by name of the partition; partitions that do not exist are left
-        out.
+        """Request stats from the owners of all partitions, and return them by the name of the partition. Partitions
+        that do not exist are left out.
         """
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
@@ -165,7 +165,8 @@ def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the stats of a partitioned topic from those of its partitions: values are summed, mean sizes averaged, and
     subscriptions of the same name merged.
 
-    Publishers are merged by their index in the lists: a client opens one producer for each partition, in this order.
+    Publishers with the same index in the partitions' lists are merged, because a client opens one producer for each
+    partition in the same order.
     """
     all_parts = list(parts)
     total: dict[str, Any] = {}
@@ -270,5 +271,5 @@ def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
 
 
 def _numbers(properties: Mapping[str, str]) -> dict[str, int]:
-    """Return the properties that are numbers: Pulsar's clients read no other ones here."""
+    """Return those properties that are numbers, because Pulsar's clients read only these here."""
     return {name: int(value) for name, value in properties.items() if _NUMBER.fullmatch(value)}

@@ -1,7 +1,7 @@
-"""The policies that a topic itself has: shows, sets and removes them.
+"""Answers requests about the policies that are set for a single topic: shows, sets and removes them.
 
-Only the owner of the namespace's `__change_events` answers, because it changes these policies one after the other;
-others redirect to it. `policy_kinds` has what differs between the policies. Source: Pulsar's `PersistentTopicsBase`.
+Only the owner of the namespace's topic `__change_events` answers, so that changes are made one after the other; other
+brokers redirect to it. `policy_kinds` has what differs between the policies. Source: Pulsar's `PersistentTopicsBase`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from pulsar_barycenter.naming.topic import TopicName, is_system_topic
 
 
 class TopicPolicyRequests:
-    """The handlers for all policies; the last segment of the path is the name of the policy."""
+    """Answers the requests for all policies of topics. The last segment of the path is the name of the policy."""
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -95,8 +95,8 @@ class TopicPolicyRequests:
         """Return the topic in the path.
 
         Raises:
-            RestError: 405, topics have no policies of their own; 412, the policies of other clusters are named; 404,
-                the namespace does not exist.
+            RestError: 405, topic policies are switched off, or the topic is one of the brokers; 412, the request is for
+                the policies of all clusters; 404, the namespace does not exist.
             TopicNotFoundError: the topic does not exist.
         """
         topic, resources = topic_of(request), self._services.resources

@@ -1,4 +1,5 @@
-"""The properties of a topic: texts by name, in the record of a partitioned topic or in that of the topic's ledgers.
+"""Answers requests about the properties of a topic: texts by name, which are stored in the record of the partitioned
+topic or of the topic's ledgers.
 
 Source: `updateProperties`, `getProperties` and `removeProperties` of Pulsar's `PersistentTopics`.
 """
@@ -23,10 +24,11 @@ _SHADOW_SOURCE: Final = "PULSAR.SHADOW_SOURCE"
 
 
 def require_no_shadow(properties: Mapping[str, str]) -> None:
-    """Check that properties do not make a topic the shadow of another, as Pulsar's tool asks for by a property.
+    """Check that the properties do not make the topic a shadow of another topic. Pulsar's tool requests this by a
+    property.
 
     Raises:
-        NotAllowedError: they do; 405.
+        NotAllowedError: the properties request a shadow topic; 405.
     """
     if _SHADOW_SOURCE in properties:
         raise NotAllowedError(
@@ -60,7 +62,7 @@ class TopicProperties:
         )
 
     async def _change(self, request: web.Request, change: Change) -> web.Response:
-        """Store what `change` makes of the properties."""
+        """Store the properties that `change` returns for the present ones."""
         topic = await self._topics.named(request, _WHAT)
         if await self._resources.partitioned_metadata(topic) is not None:
             await self._resources.partitioned_topics.update(

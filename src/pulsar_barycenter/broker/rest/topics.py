@@ -1,4 +1,4 @@
-"""Topics: lists, creates, unloads and deletes them. Their stats are in `topic_figures`.
+"""Answers requests about topics: lists, creates, unloads and deletes them. Stats of topics are in `topic_figures`.
 
 The owner of a topic answers requests about it. A request about a partitioned topic is sent to the owners of all its
 partitions.
@@ -61,8 +61,8 @@ class Topics:
         return json_response(_shown(topics, include_system=flag(request, "includeSystemTopic")))
 
     async def _non_persistent_names(self, namespace: NamespaceName) -> list[str]:
-        """Return the names of a namespace's non-persistent topics, sorted, from the owners of all bundles: these topics
-        exist only in their owners' memory.
+        """Return the names of a namespace's non-persistent topics, sorted. They are requested from the owners of all
+        bundles, because these topics exist only in their owners' memory.
         """
         bundles = await self._services.control.namespaces.bundles_of_now(namespace)
         found = await gather(
@@ -158,7 +158,7 @@ async def require_room(services: BrokerServices, topic: TopicName, new: int) -> 
     """Check that the topic's namespace may get `new` more topics or partitions.
 
     Raises:
-        RestError: 412.
+        RestError: 412, the namespace is being deleted, or has too many topics.
     """
     policies = await services.resources.namespaces.get(str(topic.namespace))
     if policies is None or is_system_topic(topic) or not topic.is_persistent:

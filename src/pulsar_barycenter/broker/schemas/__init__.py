@@ -1,10 +1,10 @@
 """The schema registry: which schemas a topic has, and whether a client's schema fits them.
 
-Problem: a producer and a consumer agree on the form of messages by schemas that change. The broker keeps every version
-of a topic's schema, and refuses a client whose schema would break others. Rules: a version never changes; a schema that
-means the same as a version is that version; a new one is compared with earlier ones by the strategy of the topic, and
-is added only to the versions with which it was compared. Definitions come from clients, so a definition is checked, and
-every check is bounded, before anything is stored.
+Problem: producers and consumers agree on the form of messages by schemas, which change over time. The broker keeps
+every version of a topic's schema, and refuses a client whose schema would break others. Rules: a version never changes;
+a schema that means the same as a version is that version; a new one is compared with earlier ones by the strategy of
+the topic, and is added only if no other version was added since the comparison. Definitions come from clients, so a
+definition is checked, and every check is bounded, before anything is stored.
 
 - Pure: `schema` has a schema and its types; `validation` checks a definition; `compatibility` compares two by a
   strategy; `rules` are those of a topic; `bounds` has all limits. `avro` reads and compares Avro schemas, with which

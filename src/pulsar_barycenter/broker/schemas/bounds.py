@@ -3,29 +3,36 @@
 from typing import Final
 
 MAX_SCHEMA_BYTES: Final = 262_144
-"""The most bytes of a schema's definition. Any metadata store accepts a key of this size, encoded."""
+"""The maximum size in bytes of a schema's definition. Any metadata store accepts a value of this size, encoded."""
 
 MAX_PROPERTIES_LENGTH: Final = 16_384
-"""The most characters of a schema's properties, all keys and values together, and the most properties."""
+"""The maximum number of characters of all keys and values of a schema's properties, and the maximum number of
+properties.
+"""
 
 MAX_VERSIONS: Final = 1_000
-"""The most versions of a topic's schema, with those before a deletion; `force` of a deletion removes all."""
+"""The maximum number of versions of a topic's schema, including those before a deletion. A deletion with `force`
+removes all.
+"""
 
 MAX_TOPIC_BYTES: Final = 8_388_608
-"""The most bytes of the definitions of a topic together, those before a deletion not counted: a transitive strategy
-reads all of them, and an answer may have all of them."""
+"""The maximum size in bytes of all definitions of a topic since the last deletion: a transitive strategy reads all of
+them, and an answer may contain all of them.
+"""
 
 MAX_DEPTH: Final = 64
-"""The most levels of an Avro schema, those of named types included: an `array` of `int` has two."""
+"""The maximum number of nested levels of an Avro schema, including those of named types: an `array` of `int` has
+two.
+"""
 
 MAX_TYPES: Final = 5_000
-"""The most types in an Avro schema; each field, branch and element counts."""
+"""The maximum number of types in an Avro schema. Each field, branch and element counts."""
 
 MAX_STEPS: Final = 20_000
-"""The most pairs of types that one comparison of two Avro schemas looks at."""
+"""The maximum number of pairs of types that one comparison of two Avro schemas compares."""
 
 MAX_NESTED_PAIRS: Final = 130
-"""The most levels that one comparison follows. It may be deeper than both schemas if both are recursive."""
+"""The maximum number of nested levels in one comparison. It may be deeper than both schemas if both are recursive."""
 
 MAX_DESCRIPTOR_FILES: Final = 1_000
-"""The most files in the descriptor set of a native Protobuf schema."""
+"""The maximum number of files in the descriptor set of a native Protobuf schema."""

@@ -1,4 +1,4 @@
-"""Whether a schema is compatible with those that a topic has, by the strategy of the topic. Pure.
+"""Decides whether a schema is compatible with those that a topic has, by the strategy of the topic. No I/O.
 
 | strategy                             | the new schema                                  | is compared with |
 |--------------------------------------|-------------------------------------------------|------------------|
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 class Strategy(enum.StrEnum):
     UNDEFINED = "UNDEFINED"
-    """The next level decides: the namespace, then the broker, then FULL."""
+    """The strategy is not set: that of the next level applies (the namespace, then the broker, then FULL)."""
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"
@@ -53,9 +53,9 @@ class Strategy(enum.StrEnum):
 
 
 _READS: Final = frozenset({Strategy.BACKWARD, Strategy.BACKWARD_TRANSITIVE, Strategy.FULL, Strategy.FULL_TRANSITIVE})
-"""Strategies by which the new schema has to read data of the existing one."""
+"""The strategies by which the new schema has to read data of the existing schemas."""
 _IS_READ: Final = frozenset({Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL, Strategy.FULL_TRANSITIVE})
-"""Strategies by which the existing schema has to read data of the new one."""
+"""The strategies by which the existing schemas have to read data of the new schema."""
 _CONSUMERS_BY_LATEST: Final = frozenset(
     {Strategy.BACKWARD, Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL}
 )
@@ -71,19 +71,18 @@ BY_OLD_NAME: Final[Mapping[str, Strategy]] = {
     "ForwardTransitive": Strategy.FORWARD_TRANSITIVE,
     "FullTransitive": Strategy.FULL_TRANSITIVE,
 }
-"""Strategies by the names of Pulsar's `SchemaAutoUpdateCompatibilityStrategy`."""
+"""The strategies by the names that Pulsar's `SchemaAutoUpdateCompatibilityStrategy` has for them."""
 
 
 def effective(*levels: Strategy) -> Strategy:
-    """Return the first strategy that is defined, FULL if none is."""
+    """Return the first of the strategies that is not UNDEFINED; FULL if all are."""
     return next((level for level in levels if level is not Strategy.UNDEFINED), Strategy.FULL)
 
 
 def identity_of(schema: Schema) -> str:
     """Return a text that two schemas share if and only if they are the same version of a topic's schema.
 
-    Two definitions in Avro are the same if they have the same meaning, two other definitions if they have the same
-    bytes.
+    Definitions in Avro are the same if they have the same meaning, other definitions if they have the same bytes.
     """
     meaning = avro_or_none(schema.data) if schema.type in AVRO_DEFINED else None
     return f"{schema.type.name}:{schema.digest if meaning is None else identity(meaning)}"
@@ -103,7 +102,7 @@ def comparing(strategy: Strategy, *, of_consumer: bool) -> Strategy:
 
 
 def require_compatible(existing: StoredSchema, new: Schema, strategy: Strategy) -> None:
-    """Check a new schema against an existing version by a strategy, as `comparing` returns it.
+    """Check that a new schema is compatible with an existing version, by a strategy that `comparing` returned.
 
     Raises:
         IncompatibleSchemaError: the strategy does not allow it.
@@ -129,7 +128,7 @@ def require_compatible(existing: StoredSchema, new: Schema, strategy: Strategy) 
 
 def _why_incompatible(old: Schema, new: Schema, strategy: Strategy) -> str | None:
     if strategy is Strategy.ALWAYS_INCOMPATIBLE:
-        return "it allows no change"
+        return "the strategy allows no change"
     if new.type is SchemaType.KEY_VALUE:
         return _why_parts_differ(old, new, strategy)
     if new.type is SchemaType.PROTOBUF_NATIVE:
@@ -144,9 +143,9 @@ def _why_incompatible(old: Schema, new: Schema, strategy: Strategy) -> str | Non
 
 def _why_unreadable(old: AvroSchema, new: AvroSchema, strategy: Strategy) -> str | None:
     if strategy in _READS and (reason := why_unreadable(reader=new, writer=old)) is not None:
-        return f"the new schema cannot read data of it: {reason}"
+        return f"the new schema cannot read data of the existing one: {reason}"
     if strategy in _IS_READ and (reason := why_unreadable(reader=old, writer=new)) is not None:
-        return f"it cannot read data of the new schema: {reason}"
+        return f"the existing schema cannot read data of the new one: {reason}"
     return None
 
 

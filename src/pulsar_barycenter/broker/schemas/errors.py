@@ -1,4 +1,4 @@
-"""Why a schema is refused, and errors about the schemas of a topic.
+"""Errors that say why a schema is refused, and errors about the schemas of a topic.
 
 SchemaError
 ├── InvalidSchemaError       the definition is not valid for its type, or exceeds a limit

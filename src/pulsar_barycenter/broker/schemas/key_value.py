@@ -1,7 +1,8 @@
 """KEY_VALUE schemas: one definition with the schemas of the keys and of the values.
 
-Their definitions follow each other, each after its length in 4 bytes, big-endian, -1 for none; types and properties are
-properties of the whole. In JSON, the definitions are the fields `key` and `value`, "" for none.
+The two definitions follow each other, each after its length in 4 bytes, big-endian (-1: there is none). Their types and
+properties are properties of the KEY_VALUE schema. In JSON, the definitions are the fields `key` and `value`, "" if
+there is none.
 Source: Pulsar's `KeyValueSchemaInfo`, `SchemaUtils.convertKeyValueSchemaInfoDataToString`.
 """
 
@@ -33,7 +34,7 @@ def from_json(text: str) -> bytes:
     """Return the definition of a KEY_VALUE schema whose parts are the fields `key` and `value` of a JSON object.
 
     Raises:
-        InvalidSchemaError: the text is no such object.
+        InvalidSchemaError: the text is not such an object.
     """
     found = read_json(text.encode())
     if not isinstance(found, dict) or set(found) != set(_PARTS):
@@ -46,7 +47,8 @@ def from_json(text: str) -> bytes:
 
 
 def to_json(data: bytes) -> str:
-    """Return a definition as `from_json` reads it; a part that is no JSON becomes a string.
+    """Convert the definition of a KEY_VALUE schema to the JSON that `from_json` reads. A part that is not JSON becomes
+    a string.
 
     Raises:
         InvalidSchemaError: the definition is not that of a KEY_VALUE schema.

@@ -49,7 +49,7 @@ def _files(encoded: str) -> Iterable[FileDescriptorProto]:
     try:
         files = FileDescriptorSet.FromString(base64.b64decode(encoded, validate=True)).file
     except (binascii.Error, ValueError, DecodeError) as error:
-        raise InvalidSchemaError(f"fileDescriptorSet is no descriptor set in base64: {error}") from None
+        raise InvalidSchemaError(f"fileDescriptorSet is not a descriptor set in base64: {error}") from None
     if len(files) > MAX_DESCRIPTOR_FILES:
         raise InvalidSchemaError(
             f"the descriptor set has {count_of(len(files), 'file')}; at most {MAX_DESCRIPTOR_FILES} are allowed"

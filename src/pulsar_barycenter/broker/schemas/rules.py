@@ -1,4 +1,4 @@
-"""The rules of a topic for its schemas."""
+"""The rules of a topic about its schemas."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from pulsar_barycenter.broker.schemas.compatibility import Strategy
 
 @dataclass(frozen=True, slots=True)
 class SchemaRules:
-    """The rules for the schemas of a topic. `strategy` is never UNDEFINED. `may_update`: a producer or consumer may add
-    a version. `are_enforced`: a producer without a schema may not attach to a topic that has one.
+    """The rules of a topic about its schemas. `strategy` is never UNDEFINED. `may_update`: a producer or consumer may
+    add a version. `are_enforced`: a producer without a schema must not attach to a topic that has one.
     """
 
     strategy: Strategy = Strategy.FULL

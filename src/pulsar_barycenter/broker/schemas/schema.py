@@ -13,7 +13,7 @@ _VERSION: Final = struct.Struct(">q")
 
 
 class SchemaType(enum.IntEnum):
-    """The types by their names in Java; the numbers from 0 on are those of the binary protocol."""
+    """The types of schemas, by their names in Java. The numbers from 0 on are those of the binary protocol."""
 
     AUTO_PUBLISH = -4
     AUTO_CONSUME = -3
@@ -46,16 +46,18 @@ WIRE_AUTO_CONSUME: Final = 21
 """The number of AUTO_CONSUME in the binary protocol, from version 21 of the protocol on."""
 
 UNSTORED: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
-"""Types that mean "no schema"."""
+"""The types of a schema that mean "no schema", so that nothing is stored."""
 CLIENT_SIDE: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
-"""Types with which a client takes the schema of the topic; they are never stored."""
+"""The types with which a client uses the schema that the topic has. They are never stored."""
 AVRO_DEFINED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
-"""Types whose definition is an Avro schema."""
+"""The types of schemas whose definition is an Avro schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema: its type, its definition as bytes, and properties, which are kept and not read (except KEY_VALUE)."""
+    """A schema: its type, its definition as bytes, and properties, which are stored but not interpreted (except those
+    of KEY_VALUE).
+    """
 
     type: SchemaType
     data: bytes = b""
@@ -104,12 +106,12 @@ def type_of_name(name: str) -> SchemaType:
 
 
 def version_bytes(version: int) -> bytes:
-    """Return a version as the binary protocol has it: 8 bytes, big-endian."""
+    """Return a schema version in the form of the binary protocol: 8 bytes, big-endian."""
     return _VERSION.pack(version)
 
 
 def version_of_bytes(data: bytes) -> int:
-    """Return the version in the first 8 bytes; clients before Pulsar 2.4 send 64.
+    """Return the schema version in the first 8 bytes of `data`. (Clients before Pulsar 2.4 send 64 bytes.)
 
     Raises:
         InvalidSchemaError: there are fewer than 8 bytes.

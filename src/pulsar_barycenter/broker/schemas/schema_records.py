@@ -5,13 +5,13 @@
 | `<tenant>/<namespace>/<topic>`          | the versions in ascending order, see `VersionRecord` |
 | `<tenant>/<namespace>/<topic>/v<number>` | the definition and the properties of one version     |
 
-The first key is where a change takes effect, by compare-and-set. A definition is written before it, and never changed.
-If its writer ends in between, the definition belongs to no version. Such a definition, and the list of a topic without
-schemas, stay until the namespace is deleted: a list that was deleted and written again would have a former version of
-its key, and a writer that read it before would replace it.
+A change takes effect when the list of versions (the first key) is written, by compare-and-set. A definition is written
+before the list, and is never changed. If the writer ends in between, the definition belongs to no version. Such a
+definition, and an empty list, stay until the namespace is deleted: if a list were deleted and created again, its key
+would have a former version again, and a writer that read the old list could replace the new one.
 
-Source: Pulsar's `BookkeeperSchemaStorage`. Its list, at `/schemas`, points to ledgers in BookKeeper, which is not
-there. So brokers of Pulsar that share the store keep their own schemas, and these keys do not disturb them.
+Source: Pulsar's `BookkeeperSchemaStorage`. Its list, at `/schemas`, points to ledgers in BookKeeper, which this broker
+does not always have. So brokers of Pulsar that use the same store have their own schemas in other keys.
 """
 
 from contextlib import suppress
@@ -34,13 +34,13 @@ SCHEMAS_ROOT: Final = "/barycenter/schemas"
 T = TypeVar("T")
 
 _KEPT: Final = 64
-"""How many definitions are kept in memory, of up to MAX_SCHEMA_BYTES each."""
+"""The maximum number of definitions that are cached in memory, of up to MAX_SCHEMA_BYTES each."""
 _MAX_USER: Final = 200
-"""The most characters of the role that is stored with a version."""
+"""The maximum number of characters of the role that is stored with a version."""
 
 
 class VersionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A version of a schema, or the mark of a deletion.
+    """An entry in a topic's list of schema versions: a version, or the mark of a deletion.
 
     `identity` is the result of `compatibility.identity_of`. `timestamp` (ms since 1970) and `user` say when and by whom
     it was stored. `size` is the size of the definition in bytes. `definition` names the key that has the definition; it
@@ -70,14 +70,14 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """The versions of a topic's schema as they were read; `stored_at` is the version of their key."""
+    """A topic's list of schema versions as it was read. `stored_at` is the version of the list's key."""
 
     versions: tuple[VersionRecord, ...] = ()
     stored_at: int = MUST_NOT_EXIST
 
     @property
     def live(self) -> tuple[VersionRecord, ...]:
-        """The versions since the last deletion, in ascending order."""
+        """The schema versions since the last deletion, in ascending order."""
         marks = [index for index, record in enumerate(self.versions) if record.is_deletion]
         return self.versions[marks[-1] + 1 :] if marks else self.versions
 
@@ -87,7 +87,9 @@ class History(msgspec.Struct, frozen=True):
 
 
 class SchemaRecords:
-    """The stored schemas. All methods raise MetadataError if the store does not answer, or a record is damaged."""
+    """Reads and writes the stored schemas. All methods raise MetadataError if the store does not answer, or a record is
+    damaged.
+    """
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -101,7 +103,9 @@ class SchemaRecords:
         return History(_decoded(path, found.value, _Versions).versions, found.stat.version)
 
     async def read(self, topic: TopicName, record: VersionRecord) -> StoredSchema | None:
-        """Return a version that is no deletion; None if the topic's schemas were removed since the history was read."""
+        """Read the schema of a version that is not the mark of a deletion; None if the topic's schemas were removed
+        since the list was read.
+        """
         path = f"{_path(topic)}/{record.definition}"
         schema = self._kept.get((path, record))
         if schema is None:
@@ -118,7 +122,7 @@ class SchemaRecords:
     async def append(
         self, topic: TopicName, history: History, schema: Schema, identity: str, *, now_ms: int, user: str
     ) -> int:
-        """Add a version, and return its number.
+        """Add a version to a topic's list, and return its number.
 
         Raises:
             BadVersionError: another writer changed the versions since `history` was read; nothing was added.
@@ -136,20 +140,20 @@ class SchemaRecords:
         return record.version
 
     async def mark_deleted(self, topic: TopicName, history: History, *, now_ms: int, user: str) -> int:
-        """Add the mark of a deletion, and return its version number.
+        """Add the mark of a deletion to a topic's list, and return its version number.
 
         Raises:
-            BadVersionError: as `append`.
+            BadVersionError: another writer changed the list since `history` was read; nothing was added.
         """
         record = VersionRecord(history.next_version, timestamp=now_ms, user=user[:_MAX_USER])
         await self._write(topic, (*history.versions, record), history.stored_at)
         return record.version
 
     async def remove(self, topic: TopicName, history: History) -> None:
-        """Delete all versions; the next one has number 0.
+        """Delete all schema versions of a topic; the next one has number 0 again.
 
         Raises:
-            BadVersionError: as `append`.
+            BadVersionError: another writer changed the list since `history` was read; nothing was deleted.
         """
         path = _path(topic)
         await self._write(topic, (), history.stored_at)
@@ -163,7 +167,7 @@ class SchemaRecords:
 
 
 def _path(topic: TopicName) -> str:
-    """Return the key of a topic's versions; all partitions of a topic share it.
+    """Return the path of the key with a topic's list of schema versions. All partitions of a topic share it.
 
     Source: Pulsar's `TopicName.getSchemaName`.
     """

@@ -1,7 +1,8 @@
 """The schemas of all topics: reads them, adds versions by the rules of the topic, and deletes them.
 
-Any broker may do this for any topic, because partitions of one topic have different owners. A version is added only to
-the versions with which it was compared, so that two brokers never lose one, and never add two that contradict.
+Any broker may do this for any topic, because partitions of one topic have different owners. A version is added only if
+no other version was added since the comparison. So two brokers never lose a version, and never add two that contradict
+each other.
 Source: Pulsar's `SchemaRegistryServiceImpl`.
 """
 
@@ -56,17 +57,17 @@ class SchemaRegistry:
         return bool((await self._records.history(topic)).live)
 
     async def latest(self, topic: TopicName) -> StoredSchema | None:
-        """Return the latest version, None if the topic has no schema."""
+        """Return the latest schema version of a topic, None if the topic has no schema."""
         return await self._consistent(topic, lambda live: self._last(topic, live[-1:]))
 
     async def version(self, topic: TopicName, version: int) -> StoredSchema | None:
-        """Return a version, None if the topic does not have it or it was deleted."""
+        """Return a schema version of a topic, None if the topic does not have it or it was deleted."""
         return await self._consistent(
             topic, lambda live: self._last(topic, [record for record in live if record.version == version])
         )
 
     async def versions(self, topic: TopicName) -> list[StoredSchema]:
-        """Return all versions since the last deletion, in ascending order."""
+        """Return all schema versions of a topic since the last deletion, in ascending order."""
 
         async def read(live: Sequence[VersionRecord]) -> list[StoredSchema]:
             return [stored async for stored in self._read(topic, live)]
@@ -74,7 +75,7 @@ class SchemaRegistry:
         return await self._consistent(topic, read)
 
     async def version_of(self, topic: TopicName, schema: Schema) -> int:
-        """Return the version that is the same schema, NO_VERSION if there is none.
+        """Return the version of a topic's schema that is the same as `schema`, NO_VERSION if there is none.
 
         Raises:
             InvalidSchemaError: the schema is not valid.
@@ -111,7 +112,7 @@ class SchemaRegistry:
     # ---- changing ----
 
     async def add(self, topic: TopicName, schema: Schema, rules: SchemaRules, *, user: str = "") -> int:
-        """Return the version that is the same schema; add a version if there is none.
+        """Return the version of a topic's schema that is the same as `schema`; add a version if there is none.
 
         Raises:
             InvalidSchemaError: the schema is not valid.
@@ -139,9 +140,10 @@ class SchemaRegistry:
         return await self._change(topic, attempt)
 
     async def delete(self, topic: TopicName, *, force: bool, user: str = "") -> int:
-        """Delete the schema of a topic, and return the version number of the deletion; NO_VERSION if it has none.
+        """Delete the schema of a topic, and return the version number of the deletion; NO_VERSION if the topic has no
+        schema.
 
-        The numbers of later versions continue after it. With `force` all versions are deleted from the store, the
+        The numbers of later versions continue after this one. With `force` all versions are deleted from the store, the
         number of the last version is returned, and later versions start at 0 again.
         """
 
@@ -159,8 +161,8 @@ class SchemaRegistry:
         return await self._change(topic, attempt)
 
     async def _change(self, topic: TopicName, attempt: Callable[[History], Awaitable[int]]) -> int:
-        """Call `attempt` with the history of a topic; call it again with the new history if another writer changed the
-        history meanwhile.
+        """Call `attempt` with a topic's list of versions. If another writer changed the list meanwhile, call it again
+        with the new list.
         """
         turn = self._turns.setdefault(topic.partitioned_name, asyncio.Lock())
         async with turn:
@@ -200,7 +202,7 @@ class SchemaRegistry:
             yield stored
 
     async def _consistent(self, topic: TopicName, read: Callable[[Sequence[VersionRecord]], Awaitable[T]]) -> T:
-        """Call `read` with the versions of a topic, again if they were removed meanwhile."""
+        """Call `read` with the schema versions of a topic. If the versions were removed meanwhile, call it again."""
         for number in range(_ATTEMPTS):
             try:
                 return await read((await self._records.history(topic)).live)
@@ -212,7 +214,9 @@ class SchemaRegistry:
 
 
 class _ReplacedError(InvalidValueError):
-    """A definition is missing: the versions were removed since they were read, or the store lost it."""
+    """The definition of a schema version is missing: all versions were removed since the list was read, or the store
+    lost it.
+    """
 
 
 def _require_room(topic: TopicName, history: History, schema: Schema) -> None:

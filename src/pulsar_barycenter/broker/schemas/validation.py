@@ -14,7 +14,7 @@ from pulsar_barycenter.broker.schemas.native_protobuf import root_message
 from pulsar_barycenter.broker.schemas.schema import AVRO_DEFINED, CLIENT_SIDE, UNSTORED, Schema, SchemaType
 
 _PYTHON_NONE: Final = b"null"
-"""The definition that the Python client sends for STRING."""
+"""The definition that the Python client sends for a STRING schema."""
 _JSON_SCHEMA_TYPES: Final = frozenset(
     {"any", "array", "boolean", "integer", "null", "number", "object", "string", "union"}
 )
@@ -24,7 +24,8 @@ def require_valid(schema: Schema) -> None:
     """Check that a schema can be stored.
 
     Raises:
-        InvalidSchemaError: it exceeds a limit, its type is one that only clients use, or its definition is not valid.
+        InvalidSchemaError: the schema exceeds a limit, its type is one that only clients use, or its definition is not
+            valid.
     """
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise InvalidSchemaError(
@@ -78,7 +79,7 @@ def is_json_schema(data: bytes) -> bool:
 
 
 def avro_or_none(data: bytes) -> AvroSchema | None:
-    """Return the Avro schema of a definition, None if it is none."""
+    """Return the Avro schema that `data` defines, None if it does not define one."""
     try:
         return parse(data)
     except InvalidSchemaError:

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class CompactedDispatcher(SingleActiveDispatcher):
-    """Exclusive and Failover on a compacted topic.
+    """The dispatcher of Exclusive and Failover subscriptions on a compacted topic.
 
     `_delivered` has the entries after the mark-delete position that were delivered since the last rewind, in order. Of
     all entries after this position that were ever delivered, `_unacked` has the entries that are not acknowledged, and

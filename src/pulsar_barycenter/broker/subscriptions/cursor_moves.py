@@ -1,9 +1,9 @@
-"""What operators and the time to live do with the cursor of a subscription: skip entries, clear the backlog, expire old
-entries.
+"""Moves the cursor of a subscription for operators and for the time to live (TTL): skips entries, clears the backlog,
+expires old entries.
 
-Each request finds the last entry to acknowledge, and passes over everything up to it. A batch is one entry: it is
-skipped or expired as a whole, and counts as one. `last_old` is the one rule of expiry: what an operator expires is what
-a time to live would.
+Each request finds the last entry to acknowledge, and acknowledges everything up to it. A batch is one entry: it is
+skipped or expired as a whole, and counts as one. `last_old` is the rule of expiry for both, requests of operators and
+the time to live.
 
 Source: Pulsar's `PersistentSubscription` and `PersistentMessageExpiryMonitor`.
 """
@@ -20,13 +20,16 @@ from pulsar_barycenter.ledger.position import EARLIEST, Position
 log = structlog.get_logger(__name__)
 
 NEARLY_NO_BACKLOG: Final = 1_000
-"""With connected consumers and fewer entries than this, nothing is expired unless the oldest entry is old enough."""
+"""If consumers are connected and the backlog has fewer entries than this, entries are expired only if the oldest one is
+old enough.
+"""
 
 
 class Ages(NamedTuple):
     """Which entries of a topic are old enough to expire: those published before `before_ms` (ms since 1970).
 
-    `end` is the last entry when this was looked up; `young` is the first entry that is not old, None if there was none.
+    `end` was the topic's last entry when this was determined; `young` is the first entry that is not old, None if there
+    was none.
     """
 
     before_ms: int
@@ -35,12 +38,13 @@ class Ages(NamedTuple):
 
     @property
     def last_old(self) -> Position:
-        """The position before the first entry that is not old, or the last one."""
+        """The position before the first entry that is not old; if there is none, the last entry of the topic."""
         return self.end if self.young is None else min(self.end, _before(self.young))
 
 
 async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
-    """Look up the first entry of a topic that was published at `before_ms` (ms since 1970) or later.
+    """Find the first entry of a topic that was published at `before_ms` (ms since 1970) or later, and return which
+    entries are old.
 
     Raises:
         LedgerError: entries could not be read.
@@ -52,8 +56,8 @@ async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
 async def last_old(subscription: PersistentSubscription, found: Ages) -> Position:
     """Return the position before the first entry that is not acknowledged and not old, or the last one of `found`.
 
-    An entry that is not old is never passed, whatever the clocks of producers did: entries after it stay, too. If the
-    cursor is reset meanwhile, the result is that for the reset cursor.
+    An entry that is not old is never expired, even if the clocks of producers are wrong; entries after it are not
+    expired, either. If the cursor is reset meanwhile, the result is that for the reset cursor.
 
     Raises:
         LedgerError: entries could not be read.
@@ -97,7 +101,7 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     while consumers are connected and the backlog is almost empty.
 
     Raises:
-        LedgerError: entries could not be read, or as of `_expire`.
+        LedgerError: entries could not be read, or the cursor could not be stored.
     """
     await subscription.wait_open()
     backlog = subscription.cursor.backlog_entries

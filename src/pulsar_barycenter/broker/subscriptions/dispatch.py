@@ -1,4 +1,4 @@
-"""What all dispatchers have in common: they read entries ahead and send them to the consumers of a subscription.
+"""The common part of all dispatchers, which read entries ahead and send them to the consumers of a subscription.
 
 A dispatcher has the position of the next entry to read, and the entries that it has read and not sent yet. `dispatch`
 sends what can be sent now and returns. It is called again after every event that may allow more: new entries, new
@@ -24,17 +24,22 @@ from pulsar_barycenter.ledger.position import Entry, Position
 log = structlog.get_logger(__name__)
 
 READ_BYTES: Final = 1 << 20
-"""The most bytes of one read after its first entry. With `max_read_entries` this bounds the memory of a dispatcher."""
+"""The maximum number of bytes of one read after its first entry. With `max_read_entries` this limits the memory of a
+dispatcher.
+"""
 
 READ_RETRY_DELAY_S: Final = 1.0
 
 STORABLE_CHECK_S: Final = 0.2
-"""How often a subscription that waits for acknowledgements to become storable is looked at again."""
+"""While the acknowledgements of a subscription do not fit into its record, this is checked again after this number of
+seconds.
+"""
 LEAST_WAIT_S: Final = 0.001
 
 STEP_ENTRIES: Final = 1_000
-"""Entries that are read from the cache in one step. Others have their turn between two steps: entries that are not
-delivered now, as they are delayed or acknowledged, cost no permits."""
+"""The maximum number of entries that are read from the cache in one step; other tasks run between two steps. The
+permits do not limit this, because entries that are delayed or acknowledged are not delivered and cost no permits.
+"""
 
 
 class Dispatcher:
@@ -54,7 +59,7 @@ class Dispatcher:
     )
 
     keeps_acks = False
-    """Whether the dispatcher, not the subscription, passes individual acknowledgements to the cursor."""
+    """Whether the dispatcher, and not the subscription, passes acknowledgements of single entries to the cursor."""
 
     def __init__(self, subscription: DispatchSource) -> None:
         self.subscription = subscription
@@ -72,11 +77,11 @@ class Dispatcher:
     # ---- what subclasses define ----
 
     def dispatch(self) -> None:
-        """Send the entries that can be sent now."""
+        """Send the entries that can be sent to consumers now."""
         raise NotImplementedError
 
     def add(self, consumer: Consumer) -> None:
-        """Attach a consumer.
+        """Attach a consumer to this dispatcher.
 
         Raises:
             SubscriptionBusyError: the type allows one consumer, and one is attached.
@@ -100,18 +105,19 @@ class Dispatcher:
         raise NotImplementedError
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """React to individual acknowledgements of `consumer`. The cursor has recorded them already, unless
-        `keeps_acks`.
+        """Update what `consumer` has not acknowledged, after it acknowledged single entries, and send more if possible.
+        The cursor has recorded the acknowledgements already, unless `keeps_acks`.
         """
 
     def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
-        """Update what `consumer` holds, and send more if there is room: it acknowledged some messages of a batch, and
-        the cursor has recorded this. `left` is the number of messages of the entry that are not acknowledged.
+        """Update what `consumer` has not acknowledged, after it acknowledged some messages of a batch, and send more if
+        possible. The cursor has recorded the acknowledgement already. `left` is the number of messages of the entry
+        that are not acknowledged.
         """
 
     def acked_through(self, position: Position) -> None:
-        """Update what the consumers hold, and send more if there is room: everything up to `position` (inclusive) was
-        acknowledged, and the cursor has recorded this.
+        """Update what the consumers have not acknowledged, after everything up to `position` (inclusive) was
+        acknowledged, and send more if possible. The cursor has recorded the acknowledgement already.
         """
 
     def passed_over(self, position: Position) -> None:
@@ -123,7 +129,7 @@ class Dispatcher:
         self.dispatch()
 
     def rules_changed(self) -> None:
-        """Deliver by the present settings and throttles of the subscription."""
+        """Apply the changed settings and throttles of the subscription from now on."""
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
             self._throttle_timer = None
@@ -132,9 +138,10 @@ class Dispatcher:
     # ---- rates ----
 
     def _allowance(self) -> int:
-        """Return how many messages may be delivered now. If it is 0, `dispatch` is called when there may be more.
+        """Return how many messages may be delivered now. If the result is 0, `dispatch` is called later, when more may
+        be allowed.
 
-        Dispatchers ask only if the subscription `is_bounded`.
+        Dispatchers call this only if the subscription `is_bounded`.
         """
         if self._throttle_timer is not None:
             return 0
@@ -153,7 +160,7 @@ class Dispatcher:
         self.dispatch()
 
     def close(self) -> None:
-        """Remove the consumers. Nothing is sent after this, not even by a read that is under way."""
+        """Remove the consumers. Nothing is sent after this, even if a read is still running."""
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
             self._throttle_timer = None
@@ -204,7 +211,7 @@ class Dispatcher:
         return True
 
     def _pass_over(self, position: Position, error: str) -> None:
-        """Acknowledge an entry with unreadable metadata, as Pulsar does: no client can decode it."""
+        """Acknowledge an entry whose metadata cannot be read, as Pulsar does, because no client can decode it."""
         log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
         self.subscription.cursor.ack_individual((position,))
 
@@ -236,7 +243,7 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """Called after a read failed, unless a rewind made its result useless. The read is repeated after
+        """Called after a read failed, unless `rewind` has made its result useless. The read is repeated after
         READ_RETRY_DELAY_S.
         """
 

@@ -1,4 +1,4 @@
-"""Which consumer of a failover subscription gets the messages.
+"""Chooses which consumer of a failover subscription gets the messages.
 
 Source: Pulsar's `AbstractDispatcherSingleActiveConsumer`.
 """
@@ -19,7 +19,7 @@ C = TypeVar("C", bound=Candidate)
 
 _Rank: TypeAlias = tuple[int, str, int]
 """The order among consumers of one priority: distance on the hash ring, name, and a number that distinguishes consumers
-of one name.
+of the same name.
 """
 
 _RANK: Final = itemgetter(0)
@@ -29,10 +29,10 @@ _RING: Final = 2**31
 class FailoverChoice(Generic[C]):
     """Chooses the active consumer among the consumers of one subscription of one topic.
 
-    Only consumers of the best priority (the lowest level) count. For partition k, the active consumer is at index k
-    modulo their number, in order of name, so that partitions spread over consumers. For other topics it is the consumer
-    with the nearest point at or after the topic's hash on a consistent-hash ring. Adding or removing a consumer costs
-    time for its own points only, not for other consumers.
+    Only consumers of the best priority (the lowest level) can be chosen. For partition k, the active consumer is at
+    index k modulo their number, in order of name, so that partitions spread over consumers. For other topics it is the
+    consumer with the nearest point at or after the topic's hash on a consistent-hash ring. The time to add or remove a
+    consumer does not depend on the number of other consumers.
     """
 
     __slots__ = ("_joined", "_levels", "_partition", "_places", "_ranks", "_topic_hash")

@@ -7,10 +7,10 @@ The key of an entry gives its slot, and a selector gives the consumer of the slo
 - while another consumer, which had the slot before, has unacknowledged entries of it (unless out-of-order delivery is
   allowed).
 
-Entries after those that wait are read and sent, up to a bound, so that one slow consumer does not block the others.
+Entries after those that wait are read and sent, up to a limit, so that one slow consumer does not block the others.
 
 Each consumer has a line of slots whose oldest entry waits only for its permits, oldest first. A slot that waits for
-another reason joins the line when that reason ends. So an event of one slot or consumer costs nothing for the others.
+another reason joins the line when that reason ends. So an event of one slot or consumer causes no work for the others.
 
 Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the draining of slots of 4.0.
 """

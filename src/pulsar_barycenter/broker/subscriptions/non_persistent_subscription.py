@@ -29,7 +29,7 @@ from pulsar_barycenter.protocol.frames import read_metadata
 
 
 class NonPersistentSubscriptionHost(ConsumableTopic, Protocol):
-    """The part of its topic that a subscription needs; see `NonPersistentTopic`."""
+    """The methods of a topic that its subscriptions need; see `NonPersistentTopic`."""
 
     @property
     def clock(self) -> Clock: ...
@@ -88,7 +88,7 @@ class NonPersistentSubscription:
         return None if self.type.is_shared else self._active
 
     def attach(self, link: ClientLink, consumer_id: int, options: ConsumerOptions) -> Consumer:
-        """Add a consumer.
+        """Attach a consumer to the subscription.
 
         Raises:
             SubscriptionBusyError: an exclusive consumer is connected.
@@ -106,8 +106,8 @@ class NonPersistentSubscription:
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
-        """Notify the clients which consumer is active. Called after the answer that `consumer` is attached was sent to
-        its client.
+        """Tell the clients which consumer is active. Called after the client of `consumer` was sent the answer that the
+        consumer is attached.
         """
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
@@ -155,10 +155,10 @@ class NonPersistentSubscription:
         return True
 
     def flow(self, consumer: Consumer) -> None:
-        """Do nothing: the new permits count for messages that are published from now on."""
+        """Do nothing: new permits have an effect for messages that are published from now on."""
 
     def deliver(self, position: Position, messages: int, entry: bytes) -> None:
-        """Send an entry to the consumer that is next, or drop it if that consumer is not ready."""
+        """Send an entry to the consumer whose turn it is, or drop the entry if that consumer is not ready."""
         consumer = self._next_consumer(entry)
         if consumer is None or not _is_able(consumer):
             self.dropped += messages

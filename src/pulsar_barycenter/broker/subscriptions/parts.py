@@ -1,4 +1,4 @@
-"""What is sent of a batch of which some messages are acknowledged: the whole entry, with an ack set.
+"""Decides what is sent of a batch of which some messages are acknowledged: the whole entry, with an ack set.
 
 A set bit in an ack set is a message that the client gives to the application; it skips the others. Only the messages of
 set bits cost permits and count as unacknowledged. Source: Pulsar's `AbstractBaseDispatcher.filterEntriesForConsumer`.
@@ -14,8 +14,8 @@ def part_of(messages: int, bits: int) -> tuple[int, Sequence[int]]:
     empty: all messages.
 
     `messages` is the number of messages in the batch. `bits` is the bit set of the messages that are not acknowledged.
-    It may have bits beyond the batch, because the cursor may not know the number of messages; these bits are ignored.
-    If no bit is left, the bit set is wrong, and all messages are sent.
+    It may have bits beyond the batch, because the cursor does not always know the number of messages; these bits
+    are ignored. If no bit is left, the bit set is wrong, and all messages are sent.
     """
     if bits.bit_length() > messages:
         bits &= (1 << messages) - 1

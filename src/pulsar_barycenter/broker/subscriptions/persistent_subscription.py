@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class SubscriptionHost(ConsumableTopic, Protocol):
-    """The part of its topic that a subscription needs; see `PersistentTopic`."""
+    """The methods of a topic that its subscriptions need; see `PersistentTopic`."""
 
     @property
     def ledger(self) -> ManagedLedger[Any]: ...
@@ -102,11 +102,11 @@ class PersistentSubscription:
         self.redelivered = 0
         """The number of messages that are delivered again, in this interval of the statistics."""
         self.redelivery_rate = 0.0
-        """The same in the last interval, in messages a second."""
+        """The messages a second that were delivered again in the last interval of the statistics."""
         self.expired_messages = 0
         """The number of messages that expired or were evicted since the topic was loaded."""
         self.expired_rate = 0.0
-        """The same in the last interval of the statistics, in messages a second."""
+        """The messages a second that expired or were evicted in the last interval of the statistics."""
         self._expired_before = 0
         self.last_active_ms = topic.clock.now_ms()
         """When the last consumer left, or the topic was loaded."""
@@ -148,7 +148,7 @@ class PersistentSubscription:
         return asyncio.get_running_loop().call_later(delay_s, callback)
 
     def sent(self, messages: int, size: int) -> None:
-        """Count messages that were sent to consumers, `size` bytes together."""
+        """Count messages that were sent to consumers, `size` bytes in total."""
         rates = self.rates
         if rates is None:
             rates = self.rates = Rates()
@@ -165,7 +165,7 @@ class PersistentSubscription:
         self.redelivered += messages
 
     def update_rates(self, seconds: float) -> None:
-        """Compute the rates over the `seconds` since the last update."""
+        """Compute the rates of this subscription over the `seconds` since the last update."""
         self.redelivery_rate = self.redelivered / seconds
         self.redelivered = 0
         self.expired_rate = (self.expired_messages - self._expired_before) / seconds
@@ -174,9 +174,10 @@ class PersistentSubscription:
             self.rates.update(seconds)
 
     def follow(self, rules: TopicRules, of_topic: Throttle | None, *, is_new_rate: bool = False) -> None:
-        """Follow the rules of the topic from now on; `of_topic` is the throttle of all its subscriptions.
+        """Apply the given rules of the topic from now on. `of_topic` is the throttle for all subscriptions of the topic
+        together.
 
-        A throttle of this subscription is replaced if its rate changed, or with `is_new_rate`.
+        This subscription's own throttle is replaced if its rate changed, or if `is_new_rate`.
         """
         if is_new_rate or rules.subscription_dispatch_rate != self._own_rate:
             self._own_rate = rules.subscription_dispatch_rate
@@ -207,7 +208,7 @@ class PersistentSubscription:
         *,
         allow_out_of_order: bool = False,
     ) -> Consumer:
-        """Add a consumer. It gets no messages before `attached` is called for it.
+        """Attach a consumer to the subscription. It gets no messages before `attached` is called for it.
 
         Raises:
             SubscriptionBusyError: consumers of another type or mode, or an exclusive consumer, are connected.
@@ -275,7 +276,7 @@ class PersistentSubscription:
         self._held = held
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
-        """Close every consumer and notify the clients; send them to the next owner if it is known."""
+        """Close every consumer and tell its client; send the clients to the topic's next owner if `owner` is given."""
         for consumer in list(self.consumers):
             consumer.closed = True
             consumer.link.close_consumer(consumer, owner)
@@ -295,7 +296,9 @@ class PersistentSubscription:
             self.dispatcher.flow(consumer)
 
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
-        """Acknowledge whole entries. Positions that are acknowledged already, or unknown, are ignored."""
+        """Acknowledge whole entries. Positions that are acknowledged already, or at which no entry exists, are
+        ignored.
+        """
         self.last_acked_at_ms = self.now_ms()
         if self.dispatcher is None or not self.dispatcher.keeps_acks:
             self.cursor.ack_individual(positions)
@@ -303,10 +306,10 @@ class PersistentSubscription:
             self.dispatcher.acked(consumer, positions)
 
     def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
-        """Acknowledge messages of batches. Each part is the position of an entry and the bit set of its messages that
-        are still not acknowledged (see `partial_acks`); an entry with an empty bit set is acknowledged.
+        """Acknowledge messages of batches. `parts` has, for each entry, its position and the bit set of its messages
+        that are still not acknowledged (see `partial_acks`); with an empty bit set, the whole entry is acknowledged.
 
-        A part is ignored if its entry is acknowledged already, is unknown, or has fewer messages than the bit set.
+        An entry is ignored if it is acknowledged already, does not exist, or has fewer messages than the bit set.
         """
         self.last_acked_at_ms = self.now_ms()
         done = []
@@ -320,7 +323,9 @@ class PersistentSubscription:
             self.ack_individual(consumer, done)
 
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
-        """Acknowledge everything up to `position` (inclusive); return False if the type does not allow it."""
+        """Acknowledge everything up to `position` (inclusive); return False if the subscription's type does not
+        allow it.
+        """
         if self.type.is_shared:
             log.warning("cumulative_ack_dropped", subscription=str(self), type=self.type.label, consumer=consumer.name)
             return False
@@ -334,7 +339,7 @@ class PersistentSubscription:
         """Remove everything up to `position` (inclusive) from the backlog, because it is expired; return the number of
         removed messages, which is as exact as `Cursor.backlog`.
 
-        Consumers stay attached; the expired entries that they received are no longer unacknowledged entries of theirs.
+        Consumers stay attached. Expired entries that were delivered to them do not count as unacknowledged any more.
         """
         before = self.cursor.backlog.messages
         if not self.cursor.ack_cumulative(position):
@@ -359,7 +364,7 @@ class PersistentSubscription:
     # ---- the end of a terminated topic ----
 
     def watch_end(self) -> None:
-        """Notify the consumers when everything is acknowledged: the topic was terminated."""
+        """Tell the consumers that the topic was terminated, when everything is acknowledged."""
         self.cursor.on_mark_delete = lambda _mark: self._check_end()
         self._check_end()
 
@@ -376,7 +381,7 @@ class PersistentSubscription:
     async def pass_over(self, position: Position) -> None:
         """Acknowledge everything up to `position` (inclusive), deliver the entries after it, and store the cursor.
 
-        Consumers stay attached. Entries up to `position` that they have received are not delivered again.
+        Consumers stay attached. Entries up to `position` that were delivered to them are not delivered again.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -398,8 +403,8 @@ class PersistentSubscription:
             await asyncio.shield(self._opened)
 
     async def seek(self, position: Position, bits: int = ALL) -> None:
-        """Move the cursor, so that the entry at `position` is delivered next; of its messages only those in the bit set
-        `bits`.
+        """Move the cursor, so that the entry at `position` is delivered next; of the messages in this entry only those
+        in the bit set `bits`.
 
         The connected consumers are closed, and their clients attach them again: if they stayed, the permits for the
         messages in their queues would be lost.

@@ -23,10 +23,12 @@ from pulsar_barycenter.protocol.frames import read_metadata
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 REPLAY_RUN_ENTRIES: Final = 100
-"""The most consecutive entries of one read for redelivery."""
+"""The maximum number of consecutive entries in one read of entries that have to be delivered again."""
 
 CHUNKED_MESSAGES: Final = 10_000
-"""The most incomplete chunked messages whose consumer is recorded; if there are more, the oldest is forgotten."""
+"""The maximum number of incomplete chunked messages for which it is recorded to which consumer their chunks go. If
+there are more, the oldest is dropped.
+"""
 
 NO_SLOT: Final = -1
 
@@ -107,8 +109,8 @@ class SharedDispatcher(Dispatcher):
         self._cancel_delay()
 
     def _reset(self) -> None:
-        """Forget all deliveries, so that everything after the mark-delete position is delivered as for the first
-        time.
+        """Forget which entries were delivered, so that everything after the mark-delete position is delivered as for
+        the first time.
         """
         self._replay.clear()
         self._replay_order.clear()
@@ -129,7 +131,7 @@ class SharedDispatcher(Dispatcher):
         self.dispatch()
 
     def _move_to_replay(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Take entries away from a consumer, and deliver them again."""
+        """Remove entries from those that a consumer has not acknowledged, and deliver them again."""
         cursor = self.subscription.cursor
         counts, unacked = self._redelivery_counts, self._unacked
         for position in positions:
@@ -149,8 +151,8 @@ class SharedDispatcher(Dispatcher):
         self._replay.pop(position, None)
 
     def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
-        """Remove an entry from the unacknowledged entries of `consumer`; return its slot, or None if it was not among
-        them.
+        """Remove an entry from the unacknowledged entries of `consumer`. Return the hash slot of its key, or None if
+        the entry was not among them.
         """
         held = consumer.pending.pop(position, None)
         if held is None:
@@ -255,7 +257,7 @@ class SharedDispatcher(Dispatcher):
         self._count_sent()
 
     def _count_sent(self) -> None:
-        """Let the subscription count what was sent since the last call."""
+        """Let the subscription count the messages that were sent since the last call."""
         if self._sent_messages:
             self.subscription.sent(self._sent_messages, self._sent_bytes)
             self._sent_messages = self._sent_bytes = 0
@@ -263,7 +265,8 @@ class SharedDispatcher(Dispatcher):
     def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
         """Return the metadata of an entry that has to be delivered now.
 
-        None if the entry is acknowledged, unreadable (then it is acknowledged), or not due yet (then it is delayed).
+        Return None if the entry is acknowledged already, cannot be read (it is acknowledged then), or must not be
+        delivered yet (it is delayed then).
         """
         position = entry.position
         if self.subscription.cursor.is_acked(position):
@@ -291,7 +294,9 @@ class SharedDispatcher(Dispatcher):
         return consumer if owner is None else owner
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> int:
-        """Send an entry, and return the number of its messages that are not acknowledged. `_count_sent` must follow."""
+        """Send an entry, and return the number of its messages that are not acknowledged. The caller must call
+        `_count_sent` afterwards.
+        """
         position, data, messages, _ = entry
         count = 0
         ack_set: Sequence[int] = ()
@@ -406,5 +411,5 @@ class SharedDispatcher(Dispatcher):
 
 
 def _is_few(unacked: int, limit: int) -> bool:
-    """Return whether so few messages are unacknowledged that more may be delivered; a limit of 0 is none."""
+    """Return whether so few messages are unacknowledged that more may be delivered. A `limit` of 0 means no limit."""
     return limit <= 0 or unacked <= limit // 2

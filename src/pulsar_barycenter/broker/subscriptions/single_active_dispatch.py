@@ -1,7 +1,7 @@
 """Dispatches to one active consumer (Exclusive and Failover).
 
 A new active consumer starts at the first entry that is not acknowledged. With Failover it waits `failover_delay_s`
-first, if the former active consumer is still connected: acknowledgements of that one may be under way.
+first, if the former active consumer is still connected: acknowledgements of the former one may still arrive.
 Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
 """
 
@@ -108,7 +108,7 @@ class SingleActiveDispatcher(Dispatcher):
             self._deliver(consumer, permits)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
-        # Entries in the ledger's cache were checked when they were published. Older entries may not have been checked.
+        # Entries in the ledger's cache were checked when they were published. Older entries possibly were not.
         readable = []
         for entry in entries:
             if is_readable(entry.data):
@@ -120,8 +120,8 @@ class SingleActiveDispatcher(Dispatcher):
             self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer, permits: int) -> bool:
-        """Send cached entries in one run, of at least `permits` messages if there are as many. Return False, and send
-        nothing, if no entry is cached, or if one of the cached entries may be acknowledged already.
+        """Send consecutive cached entries with at least `permits` messages, if there are so many. Return False, and
+        send nothing, if no entry is cached, or if one of the cached entries may be acknowledged already.
         """
         subscription = self.subscription
         start = self.read_position

@@ -28,10 +28,12 @@ class DispatchSettings:
 
 
 class DispatchSource(Protocol):
-    """The part of a subscription that its dispatcher needs; see `PersistentSubscription`. `str` is topic and name."""
+    """The methods of a subscription that its dispatcher needs; see `PersistentSubscription`. `str` returns topic and
+    name.
+    """
 
     cursor: Cursor
-    """The record of what is acknowledged."""
+    """The cursor of the subscription, which records what is acknowledged."""
 
     @property
     def name(self) -> str: ...
@@ -47,17 +49,17 @@ class DispatchSource(Protocol):
 
     @property
     def settings(self) -> DispatchSettings:
-        """The present settings. They may change at any time, so do not keep them."""
+        """The present settings of the subscription. They may change at any time, so read them each time."""
         ...
 
     @property
     def is_bounded(self) -> bool:
-        """Whether deliveries have to keep a rate, or wait for acknowledgements."""
+        """Whether deliveries must not exceed a rate, or have to wait for acknowledgements."""
         ...
 
     @property
     def throttles(self) -> Sequence[Throttle]:
-        """The rates that deliveries have to keep; mostly none."""
+        """The throttles that limit the rate of deliveries; usually there are none."""
         ...
 
     def now_ms(self) -> int: ...
@@ -69,7 +71,7 @@ class DispatchSource(Protocol):
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle: ...
 
     def sent(self, messages: int, size: int) -> None:
-        """Count messages that were sent to consumers, `size` bytes together."""
+        """Count messages that were sent to consumers, `size` bytes in total."""
         ...
 
     def given_back(self, messages: int) -> None:

@@ -1,7 +1,7 @@
 """Maps keys to consumers (Key_Shared), by hash.
 
 A key is hashed to one of 65,536 slots. With AUTO_SPLIT a consistent-hash ring divides the slots, so that a consumer
-that joins or leaves moves only its own share. With STICKY each consumer brings the ranges of slots that it wants.
+that joins or leaves moves only its own share. With STICKY each consumer states the ranges of slots that it wants.
 
 Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector` and
 `HashRangeExclusiveStickyKeyConsumerSelector`.
@@ -30,7 +30,7 @@ RANGE_SIZE: Final = 65536
 """The number of slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
 
 LONGEST_KEY: Final = 512
-"""The longest key that is hashed directly, in bytes."""
+"""The maximum length in bytes of a key that is hashed directly."""
 
 POINTS_PER_CONSUMER: Final = 100
 
@@ -98,7 +98,7 @@ def _slot_of(key: bytes) -> int:
 def sticky_key(metadata: MessageMetadata) -> bytes:
     """Return the key of an entry: the ordering key, else the partition key, else one made of producer and sequence id.
 
-    The last kind of key spreads messages without a key over all slots.
+    With the last kind of key, messages without a key are distributed over all slots.
     """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
@@ -113,7 +113,9 @@ def sticky_key(metadata: MessageMetadata) -> bytes:
 
 
 class Candidate(Protocol):
-    """The part of a consumer that decides about slots. `hash_ranges`: the slots that it wants, both ends inclusive."""
+    """The fields of a consumer that decide about its slots. `hash_ranges` are the slots that it wants, both ends
+    inclusive.
+    """
 
     @property
     def name(self) -> str: ...
@@ -139,7 +141,7 @@ class NamesakePlaces(Generic[C]):
         self._next: Counter[str] = Counter()
         self._free: dict[str, list[int]] = {}
         self._taken: dict[int, int] = {}
-        """By the identity of the consumer."""
+        """The place of each consumer; the keys are the `id()` of the consumers."""
 
     def take(self, consumer: C) -> int:
         free = self._free.get(consumer.name)
@@ -162,7 +164,7 @@ class NamesakePlaces(Generic[C]):
 class HashRing(Generic[C]):
     """A consistent-hash ring over consumers by name. A key belongs to the first point at or after its hash.
 
-    Adding or removing a consumer costs time for its own points only, not for other consumers.
+    The time to add or remove a consumer does not depend on the number of other consumers.
     """
 
     __slots__ = ("_claims", "_members", "_places", "_points")
@@ -203,13 +205,15 @@ class HashRing(Generic[C]):
             del self._points[bisect_left(self._points, point)]
 
     def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Record that a member has the point of the ring with this hash; return whether no other member has it too."""
+        """Record that a member has the point of the ring with this hash. Return whether no other member has the same
+        point.
+        """
         claims = self._claims.setdefault(point, [])
         insort(claims, member, key=_RANK)
         return len(claims) == 1
 
     def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Remove the record that a member has a point of the ring; return whether no member has it any more."""
+        """Remove the record that a member has a point of the ring. Return whether no member has this point any more."""
         claims = self._claims[point]
         del claims[bisect_left(claims, _RANK(member), key=_RANK)]
         if not claims:
@@ -224,7 +228,7 @@ class HashRing(Generic[C]):
 
 
 class StickySelector(Protocol[C]):
-    """Selects the consumer of a slot."""
+    """Selects the consumer of each hash slot."""
 
     def add(self, consumer: C) -> None: ...
 
@@ -252,7 +256,7 @@ class AutoSplitSelector(Generic[C]):
 
 
 class StickyRangeSelector(Generic[C]):
-    """Each consumer brings the ranges of slots that it wants. Messages of slots without a consumer wait."""
+    """Selects consumers by the ranges of slots that each of them states. Messages of slots without a consumer wait."""
 
     __slots__ = ("_ranges",)
 
@@ -260,7 +264,7 @@ class StickyRangeSelector(Generic[C]):
         self._ranges: list[tuple[int, int, C]] = []
 
     def add(self, consumer: C) -> None:
-        """Assign its ranges to a consumer.
+        """Add a consumer, and assign to it the ranges of slots that it states.
 
         Raises:
             ConsumerAssignError: the consumer has no ranges, one is not within 0..65535, or its ranges overlap each

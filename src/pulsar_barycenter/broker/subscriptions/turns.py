@@ -5,9 +5,10 @@ Turns differ in length: one may have a single message, the next a burst. So that
 has got more messages than others of its level waits until they have caught up.
 
 Each level has a mark. A consumer may take a turn while it has got no more messages than the mark. If no able consumer
-may, the mark rises to the lowest number that an able consumer has got. (Able: it has permits, and its connection takes
-more.) So consumers that stay able differ by at most one turn: `TURN_MESSAGES` - 1 messages and one entry. A consumer
-that joins, or was not able for a while, continues at the mark: it gets no compensation for what it missed.
+may take a turn, the mark rises to the lowest number that an able consumer has got. (Able: it has permits, and its
+connection takes more.) So consumers that stay able differ by at most one turn: `TURN_MESSAGES` - 1 messages and one
+entry. A consumer that joins, or was not able for a while, continues at the mark: it gets no compensation for what it
+missed.
 
 A lower priority level gets a turn only if no consumer of a higher one is able.
 
@@ -34,7 +35,7 @@ C = TypeVar("C", bound=Ranked)
 
 
 class ConsumerTurns(Generic[C]):
-    """The consumers of one subscription, by priority level."""
+    """The consumers of one Shared subscription, by priority level, with the order of their turns."""
 
     __slots__ = ("_levels",)
 
@@ -82,7 +83,7 @@ class ConsumerTurns(Generic[C]):
 
 
 class _Level(Generic[C]):
-    """The consumers of one priority, in the order of their turns.
+    """The consumers of one priority level, in the order of their turns.
 
     `taken` is the number of messages that each consumer got. A consumer may take a turn while this number is not above
     `mark`. `next_index` is the index of the member that is next.

@@ -1,4 +1,4 @@
-"""The types of a subscription. Values are those of the protocol, labels those in stats."""
+"""The types of a subscription. Their values are those of the protocol; their labels are used in stats."""
 
 import enum
 

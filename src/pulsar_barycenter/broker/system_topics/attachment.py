@@ -4,7 +4,7 @@
          ▲                                                     │ refused, or no answer in time           │
          └──────────────────────── back-off, which a hint that the owner changed ends ◀──────────────────┘
 
-The log has each change between attached and detached, but not each attempt.
+Each change between attached and detached is logged, but not each attempt.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class Connections(Protocol):
-    """The part of the client that attachments need; see `SystemTopicClient`."""
+    """The methods of the client that publishers and readers need; see `SystemTopicClient`."""
 
     @property
     def settings(self) -> ClientSettings: ...
@@ -43,14 +43,16 @@ class Connections(Protocol):
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Wait for that time, or until the owner has changed."""
+        """Wait for `seconds`, or until the owner of the topics has changed."""
         ...
 
     def forget(self, attachment: "Attachment") -> None: ...
 
 
 class Attachment(ABC):
-    """One publisher or reader of one topic. It starts to attach when it is created, in a running event loop."""
+    """The base class of publisher and reader: one of them, of one topic. It begins to attach when it is created, in a
+    running event loop.
+    """
 
     role: str
 
@@ -67,14 +69,14 @@ class Attachment(ABC):
         return self._is_attached is True
 
     async def close(self) -> None:
-        """Detach and do not attach again. No task is left. Idempotent."""
+        """Detach this publisher or reader, and do not attach again. No task is left. Idempotent."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._connections.forget(self)
 
     @abstractmethod
     async def _attach(self, connection: BrokerConnection) -> None:
-        """Send the request that attaches this publisher or reader; errors as of `BrokerConnection.request`."""
+        """Send the request that attaches this publisher or reader. Raises the errors of `BrokerConnection.request`."""
 
     @abstractmethod
     def _detach(self, connection: BrokerConnection) -> None:
@@ -120,7 +122,7 @@ class Attachment(ABC):
         except TimeoutError:
             if connection is not None:
                 connection.probe()
-            return f"no answer within {self._settings.attempt_timeout_s} s"
+            return f"the broker did not answer within {self._settings.attempt_timeout_s} s"
         except SystemTopicError as error:
             return str(error)
         except Exception as error:

@@ -24,8 +24,9 @@ from pulsar_barycenter.credentials.tls import ClientTls
 from pulsar_barycenter.metadata.clock import Clock
 
 FindBroker: TypeAlias = "Callable[[], Awaitable[str | None]]"
-"""Returns the service URL (`pulsar://host:port`, `pulsar+ssl://host:port`) of the broker that serves the topics, None
-if no broker does now."""
+"""A function that returns the service URL (`pulsar://host:port`, `pulsar+ssl://host:port`) of the broker that serves
+the topics, None if no broker does now.
+"""
 
 
 class SystemTopicClient:
@@ -40,7 +41,7 @@ class SystemTopicClient:
         settings: ClientSettings | None = None,
         tls: ClientTls | None = None,
     ) -> None:
-        """`tls` has the authorities that this client trusts, and the credentials that it sends."""
+        """`tls` has the certificate authorities that this client trusts, and the credentials that it sends."""
         self._tls = tls or ClientTls()
         self._settings = settings or ClientSettings()
         self._find_broker = find_broker
@@ -59,7 +60,7 @@ class SystemTopicClient:
     # ---- publishers, readers, views ----
 
     def publisher(self, topic: str) -> Publisher:
-        """Return a new publisher, which starts to attach.
+        """Return a new publisher for a topic. It begins to attach at once.
 
         Raises:
             ClosedError: this client is closed.
@@ -72,7 +73,8 @@ class SystemTopicClient:
     def reader(
         self, topic: str, deliver: Deliver, *, start: Start = Start.EARLIEST, read_compacted: bool = False
     ) -> Reader:
-        """Return a new reader, which starts to attach; see `Reader`.
+        """Return a new reader of a topic, which calls `deliver` with each message. It begins to attach at once; see
+        `Reader`.
 
         Raises:
             ClosedError: this client is closed.
@@ -90,7 +92,7 @@ class SystemTopicClient:
         return reader
 
     def table_view(self, topic: str, *, accepts: Accepts = newest_wins, read_compacted: bool = False) -> TableView:
-        """Return a new view; call its `start`."""
+        """Return a new table view of a topic. The caller has to call its `start`."""
         return TableView(self, topic, accepts=accepts, read_compacted=read_compacted, settings=self._settings)
 
     # ---- the owner ----

@@ -1,4 +1,4 @@
-"""Decompresses payloads. Source: Pulsar's `CompressionCodec`s.
+"""Decompresses the payloads of messages in system topics. Source: Pulsar's `CompressionCodec`s.
 
 Brokers publish uncompressed messages; other clients may compress theirs. pyarrow has the codecs other than zlib. It is
 imported for the first message that needs it, because few brokers ever get one.
@@ -15,7 +15,8 @@ _ARROW_NAMES: Final[dict[int, str]] = {api.LZ4: "lz4_raw", api.ZSTD: "zstd", api
 
 
 def decompress(kind: int, data: bytes, size: int, *, limit: int) -> bytes:
-    """Return the decompressed `data`: `size` bytes, at most `limit`. `kind` is the protocol's CompressionType.
+    """Decompress `data`, and return the `size` bytes that it contains; `limit` is their maximum number. `kind` is the
+    protocol's CompressionType.
 
     Raises:
         UnreadableEntryError: `data` is damaged, too large, or does not have `size` bytes. An uncompressed payload with

@@ -1,11 +1,11 @@
 """One connection to the broker that serves the topics, shared by all publishers and readers.
 
-It starts to connect when it is created. Any error ends it: it is *lost* then, every request fails with
-UnreachableError, and each publisher and reader is detached once. A lost connection stays lost; its users get another
-one.
+A connection begins to connect when it is created. Any error ends it: it is *lost* then, every request fails with
+UnreachableError, and each publisher and reader is detached once. A lost connection is not used again; publishers and
+readers get another one.
 
-Its memory is bounded: one frame of Pulsar's usual size and one read; outgoing MOST_UNWRITTEN_BYTES and the frames of
-one turn of the event loop. Everything that arrives is handled in the step that received it.
+Its memory is limited: incoming, one frame of Pulsar's usual size and one read; outgoing, MOST_UNWRITTEN_BYTES and the
+frames of one iteration of the event loop. Everything that arrives is processed at once.
 """
 
 import asyncio
@@ -31,14 +31,15 @@ _FEATURES: Final = api.FeatureFlags(supports_auth_refresh=True)
 _DEFAULT_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 MOST_UNWRITTEN_BYTES: Final = 128 << 20
-"""The connection is dropped if the broker leaves more bytes unread: messages whose publishers have stopped waiting
-would fill the memory."""
+"""The maximum number of bytes that the broker may leave unread; beyond it the connection is dropped, because messages
+that nobody waits for would fill the memory.
+"""
 
 
 class Attached(Protocol):
     def detached(self, reason: str) -> None:
-        """React to the loss of this producer or consumer: the broker closed it, or the connection is lost. Called at
-        most once.
+        """Called when this producer or consumer is detached, because the broker closed it or the connection is lost.
+        Called at most once.
         """
         ...
 
@@ -113,7 +114,7 @@ class BrokerConnection(asyncio.Protocol):
     # ---- for its users ----
 
     async def opened(self) -> None:
-        """Wait until the broker has answered CONNECT.
+        """Wait until the broker has answered the CONNECT command, so that the connection is open.
 
         Raises:
             UnreachableError: the connection is lost.
@@ -121,9 +122,9 @@ class BrokerConnection(asyncio.Protocol):
         await asyncio.shield(self._opened)
 
     async def ended(self) -> None:
-        """Wait until no task and no socket is left. Call `drop` or `close` first.
+        """Wait until no task and no socket of this connection is left. Call `drop` or `close` first.
 
-        If the broker does not read the queued frames, this waits `probe_s` and then aborts the connection.
+        If the broker does not read the queued frames, this waits `probe_s` seconds and then aborts the connection.
         """
         tasks = (self._connecting, self._renewing)
         await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
@@ -136,7 +137,7 @@ class BrokerConnection(asyncio.Protocol):
             await asyncio.shield(self._ended)
 
     async def request(self, build: Callable[[int], bytes]) -> Any:
-        """Send the frame that `build` returns for a new request id, and return the answer. The caller bounds the time.
+        """Send the frame that `build` returns for a new request id, and return the answer. The caller limits the time.
 
         Raises:
             RefusedError: the answer is an ERROR.
@@ -155,7 +156,9 @@ class BrokerConnection(asyncio.Protocol):
             self._requests.pop(number, None)
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; it is written with others at the end of this turn of the event loop. No effect once lost."""
+        """Queue a frame. It is written with others at the end of this iteration of the event loop. No effect after the
+        connection was lost.
+        """
         if self.is_lost:
             return
         if not self._out:
@@ -175,7 +178,7 @@ class BrokerConnection(asyncio.Protocol):
         return self._next_id
 
     def close_producer(self, producer_id: int) -> None:
-        """Close a producer here and at the broker. No effect if either side has closed it."""
+        """Close a producer here and at the broker. No effect if this was done already, or the broker has closed it."""
         if self._producers.pop(producer_id, None) is not None:
             self._close_at_broker(commands.close_producer, producer_id)
 
@@ -189,9 +192,9 @@ class BrokerConnection(asyncio.Protocol):
         self._next_request += 1
 
     def probe(self) -> None:
-        """Send a PING that the broker has to answer within `probe_s`; without an answer the connection is lost.
+        """Send a PING. If the broker does not answer within `probe_s` seconds, the connection is lost.
 
-        Another call before the answer does not extend this time.
+        Another call before the answer does not prolong this time.
         """
         if self.is_lost or not self._opened.done():
             return
@@ -207,7 +210,7 @@ class BrokerConnection(asyncio.Protocol):
         self._lose("the connection was closed", abort=False)
 
     def drop(self, reason: str) -> None:
-        """Abort the connection; its users get the reason. Idempotent."""
+        """Abort the connection. Its publishers and readers get the reason. Idempotent."""
         self._lose(reason, abort=True)
 
     def _lose(self, reason: str, *, abort: bool) -> None:
@@ -304,7 +307,7 @@ class BrokerConnection(asyncio.Protocol):
             self._answer(message)
 
     async def _authenticate_again(self) -> None:
-        """Answer an AUTH_CHALLENGE with the present credentials, after renewing a token that expires."""
+        """Answer an AUTH_CHALLENGE with the present credentials. A token that expires is renewed first."""
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
                 await self._credentials.renew(not_this=self._auth_data)
@@ -322,7 +325,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def _closed_by_broker(self, attached: Attached | None) -> None:
         if attached is not None:
-            attached.detached(f"{self.url} closed it")
+            attached.detached(f"{self.url} closed the producer or consumer")
 
     def _refused(self, message: api.CommandError) -> None:
         error = RefusedError(message.error, message.message)

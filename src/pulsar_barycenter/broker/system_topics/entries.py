@@ -18,7 +18,7 @@ from pulsar_barycenter.protocol.errors import ChecksumMismatchError, MalformedFr
 from pulsar_barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, encode_entry, split_entry, verify_checksum
 
 MOST_MESSAGES: Final = 100_000
-"""The most messages of a batch that is read."""
+"""The maximum number of messages in a batch that is read."""
 
 _SIZE: Final = struct.Struct(">I")
 
@@ -32,7 +32,9 @@ class MessageId(NamedTuple):
 
 
 Content: TypeAlias = "tuple[int, str | None, bytes | None]"
-"""A message of an entry: its index in the batch (-1 if there is none), key, and value (None is a null value)."""
+"""A message in an entry: its index in the batch (-1 if it is not in a batch), its key, and its value (None is a null
+value).
+"""
 
 
 class ReadEntry(NamedTuple):
@@ -40,7 +42,7 @@ class ReadEntry(NamedTuple):
     sequence_id: int
     publish_time_ms: int
     permits: int
-    """The permits of a consumer that the entry costs: its number of messages."""
+    """The number of a consumer's permits that the entry costs: its number of messages."""
     messages: Sequence[Content]
 
 
@@ -55,7 +57,7 @@ def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: s
 
 
 def read_entry(entry: bytes) -> ReadEntry:
-    """Return the messages of an entry, in order. A marker has none: markers are not for applications.
+    """Parse an entry, and return its messages in order. A marker has none, because markers are not for applications.
 
     Raises:
         UnreadableEntryError: the entry is damaged, contradicts itself, is chunked or is encrypted.
@@ -90,20 +92,22 @@ def _messages(metadata: api.MessageMetadata, payload: bytes, batched: int) -> Se
 
 
 def _unpacked(payload: bytes, count: int) -> list[Content]:
-    """Return the messages of a batch. Those that compaction removed are skipped, but count for the index."""
+    """Return the messages of a batch. Messages that compaction removed are left out, but the others keep their
+    index.
+    """
     found: list[Content] = []
     offset = 0
     end = len(payload)
     for index in range(count):
         if end - offset < _SIZE.size:
             raise UnreadableEntryError(
-                f"a batch of {count_of(count, 'message')} is incomplete: it ends in message {index}"
+                f"a batch of {count_of(count, 'message')} is incomplete: its data ends within message {index}"
             )
         (size,) = _SIZE.unpack_from(payload, offset)
         start = offset + _SIZE.size
         if size > end - start:
             raise UnreadableEntryError(
-                f"a batch of {count_of(count, 'message')} is incomplete: it ends in message {index}"
+                f"a batch of {count_of(count, 'message')} is incomplete: its data ends within message {index}"
             )
         try:
             single = api.SingleMessageMetadata.FromString(payload[start : start + size])
@@ -124,5 +128,5 @@ def _unpacked(payload: bytes, count: int) -> list[Content]:
 
 
 def _is_text(field: object) -> bool:
-    """Return whether a field is UTF-8; if not, protobuf returns it as bytes."""
+    """Return whether a field of a parsed message is UTF-8. If it is not, protobuf returns it as bytes."""
     return isinstance(field, str)

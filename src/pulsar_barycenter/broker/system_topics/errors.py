@@ -60,12 +60,12 @@ class NoReceiptError(SystemTopicError):
 
 
 class NotPublishedError(NoReceiptError):
-    """The message was never sent, and will not be."""
+    """The publisher did not send the message, and will not send it."""
 
 
 class PublishOutcomeUnknownError(NoReceiptError):
     """The message was sent at least once, and no receipt came.
 
-    It may be stored, it may still be stored because a connection delivers it late, or it may be lost. It is not sent
+    The message may be stored, may be stored later because a connection delivers it late, or may be lost. It is not sent
     again.
     """

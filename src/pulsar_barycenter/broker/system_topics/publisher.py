@@ -24,7 +24,9 @@ from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.commands import signed
 
 UNKNOWN_PLACE: Final = MessageId(-1, -1)
-"""The position in the receipt for a message that was stored before, or that a non-persistent topic dropped."""
+"""The position in a receipt that has none: for a message that was stored before, or that a non-persistent topic
+dropped.
+"""
 
 
 class _Pending:
@@ -42,7 +44,7 @@ class Publisher(Attachment):
     role = "publisher"
 
     def __init__(self, connections: Connections, topic: str, *, name: str, clock: Clock) -> None:
-        """`name` is unique: see `repeats.publisher_name`."""
+        """`name` is the name of the producer. It must be unique: see `repeats.publisher_name`."""
         super().__init__(connections, topic)
         self.name: Final = name
         self._clock = clock
@@ -58,16 +60,16 @@ class Publisher(Attachment):
     async def publish(self, key: str, value: bytes | None, *, timeout_s: float | None = None) -> MessageId:
         """Publish a value of `key`, None to remove the key; return its position when the receipt has arrived.
 
-        Messages are sent in the order of the calls. With `max_in_flight` messages without a receipt, callers wait. The
-        position is UNKNOWN_PLACE if the broker returns no position. `timeout_s` is the limit for the whole call; None:
-        the limit in the settings.
+        Messages are sent in the order of the calls. While `max_in_flight` messages have no receipt, further callers
+        wait. The position is UNKNOWN_PLACE if the broker returns no position. `timeout_s` is the limit for the whole
+        call; None: the limit in the settings.
 
         Raises:
             NotPublishedError: the time is over, and the message was not sent.
             PublishOutcomeUnknownError: the message was sent, and perhaps stored, but the time is over or the publisher
                 was closed. It is not sent again.
             RefusedError: the broker refused this message.
-            MessageTooLargeError
+            MessageTooLargeError: the key or the value is longer than the limit.
             ClosedError: the publisher is closed, and the message was not sent.
         """
         self._check(key, value)
@@ -116,7 +118,9 @@ class Publisher(Attachment):
         pending.was_sent = True
 
     async def close(self) -> None:
-        """Detach and do not attach again. Pending calls fail: PublishOutcomeUnknownError, or ClosedError if unsent."""
+        """Detach and do not attach again. Calls that wait fail: with PublishOutcomeUnknownError, or ClosedError if
+        their message was not sent.
+        """
         self._closed = True
         await super().close()
         for pending in self._pending.values():
@@ -161,7 +165,9 @@ class Publisher(Attachment):
     # ---- answers of the broker ----
 
     def receipt(self, receipt: api.CommandSendReceipt) -> None:
-        """Handle the receipt of the oldest pending message. Receipts of messages that are not pending are ignored."""
+        """Process the receipt of the oldest message without one. Receipts of messages that nobody waits for are
+        ignored.
+        """
         oldest = next(iter(self._pending), None)
         if oldest is None or receipt.sequence_id < oldest:
             return
@@ -175,8 +181,9 @@ class Publisher(Attachment):
             pending.receipt.set_result(MessageId(signed(stored.ledgerId), signed(stored.entryId)))
 
     def send_error(self, error: api.CommandSendError) -> None:
-        """Handle the error of one message. If the message was damaged, only its call fails. After any other error, the
-        outcome of all pending messages is unknown, so the connection is dropped and these messages are sent again.
+        """Process the error that the broker sent for one message. If the message was damaged, only its call fails.
+        After any other error, the outcome of all messages without a receipt is unknown, so the connection is dropped
+        and these messages are sent again.
         """
         refusal = RefusedError(error.error, error.message)
         if error.error == api.ChecksumError:

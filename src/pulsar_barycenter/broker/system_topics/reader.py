@@ -32,14 +32,16 @@ from pulsar_barycenter.protocol.commands import signed
 log = structlog.get_logger(__name__)
 
 Deliver: TypeAlias = "Callable[[str | None, bytes | None, MessageId, int], None]"
-"""Takes key, value (None is a null value), id and publish time (ms since 1970) of a message. It must not wait."""
+"""A function that gets key, value (None is a null value), id and publish time (ms since 1970) of each message. It must
+not wait.
+"""
 
 _ACK_AFTER_S: Final = 1.0
 _NON_PERSISTENT: Final = "non-persistent://"
 _NOWHERE: Final = (-1, -1)
-"""The position before the first entry."""
+"""The position before the first entry of a topic."""
 _MOST_REASONS: Final = 100
-"""The most different reasons for skipped entries that are logged."""
+"""The maximum number of different reasons for skipped entries that are logged."""
 
 
 class Start(enum.Enum):
@@ -62,7 +64,7 @@ class Reader(Attachment):
     ) -> None:
         """`subscription` is a unique name. A non-persistent topic is always read from the latest message on.
 
-        An exception of `deliver` is logged, and the message counts as delivered.
+        If `deliver` raises an exception, it is logged, and the message counts as delivered.
         """
         super().__init__(connections, topic)
         self.skipped = 0
@@ -96,7 +98,8 @@ class Reader(Attachment):
         return self._caught_up.is_set()
 
     async def caught_up(self) -> None:
-        """Wait until the reader has caught up. The caller bounds the time.
+        """Wait until the reader has delivered everything that was in the topic when it attached. The caller limits the
+        time.
 
         Raises:
             ClosedError: the reader is closed, or was closed meanwhile.
@@ -113,7 +116,7 @@ class Reader(Attachment):
         """Wait until all messages that were in the topic at the time of the call are delivered. The reader need not be
         attached.
 
-        The caller bounds the time.
+        The caller limits the time.
 
         Raises:
             ClosedError: the reader is closed, or was closed meanwhile.
@@ -169,8 +172,8 @@ class Reader(Attachment):
         )
 
     async def _ask_last(self, connection: BrokerConnection) -> tuple[int, int] | None:
-        """Return the position of the last message; None if the broker refuses, for example because it cannot read the
-        message.
+        """Ask the broker for the position of the topic's last message. Return None if the broker refuses, for example
+        because it cannot read the message.
         """
         self._questions += 1
         try:
@@ -224,7 +227,7 @@ class Reader(Attachment):
     # ---- received messages ----
 
     def message(self, message: api.CommandMessage, entry: bytes) -> None:
-        """Deliver the messages of an entry, unless they were delivered before."""
+        """Deliver the messages of an entry that arrived, unless they were delivered before."""
         if not self._is_reading:
             return
         place = signed(message.message_id.ledgerId), signed(message.message_id.entryId)
@@ -244,8 +247,8 @@ class Reader(Attachment):
         self._go_on(permits)
 
     def _is_due(self, place: tuple[int, int]) -> bool:
-        """Return whether an entry has to be delivered: it is after all delivered entries, or the topic is
-        non-persistent.
+        """Return whether the entry at this position has to be delivered: it is after all delivered entries, or the
+        topic is non-persistent.
         """
         return not self._is_persistent or self._position is None or place > self._position
 

@@ -14,22 +14,25 @@ from pulsar_barycenter.bounds.recent import Recent
 PUBLISHER_PREFIX: Final = "barycenter-system-topics-"
 
 WINDOW: Final = 1024
-"""The number of sequence ids up to the highest that are recorded one by one. It is larger than the number of messages
-that a publisher may have without a receipt."""
+"""The number of sequence ids, up to the highest, that are recorded one by one. It is larger than the number of messages
+that a publisher may have without a receipt.
+"""
 
 MOST_PUBLISHERS: Final = 1000
-"""The most publishers that are recorded; the one with the oldest message is forgotten first."""
+"""The maximum number of publishers that are recorded. The one with the oldest message is removed first."""
 
 _ALL: Final = (1 << WINDOW) - 1
 
 
 def publisher_name(source: random.Random) -> str:
-    """Return a unique name, by 128 random bits."""
+    """Return a unique producer name, which has 128 random bits."""
     return f"{PUBLISHER_PREFIX}{source.getrandbits(128):032x}"
 
 
 class Repeats:
-    """The messages that a reader has seen: by publisher, the highest sequence id and a bit for each id below it."""
+    """The messages that a reader has seen: for each publisher, the highest sequence id, and a bit for each id below
+    it.
+    """
 
     __slots__ = ("_seen",)
 

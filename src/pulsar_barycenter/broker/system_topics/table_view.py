@@ -21,9 +21,11 @@ from pulsar_barycenter.broker.system_topics.settings import ClientSettings
 log = structlog.get_logger(__name__)
 
 Accepts: TypeAlias = "Callable[[bytes | None, bytes | None], bool]"
-"""Takes the present value and the new one (None: no value); returns whether the new one replaces the present one."""
+"""A function that gets the present value and the new one (None: no value), and returns whether the new one replaces the
+present one.
+"""
 Listener: TypeAlias = "Callable[[str, bytes | None, bytes | None], None]"
-"""Takes a key, its former value and its new value (None: no value)."""
+"""A function that gets a key, its former value and its new value (None: no value)."""
 
 
 def newest_wins(before: bytes | None, after: bytes | None) -> bool:
@@ -31,15 +33,17 @@ def newest_wins(before: bytes | None, after: bytes | None) -> bool:
 
 
 class Topics(Protocol):
-    """Creates the reader and the publisher of a view; see `SystemTopicClient`."""
+    """The methods of the client that a table view needs, to create its reader and publisher; see
+    `SystemTopicClient`.
+    """
 
     def publisher(self, topic: str) -> Publisher: ...
     def reader(self, topic: str, deliver: Deliver, *, read_compacted: bool) -> Reader: ...
 
 
 class TableView:
-    """The newest value of each key of a topic: at most `max_keys` keys with values of at most `max_value_bytes`.
-    Further keys and larger values are ignored, and each reason is logged once.
+    """A table of the newest value of each key of a topic. It has at most `max_keys` keys, with values of at most
+    `max_value_bytes` bytes; further keys and larger values are ignored, and each reason is logged once.
     """
 
     def __init__(
@@ -66,8 +70,8 @@ class TableView:
     # ---- start and close ----
 
     async def start(self, timeout_s: float) -> None:
-        """Clear the view, start to read the topic, and wait until the view has caught up. No effect if the view is
-        started already.
+        """Clear the view, start to read the topic, and wait until the view contains everything that is in the topic
+        now. No effect if the view is started already.
 
         Raises:
             NotCaughtUpError: the view did not catch up within `timeout_s`; it is closed again.
@@ -97,7 +101,7 @@ class TableView:
                 await attachment.close()
 
     async def reach_end(self) -> None:
-        """Wait until the view has everything that was in the topic at the time of the call. The caller bounds the time.
+        """Wait until the view has everything that was in the topic at the time of the call. The caller limits the time.
 
         Raises:
             ClosedError: the view is not started, or was closed meanwhile.
@@ -124,11 +128,13 @@ class TableView:
         return len(self._values)
 
     async def put(self, key: str, value: bytes, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a value. The view has it when its own reader gets the message. Errors: see `Publisher.publish`."""
+        """Publish a value of `key`. The view has it when its own reader gets the message. Raises the errors of
+        `Publisher.publish`.
+        """
         return await self._to_publish().publish(key, value, timeout_s=timeout_s)
 
     async def remove(self, key: str, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a null value, which removes the key; otherwise as `put`."""
+        """Publish a null value, which removes `key`. Raises the errors of `Publisher.publish`."""
         return await self._to_publish().publish(key, None, timeout_s=timeout_s)
 
     def _to_publish(self) -> Publisher:

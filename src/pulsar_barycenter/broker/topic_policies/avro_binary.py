@@ -15,11 +15,11 @@ Schema: TypeAlias = "str | list[Any] | dict[str, Any]"
 _DOUBLE: Final = struct.Struct("<d")
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "double", "string"})
 _LONGEST_NUMBER: Final = 10
-"""The most bytes of a number of 64 bits."""
+"""The maximum number of bytes of an encoded number, which has 64 bits."""
 
 
 class NotOfSchemaError(ValueError):
-    """The value or the data does not fit the schema; the text says where."""
+    """The value or the data does not fit the Avro schema. The text says where."""
 
 
 class AvroCodec:
@@ -30,7 +30,7 @@ class AvroCodec:
         self._schema = self._resolved(schema, "")
 
     def encode(self, value: Any) -> bytes:
-        """Return a value as bytes; fields that a dict does not have are null.
+        """Encode a value; fields that a dict does not have are null.
 
         Raises:
             NotOfSchemaError: the value does not fit the schema.
@@ -43,10 +43,10 @@ class AvroCodec:
         return bytes(out)
 
     def decode(self, data: bytes) -> Any:
-        """Return the value of the bytes, which must be used up.
+        """Decode `data`, which must contain one value and nothing else.
 
         Raises:
-            NotOfSchemaError: they are not data of the schema.
+            NotOfSchemaError: the bytes are not data of the schema.
         """
         source = _Source(data)
         try:
@@ -58,7 +58,7 @@ class AvroCodec:
         return value
 
     def _resolved(self, schema: Schema, namespace: str) -> Schema:
-        """Return the schema with the definition of each type instead of its name."""
+        """Return the schema in which the name of each type is replaced by the type's definition."""
         if isinstance(schema, list):
             return [self._resolved(branch, namespace) for branch in schema]
         if isinstance(schema, str):
@@ -165,7 +165,7 @@ _WRITERS: Final[Mapping[str, Callable[[bytearray, Any, Any], None]]] = {
 
 
 class _Source:
-    """Bytes, read from `offset` on."""
+    """The bytes to decode, which are read from `offset` on."""
 
     __slots__ = ("data", "offset")
 
@@ -175,7 +175,7 @@ class _Source:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.offset:
-            raise NotOfSchemaError(f"byte {self.offset} announces {size} bytes, of which there are fewer")
+            raise NotOfSchemaError(f"the length at byte {self.offset} announces {size} bytes, but fewer bytes follow")
         self.offset += size
         return self.data[self.offset - size : self.offset]
 
@@ -193,7 +193,7 @@ class _Source:
         return self.take(self.number()).decode()
 
     def items(self) -> int:
-        """Return the number of items of the next block, 0 at the end."""
+        """Return the number of items in the next block of an array or map, 0 at its end."""
         count = self.number()
         if count < 0:  # the size of the block in bytes follows
             count = -count

@@ -1,4 +1,5 @@
-"""The messages of `__change_events`: the policies of one topic, or that it has none.
+"""Encodes and decodes the messages of the topic `__change_events`: each has the policies of one topic, or says that it
+has none.
 
 The key of a message is the name of the topic, without a partition; the value is a `PulsarEvent` in Avro's binary form,
 with the schema in `pulsar_event.avsc`. Brokers of Pulsar 4.2 and 5.0 write the same bytes. A null value deletes the
@@ -18,22 +19,24 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import CHANGE_EVENTS, PERSISTENT, TopicName
 
 _GLOBAL_KEY: Final = "__G__"
-"""The start of the key of policies that are copied to other clusters; `TopicPoliciesService.wrapEventKey`."""
+"""How the key of a message begins whose policies are copied to other clusters; `TopicPoliciesService.wrapEventKey`."""
 _CODEC: Final = AvroCodec(msgspec.json.decode(files(__package__).joinpath("pulsar_event.avsc").read_bytes()))
 
 
 def events_topic(namespace: NamespaceName) -> TopicName:
-    """Return the topic with the policies of a namespace's topics."""
+    """Return the topic that stores the policies of a namespace's topics."""
     return TopicName.of(PERSISTENT, namespace, CHANGE_EVENTS)
 
 
 def key_of(topic: TopicName) -> str:
-    """Return the key of the policies of a topic or partition."""
+    """Return the key of the messages with the policies of a topic, or of the topic of a partition."""
     return str(topic.partitioned_name)
 
 
 def is_key(key: str) -> bool:
-    """Return whether a message has policies of this cluster's topics, not those that are copied to other clusters."""
+    """Return whether a message with this key has policies of this cluster's topics, and not policies that are copied to
+    other clusters.
+    """
     return not key.startswith(_GLOBAL_KEY)
 
 
@@ -59,7 +62,7 @@ def encode_event(topic: TopicName, policies: OwnPolicies, cluster: str) -> bytes
 
 
 def decode_event(value: bytes) -> OwnPolicies:
-    """Return the policies that a message sets; those of another kind of event are none.
+    """Decode the policies that a message sets. If it is another kind of event, return empty policies.
 
     Raises:
         NotOfSchemaError: the value is not a `PulsarEvent`.

@@ -18,11 +18,11 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 CATCH_UP_S: Final = 20.0
-"""The time of one attempt to read the topic to its end; the next attempt follows at once."""
+"""The number of seconds of one attempt to read the topic to its end. The next attempt follows at once."""
 CHANGE_S: Final = 20.0
-"""How long a change may take."""
+"""The maximum number of seconds that a change of policies may take."""
 REMOVE_S: Final = 5.0
-"""How long the deletion of a topic waits for the removal of its policies."""
+"""The maximum number of seconds that the deletion of a topic waits for the removal of its policies."""
 
 
 class NamespaceView:
@@ -49,11 +49,11 @@ class NamespaceView:
         self._task = asyncio.create_task(self._read(), name=f"read policies of {namespace}")
 
     async def known(self) -> None:
-        """Wait until the policies are known. The caller bounds the time."""
+        """Wait until the policies of the namespace's topics are known. The caller limits the time."""
         await asyncio.shield(self._known)
 
     def of(self, topic: TopicName) -> OwnPolicies:
-        """Return the policies of a topic or partition, as far as they are known."""
+        """Return the own policies of a topic, or of the topic of a partition, as far as they are known."""
         return self._own.get(key_of(topic), NO_OWN_POLICIES)
 
     async def change(self, topic: TopicName, modify: Callable[[OwnPolicies], OwnPolicies]) -> None:
@@ -81,12 +81,12 @@ class NamespaceView:
             await self._table.reach_end()
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the policies of a deleted topic, if it has any. Errors as of `change`."""
+        """Remove the policies of a deleted topic, if it has any. Raises the errors of `change`."""
         if self.of(topic) != NO_OWN_POLICIES:
             await self._table.remove(key_of(topic))
 
     async def close(self) -> None:
-        """Stop reading. Who waits for the policies gets a CancelledError. Idempotent."""
+        """Stop reading. Callers that wait for the policies get a CancelledError. Idempotent."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._table.close()

@@ -1,8 +1,8 @@
 """The policies of topics that this broker knows: a view for each namespace that has such policies and topics here.
 
-A namespace is *followed* from the first question for one of its topics until it has no topic here. Only for followed
-namespaces the broker looks whether `__change_events` exists, at the first question and whenever the store notifies that
-it was created or deleted; and only while it exists there is a view.
+A namespace is *followed* from the first request for the policies of one of its topics, until no topic of it is loaded
+here. Only for followed namespaces the broker checks whether `__change_events` exists: at the first request, and
+whenever the store reports that it was created or deleted. There is a view only while it exists.
 """
 
 import asyncio
@@ -35,8 +35,9 @@ def is_events_path(path: str) -> bool:
 
 
 class PolicyViews:
-    """Implements `OwnPolicySource`. `client` makes a client that reaches the owner of a topic. `apply` is awaited after
-    each change, with a function that returns whether it concerns a topic.
+    """The policies of single topics that this broker knows. Implements `OwnPolicySource`. `client` creates a client
+    that connects to the owner of a topic. `apply` is awaited after each change, with a function that returns whether
+    the change concerns a topic.
     """
 
     def __init__(
@@ -86,14 +87,16 @@ class PolicyViews:
         return await self._store.exists(_path(namespace))
 
     async def change(self, topic: TopicName, modify: Callable[[OwnPolicies], OwnPolicies]) -> None:
-        """Change the policies of a topic; this broker owns `__change_events`, which exists. Errors as of
-        `NamespaceView.change`.
+        """Change the policies of a topic. This broker must own the namespace's topic `__change_events`, which must
+        exist. Raises the errors of `NamespaceView.change`.
         """
         view = self._followed.get(topic.namespace) or self._start(topic.namespace)
         await view.change(topic, modify)
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the policies of a deleted topic. An error is logged: then a new topic of the name has them."""
+        """Remove the own policies of a deleted topic. A failure is logged only: then a new topic of the same name has
+        these policies.
+        """
         if is_change_events(topic):
             return
         try:
@@ -118,7 +121,7 @@ class PolicyViews:
     # ---- following ----
 
     async def refresh(self, used: Collection[NamespaceName]) -> None:
-        """Look which namespaces in `used` have policies of topics now, and stop to follow all others."""
+        """Check which of the namespaces in `used` have policies of topics now, and stop following all others."""
         for namespace in list(self._followed):
             if namespace not in used:
                 self._stop(namespace)
@@ -127,7 +130,7 @@ class PolicyViews:
                 await self.look(namespace)
 
     async def look(self, namespace: NamespaceName) -> None:
-        """Start or stop the view of a namespace, as its `__change_events` exists or not."""
+        """Start the view of a namespace if its topic `__change_events` exists, else stop it."""
         exists = await self.exist(namespace)
         present = self._followed.setdefault(namespace, None)
         if exists and present is None:
@@ -147,7 +150,7 @@ class PolicyViews:
             self._tasks.start(view.close(), f"stop to read policies of {namespace}")
 
     async def close(self) -> None:
-        """Stop to follow all namespaces. Idempotent."""
+        """Stop following all namespaces. Idempotent."""
         if self._applying is not None:
             self._applying.cancel()
         for namespace in list(self._followed):

@@ -1,8 +1,8 @@
-"""How old the oldest message is that the slowest subscription of a topic has not acknowledged.
+"""Finds out how old the oldest message is that the slowest subscription of a topic has not acknowledged.
 
-The publish time of an entry is exact while the columns of its ledger are in memory. Otherwise `oldest_in_backlog` takes
+The publish time of an entry is exact while the index of its ledger is in memory. Otherwise `oldest_in_backlog` takes
 the newest publish time of the ledger, so that statistics never open a file: the message is at least that old.
-`exact_publish_time` reads the ledger. Only subscriptions that are stored count, and not those of the broker itself.
+`exact_publish_time` reads the ledger. Only durable subscriptions of clients are taken into account.
 
 Source: `estimatedTimeBasedBacklogQuotaCheck` of Pulsar's `PersistentTopic`, and the method
 `getEarliestMessagePublishTimeInBacklog` of its `ManagedLedger`.
@@ -15,7 +15,7 @@ from pulsar_barycenter.broker.topics.limits import BROKERS_CURSORS
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 
 NO_BACKLOG: Final = -1
-"""The age without a backlog, as in Pulsar."""
+"""The value instead of an age if there is no backlog, as in Pulsar."""
 
 
 class OldestInBacklog(NamedTuple):
@@ -26,7 +26,7 @@ class OldestInBacklog(NamedTuple):
 
 
 def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
-    """Return the slowest subscription and the age of its oldest message; costs a step for each subscription."""
+    """Return the slowest subscription and the age of its oldest message. Takes one step for each subscription."""
     behind = [
         subscription
         for subscription in topic.subscriptions.values()
@@ -48,7 +48,7 @@ async def exact_publish_time(subscription: PersistentSubscription) -> int:
     """Return when the oldest message in a backlog was published, in ms since 1970; 0 without a backlog.
 
     Raises:
-        LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: its ledger cannot be opened.
+        LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger of the message cannot be opened.
     """
     cursor = subscription.cursor
     info = await subscription.ledger.info(cursor.first_unacked) if cursor.backlog_entries else None

@@ -1,9 +1,9 @@
-"""Bounds the backlog of a topic: expires old messages, and enforces the backlog quotas.
+"""Limits the backlog of a topic: expires old messages, and enforces the backlog quotas.
 
 The backlog of a topic is that of its slowest durable subscription: everything after the first mark-delete position.
-Readers and the cursors in BROKERS_CURSORS do not count, and the latter are never moved: the broker's own work moves
-them. What expires or is evicted leaves a backlog because the mark-delete position moves past it. Consumers may still
-have received it; they may acknowledge it later without effect.
+Readers and the cursors in BROKERS_CURSORS are not taken into account, and the latter are not moved here. A message that
+expires or is evicted leaves a backlog because the mark-delete position is moved past it. It may have been delivered to
+a consumer; if the consumer acknowledges it later, this has no effect.
 
 Messages expire from the oldest on, up to the first one that is young enough and that its subscription has not
 acknowledged: `subscriptions.cursor_moves` has this rule, for operators too. Publish times are those of the clients.
@@ -29,11 +29,11 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 EVICTED_TO: Final = 0.9
-"""The part of a quota that a backlog has left after an eviction."""
+"""The fraction of a quota to which an eviction reduces the backlog."""
 
 
 class StoredTopic(Protocol):
-    """The part of a persistent topic that this module needs."""
+    """The methods of a persistent topic that this module needs."""
 
     @property
     def name(self) -> TopicName: ...
@@ -59,7 +59,7 @@ class Excess:
 
 
 def clients_subscriptions(topic: StoredTopic) -> list[PersistentSubscription]:
-    """Return the subscriptions that are not the broker's own."""
+    """Return the subscriptions of a topic that are not the broker's own."""
     return [subscription for name, subscription in topic.subscriptions.items() if name not in BROKERS_CURSORS]
 
 
@@ -70,7 +70,7 @@ def backlog_mark(topic: StoredTopic) -> Position | None:
 
 
 def backlog_size(topic: StoredTopic) -> int:
-    """Return the size of the topic's backlog in bytes; as exact as `Segments.bytes_between`."""
+    """Return the size of the topic's backlog in bytes. It may be an estimate, see `Segments.bytes_between`."""
     mark, ledger = backlog_mark(topic), topic.ledger
     return 0 if mark is None else ledger.segments.bytes_between(mark, ledger.last_position)
 
@@ -92,7 +92,7 @@ async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Exce
     """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota of the size is checked
     first.
 
-    A backlog of exactly the limit exceeds it, as in Pulsar; an empty one exceeds a limit of 0 bytes.
+    A backlog of exactly the limit exceeds it, as in Pulsar; so an empty backlog exceeds a limit of 0 bytes.
 
     Raises:
         LedgerError: the oldest message cannot be read.
@@ -106,7 +106,7 @@ async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Exce
 
 
 async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
-    """Let the messages that were published more than `ttl_s` seconds ago leave the backlog of every subscription of
+    """Remove the messages that were published more than `ttl_s` seconds ago from the backlog of every subscription of
     clients; return the number of messages, summed over the subscriptions.
 
     Raises:
@@ -126,8 +126,8 @@ async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
 
 
 async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
-    """Let the oldest messages leave every backlog, until the backlog is at the fraction EVICTED_TO of the quota. Return
-    the number of messages, summed over the subscriptions.
+    """Remove the oldest messages from every backlog, until the topic's backlog is reduced to the fraction EVICTED_TO of
+    the quota. Return the number of messages, summed over the subscriptions.
 
     Raises:
         LedgerError: an entry cannot be read.

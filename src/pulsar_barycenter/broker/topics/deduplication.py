@@ -1,18 +1,18 @@
 """Drops messages that a producer sent twice, by the highest sequence id of each producer name.
 
-A producer that reconnects sends again what was not answered. The broker stores a message only if its sequence id is
-higher than the highest stored id of the producer's name.
+A producer that reconnects sends messages again for which it got no receipt. The broker stores a message only if its
+sequence id is higher than the highest stored id of the producer's name.
 
 These ids must survive a restart. They are stored as a snapshot in the properties of a cursor of their own. The entries
 after this cursor are newer than the snapshot; they are read again when the topic is loaded. This is the only reason to
 read old metadata while a topic is loaded. The cursor also protects these entries from being trimmed.
 
-A message counts by its highest sequence id: a batch of a Java client has one; other batches have only their first id.
-All chunks of a message have the same id, so the id is recorded with the last chunk.
+A message is identified by its highest sequence id: a batch of a Java client has one; other batches have only their
+first id. All chunks of a message have the same id, so the id is recorded with the last chunk.
 
-Clients choose the names, so their number is bounded. A producer that is not attached is forgotten after a while, and
-earlier if there are too many names: the one that left first is forgotten first (`SequenceIds`).
-Source: Pulsar's `MessageDeduplication`. There only snapshots are bounded, and the names to leave out are arbitrary.
+Clients choose the names, so their number is limited. A producer that is not attached is removed after some time, and
+earlier if there are too many names: the one that left first is removed first (`SequenceIds`). Source: Pulsar's
+`MessageDeduplication`. There only the size of snapshots is limited, and the names to leave out are arbitrary.
 """
 
 import enum
@@ -49,10 +49,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeduplicationSettings:
-    """When to store a snapshot, and when to forget a producer name.
+    """When a snapshot of the sequence ids is stored, and when a producer name is removed.
 
-    A snapshot is due after `snapshot_entries` entries, and `snapshot_interval_ms` after the last one (0: not by time).
-    At most `max_producers` names are kept. A producer that left is forgotten after `inactivity_ms`.
+    A snapshot is stored after `snapshot_entries` entries, and `snapshot_interval_ms` after the last one (0: not because
+    of time). At most `max_producers` names are kept. The name of a producer that left is removed after `inactivity_ms`.
     """
 
     snapshot_entries: int = 1_000
@@ -81,8 +81,8 @@ class DuplicateStatus(enum.Enum):
 class SequenceIds:
     """The highest stored sequence id of each producer name. Times are from the caller's clock, in ms.
 
-    It keeps at most `max_names` names; if more producers are attached, the names of these producers. A name whose
-    producer is not attached is *absent*, since its last message or since the producer left.
+    It keeps at most `max_names` names; only if more producers are attached than this, it keeps the names of all
+    attached ones. A name whose producer is not attached is *absent*, since its last message or since the producer left.
     """
 
     __slots__ = ("_absent", "_attached", "_highest", "_max_names")
@@ -111,12 +111,12 @@ class SequenceIds:
         return self._forget_excess()
 
     def attached(self, name: str) -> None:
-        """Record that a producer of that name is attached: the name is not forgotten while the producer stays."""
+        """Record that a producer of that name is attached: the name is not removed while the producer stays."""
         self._attached.add(name)
         self._absent.pop(name, None)
 
     def detached(self, name: str, now_ms: int) -> list[str]:
-        """Record that the producer of that name left; return the names that were forgotten because there were too
+        """Record that the producer of that name left; return the names that were removed because there were too
         many.
         """
         self._attached.discard(name)
@@ -135,7 +135,7 @@ class SequenceIds:
         return forgotten
 
     def forget_absent(self, before_ms: int) -> list[str]:
-        """Forget the producers that left before `before_ms` (exclusive); return their names."""
+        """Remove the names of producers that left before `before_ms` (exclusive); return these names."""
         forgotten = []
         while self._absent and next(iter(self._absent.values())) < before_ms:
             forgotten.append(self._forget_longest_absent())
@@ -148,7 +148,8 @@ class SequenceIds:
         return name
 
     def snapshot(self, max_bytes: int) -> dict[str, int]:
-        """Return the highest id by name: attached producers first, then the others, the last to leave first.
+        """Return the highest sequence id by producer name: attached producers first, then the others, the last to leave
+        first.
 
         The result has at most the number of names that this object keeps, and at most `max_bytes` bytes as JSON.
         """
@@ -179,7 +180,7 @@ class Deduplication:
         self._ledger = ledger
         self._cursor = cursor
         self.settings = settings
-        """They may be replaced at any time."""
+        """The settings of deduplication, which the topic may replace at any time."""
         self._clock = clock
         self._stored = SequenceIds(settings.max_producers)
         self._pushed: dict[str, int] = {}
@@ -205,7 +206,7 @@ class Deduplication:
         for name, highest in cursor.properties.items():
             if _ID.fullmatch(highest) is None:
                 log.error(
-                    "deduplication_incomplete", topic=ledger.name, producer=name, error=f"{highest[:40]!r} is no id"
+                    "deduplication_incomplete", topic=ledger.name, producer=name, error=f"{highest[:40]!r} is not an id"
                 )
                 continue
             memory._stored.record(name, int(highest), clock.now_ms())
@@ -241,11 +242,11 @@ class Deduplication:
         return self._ledger.name
 
     def producer_attached(self, name: str) -> None:
-        """Record that a producer of that name attached: the name is not forgotten while the producer stays."""
+        """Record that a producer of that name attached: the name is not removed while the producer stays."""
         self._stored.attached(name)
 
     def producer_detached(self, name: str) -> None:
-        """Record that the producer of that name left."""
+        """Record that the producer of that name left; after a time without it, its name is removed."""
         self._log_forgotten(self._stored.detached(name, self._clock.now_ms()))
 
     def last_sequence_id(self, producer: str) -> int:
@@ -270,7 +271,9 @@ class Deduplication:
             self._queue.append((producer, highest))
 
     def persisted(self, entries: int) -> bool:
-        """Record that the oldest `entries` pending entries are durable; return whether a snapshot is due."""
+        """Record that the oldest `entries` pending entries are durable; return whether a snapshot has to be stored
+        now.
+        """
         now_ms = self._clock.now_ms()
         for _ in range(entries):
             producer, highest = self._queue.popleft()
@@ -282,21 +285,21 @@ class Deduplication:
         return self._since_snapshot >= self.settings.snapshot_entries and not self._is_storing
 
     def failed(self) -> None:
-        """Record that no pending entry will become durable."""
+        """Record that all pending entries have failed: none of them will become durable."""
         self._queue.clear()
         self._pushed.clear()
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether a snapshot is due by time: the interval is over, ids have changed, and no snapshot is being
-        stored.
+        """Return whether a snapshot has to be stored because of time: the interval is over, ids have changed, and no
+        snapshot is being stored.
         """
         interval_ms = self.settings.snapshot_interval_ms
         is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
         return is_over and self._since_snapshot > 0 and not self._is_storing
 
     def forget_inactive(self, now_ms: int) -> bool:
-        """Forget the producers that left more than `inactivity_ms` ago; return whether a snapshot is due because of
-        this.
+        """Remove the names of producers that left more than `inactivity_ms` ago. Return whether a snapshot has to be
+        stored because of this.
         """
         forgotten = self._stored.forget_absent(now_ms - self.settings.inactivity_ms)
         self._log_forgotten(forgotten)
@@ -308,7 +311,8 @@ class Deduplication:
             log.debug("deduplication_forgot_producers", topic=self._ledger.name, producers=len(forgotten))
 
     async def snapshot(self) -> None:
-        """Store the ids up to the last durable entry, unless nothing changed since the last snapshot.
+        """Store a snapshot of the sequence ids up to the last durable entry, unless nothing has changed since the last
+        one.
 
         Raises:
             LedgerError: the snapshot could not be stored. Loading the topic then has to read more entries again.

@@ -33,9 +33,11 @@ class Departures:
         """The task of the first phase of a transfer, by topic; removed when the topic is closed."""
 
     def close(self, topic: Topic, reason: str, owner: NextOwner | None = None) -> asyncio.Task[None]:
-        """Start to close a topic; return the task, which is the present one if the topic is being closed already.
+        """Start to close a topic, and return the task. If the topic is being closed already, return the task that is
+        doing this.
 
-        Clients of a topic in transfer are disconnected before this returns, and sent to `owner` if it is given.
+        If the topic is in transfer, its clients are disconnected before this returns, and sent to `owner` if it is
+        given.
         """
         closing = self._closings.get(topic)
         if closing is not None:
@@ -104,7 +106,7 @@ class Departures:
         """
         closing = self._closings.get(topic)
         if closing is None and topic in self._transfers:
-            closing = self.close(topic, "its bundle came back")
+            closing = self.close(topic, "the topic's bundle is owned by this broker again")
         if closing is None:
             self._forget(topic)
         else:

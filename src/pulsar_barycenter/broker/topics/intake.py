@@ -1,8 +1,7 @@
-"""What a topic checks of the messages that producers send, if its policies ask for it: encryption, size, delay,
-rate.
+"""Checks messages that producers send, if the policies of the topic require it: encryption, size, delay, rate.
 
-A message that is refused gets an error, and the messages after it are accepted. A rate is kept by reading no more from
-the connections of the producers for a while: nothing is refused, and what was read is accepted.
+A message that is refused gets an error, and the messages after it are accepted. A rate is enforced by not reading from
+the connections of the producers for a while: no message is refused, and those that were read are accepted.
 
 Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDeliveryDelay`,
 `PublishRateLimiterImpl`.
@@ -22,12 +21,12 @@ from pulsar_barycenter.protocol.frames import may_have_delivery_time, read_metad
 
 _MESSAGES: Final = itemgetter(3)
 _SIZE: Final = itemgetter(4)
-"""The messages and the bytes of a `Sent`."""
+"""A function that returns the number of messages and the bytes of a `Sent`."""
 _UNENCRYPTED: Final = "Messages must be encrypted"
 
 
 class Intake:
-    """The checks of one topic. Its `throttle` is shared by all producers."""
+    """The checks of one topic for messages that producers send. Its `throttle` is shared by all producers."""
 
     __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "refuses", "throttle")
 
@@ -43,12 +42,14 @@ class Intake:
 
     @staticmethod
     def asked(rules: TopicRules) -> tuple[object, ...]:
-        """Return the rules on which `of` depends: a topic makes new checks when they change."""
+        """Return those rules on which the result of `of` depends. The topic creates new checks when they change."""
         return rules.publish_rate, rules.max_message_size, rules.delayed, rules.requires_encryption
 
     @staticmethod
     def of(rules: TopicRules, now_s: float) -> "Intake | None":
-        """Return the checks that a topic's rules ask for, None for none. `now_s` is the time of the event loop."""
+        """Return the checks that a topic's rules require, None if they require none. `now_s` is the time of the event
+        loop.
+        """
         rate = rules.publish_rate
         messages, size = rate.publish_throttling_rate_in_msg, rate.publish_throttling_rate_in_byte
         throttle = Throttle(messages, size, 1.0, now_s) if messages > 0 or size > 0 else None
@@ -76,7 +77,7 @@ class Intake:
                 yield index, refusal
 
     def _suspects(self, data: Sequence[bytes], max_size: int) -> Iterable[int]:
-        """Return the indexes of the entries that have to be checked, ascending."""
+        """Return the indexes of the entries that have to be checked for size or delay, ascending."""
         if self._requires_encryption:
             return range(len(data))
         too_large = {index for index, entry in enumerate(data) if len(entry) > max_size} if max_size else set()

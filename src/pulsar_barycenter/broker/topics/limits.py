@@ -1,4 +1,4 @@
-"""Bounds the number of producers, consumers and subscriptions of a topic.
+"""Limits the number of producers, consumers and subscriptions of a topic.
 
 A limit is checked when a client attaches. Clients that are attached stay when a limit is lowered. A limit of the
 namespace overrides that of the broker; 0 means no limit. System topics have no limits.
@@ -29,7 +29,7 @@ BROKERS_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUPLICATION_CURSOR})
 
 
 class ConsumedTopic(Protocol):
-    """The part of a topic that the check of its limits needs."""
+    """The fields of a topic that the check of its limits needs."""
 
     name: TopicName
 
@@ -65,7 +65,7 @@ def require_consumer_room(
 
 
 def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
-    """Check that the topic may get another subscription; the subscription of compaction does not count.
+    """Check that the topic may get another subscription; the subscription of compaction is not counted.
 
     Raises:
         TooManySubscriptionsError: the topic has as many subscriptions as it may have.

@@ -2,7 +2,7 @@
 
 A subscription is removed when its last consumer leaves.
 Source: Pulsar's `NonPersistentTopic`. There every message has the id 0:0. Here the entry id counts up, so that a client
-that tracks batches by id can tell them apart.
+that tracks batches by id can distinguish them.
 """
 
 from collections.abc import Iterable, Sequence

@@ -62,7 +62,7 @@ from pulsar_barycenter.protocol.frames import last_batch_index
 log = structlog.get_logger(__name__)
 
 LATEST: Final = Position(2**63 - 1, 2**63 - 1)
-"""After every entry, as clients encode it."""
+"""The position after every entry, as clients encode it."""
 
 _PRODUCER: Final = itemgetter(0)
 
@@ -84,7 +84,8 @@ class PersistentTopic(Topic):
         self._last_message_id: tuple[Position, int] | None = None
 
     async def opened(self, ledger: ManagedLedger[Sent], *, deduplicate: bool) -> None:
-        """Finish opening with the ledger; its durable cursors become the subscriptions.
+        """Finish opening the topic, whose managed ledger was opened. The durable cursors of the ledger become the
+        subscriptions.
 
         Raises:
             LedgerFencedError: a later owner has opened the ledger.
@@ -136,7 +137,7 @@ class PersistentTopic(Topic):
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
         """Append entries of one producer to the ledger. Return False if the ledger refused them; then the producer has
-        got the error.
+        received the error.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
@@ -154,7 +155,7 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before; each message is checked after the message before it was
+        """Publish the messages that were not sent before; each message is checked only after the previous one was
         published.
         """
         for send, entry in zip(sent, entries, strict=True):
@@ -179,8 +180,8 @@ class PersistentTopic(Topic):
         return False
 
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
-        """Send the receipts of `group`, which is durable from position `first` on, then dispatch to consumers. Called
-        by the ledger.
+        """Send the receipts of `group`, which is durable from position `first` on, then dispatch to consumers. The
+        managed ledger calls this.
         """
         owned = self.owned
         if self.room.is_full:
@@ -259,8 +260,8 @@ class PersistentTopic(Topic):
         """Attach a consumer; create its subscription if it does not exist.
 
         Raises:
-            SubscriptionBusyError: see `PersistentSubscription.attach`. Consumers that are dead are removed first.
-            TooManyConsumersError, TooManySubscriptionsError: see `limits`.
+            SubscriptionBusyError: for the reasons in `PersistentSubscription.attach`. Dead consumers are removed first.
+            TooManyConsumersError, TooManySubscriptionsError: the topic has reached the limit.
             SubscriptionNotFoundError: the subscription does not exist, and the policies do not allow to create it.
             TopicFencedError: the topic is closing.
             NotAllowedError: a shared subscription asks for the compacted topic, or the name is one of BROKERS_CURSORS.
@@ -399,7 +400,7 @@ class PersistentTopic(Topic):
         """Delete a subscription and its cursor.
 
         Raises:
-            SubscriptionNotFoundError
+            SubscriptionNotFoundError: the subscription does not exist.
             SubscriptionBusyError: consumers are connected and `force` is not set, or the topic is being compacted.
         """
         async with self.lock:
@@ -470,11 +471,13 @@ class PersistentTopic(Topic):
 
     @property
     def storage(self) -> StoragePolicies:
-        """How long stored messages stay."""
+        """The rules how long stored messages of this topic are kept."""
         return self.rules.storage
 
     def follow(self, rules: TopicRules) -> None:
-        """Follow these rules from now on; delete the consumed ledgers that they no longer keep."""
+        """Apply these rules to the topic from now on. Delete consumed ledgers that are no longer kept by the new
+        rules.
+        """
         before, settings_before = self.rules, self.settings
         super().follow(rules)
         if rules == before and self.settings is settings_before:
@@ -492,7 +495,7 @@ class PersistentTopic(Topic):
             subscription.follow(rules, self._dispatch)
 
     def throttle_of(self, rate: DispatchRate) -> Throttle | None:
-        """Return a new throttle for a rate of deliveries, None if it is no limit."""
+        """Return a new throttle for a rate of deliveries, None if the rate sets no limit."""
         messages, size = rate.dispatch_throttling_rate_in_msg, rate.dispatch_throttling_rate_in_byte
         if messages <= 0 and size <= 0:
             return None
@@ -507,7 +510,8 @@ class PersistentTopic(Topic):
     async def truncate(self) -> None:
         """Acknowledge every entry on all subscriptions, also on the broker's own, so that closed ledgers are deleted.
 
-        The entries of the ledger that is being written stay until it is full. Compacted messages stay.
+        The entries of the ledger that is being written are not deleted until it is full. Compacted messages are not
+        deleted.
 
         Raises:
             CompactionRunningError: the topic is being compacted.
@@ -529,7 +533,8 @@ class PersistentTopic(Topic):
             raise TopicTerminatedError(self.name)
 
     async def terminate(self) -> Position:
-        """Accept no message any more, for good; return the position of the last one, EARLIEST if there is none.
+        """Terminate the topic: accept no message any more. Return the position of the last message, EARLIEST if there
+        is none.
 
         Messages that are being written get their receipts; then the producers are closed. Consumers read to the end.
         If the topic is terminated already, the same position is returned.
@@ -626,7 +631,7 @@ class PersistentTopic(Topic):
     async def delete(self, *, force: bool, only_unused: bool = False) -> None:
         self.check_deletable(force=force, only_unused=only_unused)
         if self.state is not TopicState.OPEN:
-            raise TopicFencedError(self.name, "it is being closed")
+            raise TopicFencedError(self.name, "the topic is being closed")
         self.begin_closing()
         try:
             await self.wait_drained()

@@ -1,4 +1,4 @@
-"""Opens topics in advance on the next owner of a bundle, while a transfer is under way.
+"""Opens topics in advance on the next owner of a bundle, while the bundle is in transfer.
 
 Problem: during a transfer the clients of a topic wait. If the next owner opened the topic only after the transfer,
 they would also wait for its ledger.
@@ -11,9 +11,9 @@ the topics. So it works in two steps:
    own ownership record is still being written. The first PRODUCER and the first SEND then find an open topic.
 
 No client attaches before the term has begun: the registry takes a prepared topic when it loads it, in a term of the
-same epoch (`take`). A topic that no client asks for is closed again after a while, also if its term never begins. This
-is safe because ledgers are fenced by epoch: an owner with a later epoch is not blocked, and an owner with an earlier
-epoch claims the bundle again.
+same epoch (`take`). A topic that no client uses is closed again after a while, also if its term never begins. This is
+safe because ledgers are fenced by epoch: an owner with a later epoch is not blocked, and an owner with an earlier epoch
+claims the bundle again.
 """
 
 import asyncio
@@ -36,21 +36,21 @@ log = structlog.get_logger(__name__)
 OpenTopic: TypeAlias = Callable[[TopicName, OwnedBundle, asyncio.Event], Coroutine[Any, Any, PersistentTopic]]
 
 KEPT_S: Final = 5.0
-"""How long a prepared topic stays open if no client asks for it, in seconds."""
+"""The number of seconds for which a prepared topic stays open if no client uses it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Preparation:
     epoch: int
     closed: asyncio.Event
-    """Set when the former owner has closed the topic."""
+    """An event that is set when the former owner has closed the topic."""
     opening: asyncio.Task[PersistentTopic | None]
     timer: asyncio.TimerHandle | None = None
     closing: asyncio.Task[None] | None = None
 
 
 class Preparations:
-    """The topics that were opened in advance.
+    """The topics that were opened in advance, before this broker's term as owner of their bundle began.
 
     `open_topic` opens an existing topic with a new ledger, and does not register it. The event that it gets is set when
     the former owner has closed the topic. Until then, `open_topic` only creates the ledger, and waits.
@@ -62,11 +62,11 @@ class Preparations:
         self._closed = False
 
     def begin(self, bundle: Bundle, names: Iterable[str], epoch: int, now_ms: int, *, are_closed: bool) -> None:
-        """Start to open the topics of a bundle in the background, for the term of that epoch.
+        """Start to open topics of a bundle in the background, for the term with `epoch`.
 
         Unless `are_closed`, the former owner still has the topics open, and only their ledgers are created. Names that
-        are no persistent topics of the bundle are ignored. A topic that cannot be opened is opened, or fails, when a
-        client asks for it.
+        are not persistent topics of the bundle are ignored. If a topic cannot be opened, that is tried again when a
+        client uses it.
         """
         term = OwnedBundle(bundle, epoch, now_ms, active=False)
         loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ class Preparations:
             return None
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
-        """Return the topic if it was prepared for the term of that epoch, else None. After that, the caller is
+        """Return the topic if it was prepared for the term with `epoch`, else None. After that, the caller is
         responsible for closing the topic.
 
         This waits while the topic is being opened. A topic prepared for another term is closed before this returns.

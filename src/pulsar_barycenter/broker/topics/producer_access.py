@@ -45,10 +45,13 @@ from pulsar_barycenter.broker.errors import (
 from pulsar_barycenter.naming.topic import TopicName
 
 HIGHEST_BROUGHT: Final = 2**62
-"""The highest epoch that a topic takes over from a producer. No topic gets there by counting, nor from there to the end
-of the protocol's 64 bits."""
+"""The highest epoch that a topic accepts from a producer. Epochs grow by one, so no topic reaches it by counting, or
+the end of 64 bits from there.
+"""
 _HIGHEST_STORED: Final = 2**63 - 2**32
-"""The highest epoch that is accepted in the topic's property, which users can set. The epoch can still grow from it."""
+"""The highest epoch that is accepted in the topic's property, which users can set. From this number the epoch can still
+grow.
+"""
 _EPOCH: Final = re.compile("[0-9]{1,19}", re.ASCII)
 
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
@@ -73,7 +76,7 @@ def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
 
 
 class Claimant(Protocol):
-    """The part of a producer that the state machine needs. Producers are compared by identity."""
+    """The fields of a producer that the state machine needs. Producers are compared by identity."""
 
     @property
     def name(self) -> str: ...
@@ -93,14 +96,16 @@ class Situation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attach(Generic[P]):
-    """The shared producer `producer` is attached."""
+    """Action: the shared producer `producer` is attached."""
 
     producer: P
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[P]):
-    """It is the turn of `producer`: it is attached exclusively when it has taken an epoch and the epoch is stored."""
+    """Action: `producer` is the next to get exclusive access. It is attached when it has taken an epoch and the epoch
+    is stored.
+    """
 
     producer: P
     brought: int | None
@@ -108,7 +113,7 @@ class Claim(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Generic[P]):
-    """Refuse `producer`, which arrived or waited, with this error."""
+    """Action: refuse `producer`, which arrived or waited, with this error."""
 
     producer: P
     error: ServiceError
@@ -116,22 +121,26 @@ class Refuse(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Generic[P]):
-    """Close `producer`, which was attached."""
+    """Action: close the attached `producer`, because another producer fences it."""
 
     producer: P
 
 
 Action: TypeAlias = Attach[P] | Claim[P] | Refuse[P] | Fence[P]
-"""A producer that arrived and gets no action waits."""
+"""The actions that the state machine returns. A producer that arrived and gets no action has to wait."""
 
 
 class ProducerAccess(Generic[P]):
-    """The producers of one topic. `epoch` is the epoch of the last exclusive producer, None if there never was one."""
+    """The state machine for the producers of one topic. `epoch` is the epoch of the last exclusive producer, None if
+    there was none.
+    """
 
     __slots__ = ("_claim", "_highest", "_holder", "_shared", "_taken", "_topic", "_waiting", "epoch")
 
     def __init__(self, topic: TopicName, *, epoch: int | None = None, shared: Iterable[P] = ()) -> None:
-        """Start with the `epoch` that is stored with the topic, and the attached producers, which are all `shared`."""
+        """Begin with the `epoch` that is stored with the topic, and with the attached producers, which are all shared
+        (`shared`).
+        """
         self.epoch = epoch
         self._topic = topic
         self._highest = -1 if epoch is None else epoch
@@ -151,7 +160,7 @@ class ProducerAccess(Generic[P]):
 
     @property
     def holder(self) -> P | None:
-        """The exclusive producer that is attached."""
+        """The exclusive producer that is attached, None if there is none."""
         return self._holder
 
     @property
@@ -162,7 +171,9 @@ class ProducerAccess(Generic[P]):
     # ---- events ----
 
     def arrive(self, producer: P, brought: int | None = None) -> list[Action[P]]:
-        """Decide about a producer that asks to attach; `brought` is the epoch it had before, None if it had none."""
+        """Decide about a producer that requests to attach. `brought` is the epoch that it had when it was attached
+        before, None if it had none.
+        """
         if (error := self._refusal(producer, brought)) is not None:
             return [Refuse(producer, error)]
         if producer.access_mode is AccessMode.SHARED:
@@ -188,9 +199,9 @@ class ProducerAccess(Generic[P]):
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left. It is
-        the epoch that the producer brought, if the topic has the same epoch or no epoch; else it is the next epoch of
-        the topic.
+        """Return the epoch that `producer` has to store, or None if it lost its claim because it was fenced or left.
+        The epoch is the one that the producer brought, if the topic has the same epoch or none; else it is the next
+        epoch of the topic.
         """
         if self._claim is None or self._claim.producer is not producer:
             return None
@@ -221,9 +232,11 @@ class ProducerAccess(Generic[P]):
         return self._next()
 
     def close(self) -> list[Action[P]]:
-        """Refuse all producers that wait: the topic closes. The topic itself closes the attached producers."""
+        """Refuse all producers that wait, because the topic is being closed. The topic itself closes the attached
+        producers.
+        """
         refused: list[Action[P]] = [
-            Refuse(producer, TopicFencedError(self._topic, "it was closed")) for producer in self._waiting
+            Refuse(producer, TopicFencedError(self._topic, "the topic was closed")) for producer in self._waiting
         ]
         self._waiting.clear()
         self._shared.clear()
@@ -246,7 +259,7 @@ class ProducerAccess(Generic[P]):
 
     def _refusal_of_shared(self) -> ServiceError | None:
         if self.situation in (Situation.HELD, Situation.CLAIMED):
-            return ExclusiveProducerError(self._topic, f"it has {self._attached()}")
+            return ExclusiveProducerError(self._topic, f"the topic has {self._attached()}")
         if self._waiting:
             first = next(iter(self._waiting))
             return ExclusiveProducerError(self._topic, f"the producer {first.name!r} waits for exclusive access")

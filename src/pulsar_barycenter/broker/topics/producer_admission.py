@@ -15,17 +15,17 @@ from pulsar_barycenter.broker.topics.producer_access import Action, Attach, Clai
 from pulsar_barycenter.naming.topic import TopicName
 
 Turn: TypeAlias = "asyncio.Future[Claim[Producer] | None]"
-"""What a producer waits for: a claim, or None when it is attached as a shared producer."""
+"""What a producer waits for: its claim to the topic, or None when it is attached as a shared producer."""
 
 
 class AdmittingTopic(Protocol):
-    """The part of a topic that the admission of its producers needs."""
+    """The methods of a topic that the admission of its producers needs."""
 
     @property
     def name(self) -> TopicName: ...
 
     def check_open(self) -> None:
-        """Check that producers may attach. Raises TopicFencedError: the topic is closing."""
+        """Check that producers may attach. Raises TopicFencedError if the topic is closing."""
         ...
 
     async def store_producer_epoch(self, epoch: int) -> None:
@@ -38,12 +38,16 @@ class AdmittingTopic(Protocol):
 
 
 class ProducerAdmission:
-    """Admits the producers of one topic. It is created for the first exclusive producer, and admits all after it."""
+    """Decides which producers of one topic may attach. It is created for the first exclusive producer, and used for all
+    after it.
+    """
 
     __slots__ = ("_access", "_topic", "_turns")
 
     def __init__(self, topic: AdmittingTopic, *, epoch: int | None, attached: Iterable[Producer]) -> None:
-        """Start with the `epoch` that is stored with the topic, and the producers `attached`, which are all shared."""
+        """Begin with the `epoch` that is stored with the topic, and with the producers `attached`, which are all
+        shared.
+        """
         self._topic = topic
         self._access: ProducerAccess[Producer] = ProducerAccess(topic.name, epoch=epoch, shared=attached)
         self._turns: dict[Producer, Turn] = {}
@@ -59,7 +63,8 @@ class ProducerAdmission:
     async def admit(
         self, producer: Producer, brought: int | None, queued: Callable[[], None] | None, former: Producer | None
     ) -> None:
-        """Wait until `producer` may attach in its mode; for a shared producer this does not yield to the event loop.
+        """Wait until `producer` may attach in its access mode. For a shared producer this returns without yielding to
+        the event loop.
 
         `brought` is the epoch that the producer had when it was attached before. `former` is the still attached
         producer of the same client, which `producer` replaces. `queued` is called once if the producer has to wait.
@@ -97,11 +102,11 @@ class ProducerAdmission:
             raise ProducerFencedError(f"Another producer took topic {self._topic.name} over")
 
     def left(self, producer: Producer) -> None:
-        """Record that a producer detached, and give the topic to the next one that waits. Idempotent."""
+        """Record that a producer detached, and let the next waiting producer have the access. Idempotent."""
         self._perform(self._access.leave(producer))
 
     def close(self) -> None:
-        """Refuse all producers that wait: the topic closes."""
+        """Refuse all producers that wait, because the topic is being closed."""
         self._perform(self._access.close())
 
     def _perform(self, actions: Iterable[Action[Producer]]) -> None:

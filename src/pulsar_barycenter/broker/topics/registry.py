@@ -46,15 +46,17 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 STRATEGIC_THRESHOLD_BYTES: Final = 5 << 20
-"""The compaction threshold of topics with a compaction strategy; Pulsar sets it for its ownership channel."""
+"""The compaction threshold in bytes of topics with a compaction strategy; Pulsar has this value for its ownership
+channel.
+"""
 
 
 SHARED_SETTINGS: Final = 1_000
-"""The most settings that are kept to be shared by the topics that follow the same rules."""
+"""The maximum number of `TopicSettings` that are cached, to be shared by topics with the same rules."""
 
 
 class TopicRegistry:
-    """The loaded topics of this broker. Call all methods in the broker's event loop."""
+    """The loaded topics of this broker. All methods run on the broker's event loop."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class TopicRegistry:
         return self._settings
 
     def settings_under(self, rules: TopicRules) -> TopicSettings:
-        """Return the settings of topics that follow these rules, the same object for the same rules."""
+        """Return the settings of topics with these rules. Topics with the same rules share one object."""
         found = self._under_rules.get(rules)
         if found is None:
             found = self._settings.under(rules)
@@ -122,8 +124,8 @@ class TopicRegistry:
         return self._compactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`. Loaded topics
-        follow the others by the next `apply_policies`.
+        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`. The other
+        settings have an effect on loaded topics at the next `apply_policies`.
         """
         self._config = config
         self._settings = TopicSettings.of(config)
@@ -141,7 +143,7 @@ class TopicRegistry:
     def ledger_fenced(self, topic: Topic, detail: str) -> None:
         """End the term of a topic's bundle, and close the topic: a later owner writes its ledger.
 
-        The fence counts more than the ownership lock, which this broker may still seem to have.
+        The fence proves that there is a later owner, even if this broker still seems to have the ownership lock.
         """
         self._authority.lost(topic.owned, f"ledger of {topic.name} fenced: {detail}")
         self._departures.close(topic, "ledger fenced")
@@ -193,7 +195,9 @@ class TopicRegistry:
                     raise
 
     async def _refresh_change(self, topic: Topic) -> None:
-        """Read the pending change of the partitioned topic again. When the change is over, clients may attach again."""
+        """Read again whether the partitioned topic is being changed. When the change is over, clients may attach
+        again.
+        """
         before, now = topic.change, await self._policies.pending_change(topic.name)
         if topic.change is before:
             topic.change = now
@@ -220,7 +224,9 @@ class TopicRegistry:
         return await asyncio.shield(load)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background before this broker's term with that epoch begins: see `preparations`."""
+        """Open topics in the background before this broker's term with `epoch` as owner of the bundle begins; see
+        `preparations`.
+        """
         self._preparations.begin(bundle, topics, epoch, self.clock.now_ms(), are_closed=are_closed)
 
     async def _open_ahead(self, name: TopicName, term: OwnedBundle, closed: asyncio.Event) -> PersistentTopic:
@@ -251,11 +257,11 @@ class TopicRegistry:
             del self._loads[name]
 
     async def _let_follow(self, topic: Topic) -> None:
-        """Apply the present policies to a topic; close the topic if they cannot be read."""
+        """Apply the present policies to a topic. If they cannot be read, close the topic."""
         try:
             topic.follow(await self._policies.rules(topic.name))
         except BaseException:
-            await topic.close("its policies could not be read")
+            await topic.close("the topic's policies could not be read")
             raise
 
     async def _opened(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool) -> Topic:
@@ -277,7 +283,9 @@ class TopicRegistry:
         return NonPersistentTopic(name, owned, self)
 
     async def compaction_threshold(self, topic: TopicName) -> int:
-        """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never due."""
+        """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never compacted
+        automatically.
+        """
         if topic in self._compactions.strategies:
             return STRATEGIC_THRESHOLD_BYTES
         return await self._policies.compaction_threshold(topic)
@@ -322,7 +330,9 @@ class TopicRegistry:
         except LedgerFencedError as error:
             self._authority.lost(owned, f"opening {name}: {error}")
             is_deleted = isinstance(error, LedgerDeletedError)
-            raise NotServedError(name, "it was deleted" if is_deleted else "a later owner has it") from error
+            raise NotServedError(
+                name, "the topic was deleted" if is_deleted else "a later owner has the topic"
+            ) from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name))
             if await self.compaction_threshold(name):
@@ -333,12 +343,12 @@ class TopicRegistry:
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:
-        """Add a loaded topic to the registry and return it. If the term of the topic's bundle has ended, close the
-        topic and raise NotServedError.
+        """Add a topic that was just loaded to the registry, and return it. If the term of the topic's bundle has ended,
+        close the topic and raise NotServedError.
         """
         owned = self._authority.served(topic.name)
         if owned is None:
-            await topic.close("its bundle was released while it was loaded")
+            await topic.close("the bundle was released while the topic was loaded")
             raise NotServedError(topic.name, "the topic's bundle was released while the topic was being loaded")
         topic.owned = owned  # after a split during the load this is the term of the new bundle
         self._topics[topic.name] = topic
@@ -377,7 +387,7 @@ class TopicRegistry:
 
         For each topic: no client attaches any more, and late SENDs are dropped. Entries already written become durable
         and get their receipts. Producers and consumers are disconnected, so that they look the topic up again. Then the
-        ledger is closed. This waits for running loads. The caller makes the term inactive first, and bounds the time.
+        ledger is closed. This waits for running loads. The caller makes the term inactive first, and limits the time.
         """
         closed = await self._leave(bundle, lambda topic: self._departures.close(topic, reason))
         log.debug("bundle_topics_closed", bundle=str(bundle), topics=closed, reason=reason)
@@ -408,19 +418,21 @@ class TopicRegistry:
         For each topic: no client attaches any more. SENDs, ACKs, FLOWs and redelivery requests are ignored, and
         dispatch stops. Entries already written become durable and get their receipts. Cursors and the snapshot of
         deduplication are stored. The ledger is closed, so that the next owner can open it. This waits for running
-        loads, and for topics that are being closed. The caller makes the term inactive first, and bounds the time; the
-        tasks continue if it stops waiting. `finish_transfer` or another close must follow. Idempotent.
+        loads, and for topics that are being closed. The caller makes the term inactive first, and limits the time; the
+        tasks continue if the caller stops waiting. The caller must call `finish_transfer`, or close the topics,
+        afterwards. Idempotent.
         """
         topics = await self._leave(bundle, self._departures.transfer)
         log.info("bundle_transfer_begun", bundle=str(bundle), topics=topics, reason=reason)
         return topics
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
-        """Send the clients of a bundle to its next owner, and forget its topics; return the number of topics.
+        """Send the clients of a bundle to its next owner, and remove its topics from memory; return the number of
+        topics.
 
         Clients are disconnected at once, even if the first phase is not done; then this waits for the first phase. A
-        client looks the topic up if there is no `owner`, or no address of it for that client. Topics that a later term
-        of this broker has opened stay open, so this may be called late, and again.
+        client looks up the topic if there is no `owner`, or no address of the owner is known for that client. Topics
+        that a later term of this broker has opened stay open, so this may be called late, and again.
         """
         topics = [topic for topic in self._topics.values() if _is_of(topic, bundle) and not topic.is_served]
         closings = [self._departures.close(topic, reason, owner) for topic in topics]
@@ -431,7 +443,7 @@ class TopicRegistry:
         return len(topics)
 
     async def close_topic(self, topic: TopicName, *, reason: str = "unloaded by request") -> bool:
-        """Close one topic; return False if it was not loaded. Its clients reconnect, and it is loaded again."""
+        """Close one topic; return False if it was not loaded. Its clients reconnect, and the topic is loaded again."""
         found = self._topics.get(topic)
         if found is None:
             return False
@@ -439,7 +451,7 @@ class TopicRegistry:
         return True
 
     async def close(self, *, reason: str = "broker stops") -> None:
-        """Close all topics and cancel running loads: the broker stops."""
+        """Close all topics and cancel running loads, because the broker stops."""
         for load in list(self._loads.values()):
             load.cancel()
         waiting: list[asyncio.Task[Any]] = [*self._loads.values(), *self._preparations.close()]
@@ -451,7 +463,7 @@ class TopicRegistry:
         """Delete a topic with its subscriptions and everything that is stored; see `get_or_create` for other errors.
 
         Raises:
-            TopicNotFoundError, NotServedError
+            TopicNotFoundError, NotServedError: the topic does not exist, or this broker does not serve it.
             TopicBusyError: clients are attached and `force` is False, or the topic has a subscription and `only_unused`
                 is True.
             LedgerError: the topic could not be deleted.
@@ -459,7 +471,7 @@ class TopicRegistry:
         await self.delete_loaded(await self.get_or_create(topic, create=False), force=force, only_unused=only_unused)
 
     async def delete_loaded(self, topic: Topic, *, force: bool, only_unused: bool = False) -> None:
-        """Delete a loaded topic; errors as of `delete_topic`."""
+        """Delete a loaded topic. Raises the errors of `delete_topic`."""
         topic.check_deletable(force=force, only_unused=only_unused)
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
@@ -471,8 +483,8 @@ class TopicRegistry:
         """Apply changed policies to the loaded topics for which `concerned` is true; return the number of topics that
         were closed.
 
-        They apply at once. A topic for which deduplication was switched on or off is
-        closed: its clients reconnect, and it is loaded again with the new policy.
+        The policies have an effect at once. A topic for which deduplication was switched on or off is closed: its
+        clients reconnect, and it is loaded again with the new policy.
         """
         loaded = [topic for topic in self._topics.values() if concerned(topic.name)]
         for topic in loaded:
@@ -486,7 +498,7 @@ class TopicRegistry:
             and topic.deduplicates is not await self._policies.deduplicates(topic.name)
         ]
         closings = [
-            self._departures.close(topic, "deduplication was switched")
+            self._departures.close(topic, "deduplication was switched on or off")
             for topic in switched
             if topic.state is TopicState.OPEN
         ]
@@ -495,7 +507,7 @@ class TopicRegistry:
         return len(closings)
 
     def refresh_bundles(self) -> int:
-        """Assign each topic to the present term of its bundle, after a split; return the number of topics whose term
+        """After a split, assign each topic to the present term of its bundle. Return the number of topics whose term
         changed.
 
         Topics stay open. A topic whose bundle this broker no longer serves is closed.
@@ -507,7 +519,7 @@ class TopicRegistry:
                 continue
             if owned is None:
                 if not topic.owned.active:
-                    self._departures.close(topic, "its bundle is not served here")
+                    self._departures.close(topic, "this broker does not serve the topic's bundle")
                 continue
             self._forget(topic)
             topic.owned = owned
@@ -528,11 +540,13 @@ class TopicRegistry:
             topic.update_rates(seconds)
 
     def bundle_stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the stats of each bundle with loaded topics, by bundle name; rates are those of the last update."""
+        """Return the stats of each bundle with loaded topics, by bundle name; rates are those of the last
+        `update_rates`.
+        """
         return {str(bundle): bundle_stats(topics.values()) for bundle, topics in self._by_bundle.items()}
 
     def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
-        """Return the load of each loaded topic of a bundle; rates are those of the last update."""
+        """Return the load of each loaded topic of a bundle; rates are those of the last `update_rates`."""
         return topic_loads(self._by_bundle.get(bundle, {}).values())
 
     def topics_of_bundle(self, bundle: Bundle) -> list[TopicName]:
@@ -559,6 +573,8 @@ def _is_of(topic: Topic, bundle: Bundle) -> bool:
 
 
 def _observe(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a load, so that asyncio does not log it if all clients that waited have left."""
+    """Retrieve the exception of a finished load, so that asyncio does not log it even if no client waits for it any
+    more.
+    """
     if not task.cancelled():
         task.exception()

@@ -12,11 +12,11 @@ TRANSITIONS has the next state for each state and event. An event that it does n
 
 A transfer has two phases. The first ends in TRANSFERRED, with a ledger that the next owner can open. The clients are
 not notified: they wait, instead of looking for an owner that does not exist yet. In the second phase the clients are
-sent to the next owner at once: when CLOSING follows a transfer, there is nothing to drain first. The clients send and
-acknowledge again there what was dropped here. Source: Pulsar's PIP-307.
+sent to the next owner at once, because nothing has to be drained. The clients send the messages and acknowledgements
+that were dropped here again to the next owner. Source: Pulsar's PIP-307.
 
-An ordinary close may end a transfer in any of its states: the broker stops, a later owner fenced the ledger, or the
-bundle came back. The clients then look the topic up.
+An ordinary close may end a transfer in any of its states: the broker stops, a later owner fenced the ledger, or this
+broker owns the bundle again. The clients then look up the topic.
 """
 
 import enum
@@ -40,7 +40,7 @@ class TopicState(enum.Enum):
 class TopicEvent(enum.Enum):
     TRANSFER = "transfer"
     RELEASED = "released"
-    """The ledger is closed, or closing it has failed."""
+    """The topic's ledger was closed, or closing it has failed."""
     CLOSE = "close"
     END = "end"
 

@@ -1,4 +1,4 @@
-"""Stats of topics for other parts: per bundle for load reports, per topic for the admin API.
+"""Makes the stats of topics for other packages: per bundle for load reports, per topic for the admin API.
 
 Names and order of the fields are Pulsar's (admin-api reference, 5.4). A field that this broker does not measure is 0.
 """
@@ -24,7 +24,7 @@ _NO_RATES = Rates()
 
 
 def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
-    """Return the sums over `topics`; rates (per second) are those of the last update."""
+    """Return the sums of the stats over `topics`. Rates (per second) are those of the last `update_rates`."""
     rate_in = rate_out = throughput_in = throughput_out = 0.0
     count = producers = consumers = 0
     for topic in topics:
@@ -47,7 +47,7 @@ def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
 
 
 def topic_loads(topics: Iterable[Topic]) -> list[TopicLoad]:
-    """Return the load of each topic, inbound plus outbound; rates are those of the last update."""
+    """Return the load of each topic, inbound plus outbound. Rates are those of the last `update_rates`."""
     return [
         TopicLoad(
             topic.name.hash32,
@@ -139,7 +139,9 @@ def _client(session: Producer | Consumer) -> dict[str, Any]:
 
 
 def timestamp(time_ms: int) -> str:
-    """Return a time in the form of Pulsar's stats: ISO 8601 in UTC with milliseconds. `time_ms` counts from 1970."""
+    """Return a time in the format of Pulsar's stats: ISO 8601 in UTC with milliseconds. `time_ms` is in ms since
+    1970.
+    """
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""Bounds how often one consumer attaches. Source: Pulsar's `SubscribeRateLimiter`."""
+"""Limits how often one consumer may attach to its subscription. Source: Pulsar's `SubscribeRateLimiter`."""
 
 from typing import Final
 
@@ -8,11 +8,13 @@ from pulsar_barycenter.broker.errors import NotAllowedError
 from pulsar_barycenter.broker.namespaces.policies import SubscribeRate
 
 CONSUMERS: Final = 10_000
-"""The most consumers that are counted; beyond them the one that attached first is forgotten, and may attach again."""
+"""The maximum number of consumers that are counted. Above it, the consumer that attached first is forgotten, so that it
+may attach again.
+"""
 
 
 class SubscribeLimit:
-    """Counts how often each consumer attached: one host, consumer name and consumer id are one consumer."""
+    """Counts how often each consumer attached. A consumer is identified by its host, name and consumer id."""
 
     __slots__ = ("_rate", "_taken")
 
@@ -22,7 +24,7 @@ class SubscribeLimit:
 
     @staticmethod
     def of(rate: SubscribeRate) -> "SubscribeLimit | None":
-        """Return the limit for a rate, None if it is no limit."""
+        """Return the limit for a rate, None if the rate sets no limit."""
         limited = rate.subscribe_throttling_rate_per_consumer > 0 and rate.rate_period_in_second > 0
         return SubscribeLimit(rate) if limited else None
 
@@ -30,7 +32,7 @@ class SubscribeLimit:
         """Count that a consumer attaches.
 
         Raises:
-            NotAllowedError: it attached too often.
+            NotAllowedError: the consumer attached too often.
         """
         most, period_s = self._rate.subscribe_throttling_rate_per_consumer, self._rate.rate_period_in_second
         key = (host, name, consumer_id)

@@ -1,7 +1,8 @@
 """What persistent and non-persistent topics have in common: producers, state, stats, tasks.
 
 `states` describes the states. When a topic is not OPEN, no client attaches, and messages are dropped without an answer:
-the client is about to be disconnected, and sends them again to the next owner. Source: Pulsar's `AbstractTopic`.
+the broker disconnects the client soon, and the client then sends them again to the next owner. Source: Pulsar's
+`AbstractTopic`.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ class BrokerCounters:
 
 
 class TopicHost(Protocol):
-    """The part of the registry that topics need."""
+    """The methods of the topic registry that topics need."""
 
     @property
     def clock(self) -> Clock: ...
@@ -162,7 +163,7 @@ class Topic:
     # ---- policies ----
 
     def follow(self, rules: TopicRules) -> None:
-        """Follow these rules from now on, with the present settings of the broker. Clients that are attached stay."""
+        """Apply these rules from now on, with the present settings of the broker. Attached clients stay attached."""
         before, self.rules = self.rules, rules
         self.settings = self.host.settings_under(rules)
         if Intake.asked(before) != Intake.asked(rules):
@@ -176,7 +177,7 @@ class Topic:
         """Check that the policies allow the type of subscription, and that the consumer does not attach too often.
 
         Raises:
-            NotAllowedError: they do not, or it does.
+            NotAllowedError: the policies do not allow the type, or the consumer attaches too often.
         """
         if request.sub_type.label not in self.rules.subscription_types:
             allowed = ", ".join(self.rules.subscription_types)
@@ -233,7 +234,7 @@ class Topic:
         """Check that the topic accepts messages.
 
         Raises:
-            TopicTerminatedError: it was terminated.
+            TopicTerminatedError: the topic was terminated.
         """
 
     def check_subscription_open(self, name: str) -> None:
@@ -263,10 +264,11 @@ class Topic:
             ProducerBusyError: a connected producer has the name.
             TooManyProducersError: the topic has reached its limit.
             TopicFencedError: the topic is closing.
-            BacklogQuotaExceededError: see `check_backlog`.
+            BacklogQuotaExceededError: a backlog quota keeps producers away; see `check_backlog`.
             TopicTerminatedError: the topic was terminated.
             EncryptionRequiredError: the topic accepts encrypted messages only, and the client does not encrypt.
-            ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
+            ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: the errors of
+                `ProducerAdmission.admit`.
         """
         await self.check_backlog()
         limits = await self.host.policies.limits(self.name)
@@ -291,7 +293,11 @@ class Topic:
         return producer
 
     def _require_writable(self, producer: Producer) -> None:
-        """Raises TopicTerminatedError: the topic was terminated while an admitted producer waited."""
+        """Check that the topic still accepts messages, because an admitted producer may have waited.
+
+        Raises:
+            TopicTerminatedError: the topic was terminated meanwhile; the producer is detached.
+        """
         try:
             self.check_writable()
         except TopicTerminatedError:
@@ -326,7 +332,8 @@ class Topic:
         another policy.
 
         Raises:
-            BacklogQuotaExceededError: a quota keeps producers away; ProducerHeldError if the client should try again.
+            BacklogQuotaExceededError: a quota keeps producers away; this is a ProducerHeldError if the client should
+                try again.
         """
 
     def stored_producer_epoch(self) -> int | None:
@@ -341,7 +348,7 @@ class Topic:
         """Store the epoch of an exclusive producer before it is admitted. A non-persistent topic stores nothing.
 
         Raises:
-            LedgerError: storing failed; whether the epoch is stored is not known.
+            LedgerError: the epoch could not be stored, or it is unknown whether it is stored.
         """
 
     @property
@@ -389,7 +396,7 @@ class Topic:
         producer.link.close_producer(producer, owner)
 
     def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
-        """Accept the entries that one producer sent: at least one, each with the fields of its SEND in `sent`.
+        """Accept the entries that one producer sent, at least one. `sent` has the fields of the SEND of each entry.
 
         Receipts and errors go to the producer's link in the order of the SENDs.
         """
@@ -399,13 +406,15 @@ class Topic:
             self._accept_allowed(self.intake, sent, entries, are_chunks=are_chunks)
 
     def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
-        """Accept entries that the policies allow; otherwise as `publish`."""
+        """Accept entries that the policies allow. Arguments and answers are those of `publish`."""
         raise NotImplementedError
 
     def _accept_allowed(
         self, intake: Intake, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Accept the entries that the policies allow; the producer gets an error for each of the others, in turn."""
+        """Accept the entries that the policies allow; the producer gets an error for each of the others, in the order
+        of the SENDs.
+        """
         if not intake.refuses:
             self.accept(sent, entries, are_chunks=are_chunks)
             intake.count(sent)
@@ -423,7 +432,7 @@ class Topic:
         intake.count(sent)
 
     def published(self, producer: Producer, messages: int, size: int) -> None:
-        """Count messages that were accepted, `size` bytes together."""
+        """Count accepted messages for the stats; `size` is their total size in bytes."""
         for rates in (producer.rates, self.in_rates):
             rates.messages += messages
             rates.bytes += size
@@ -477,14 +486,14 @@ class Topic:
         raise NotImplementedError
 
     def check_subscription_deletable(self, name: str, *, force: bool) -> None:
-        """Check that the subscription can be deleted; change nothing. Raises as `delete_subscription`."""
+        """Check that the subscription can be deleted, without a change. Raises the errors of `delete_subscription`."""
         raise NotImplementedError
 
     async def delete_subscription(self, name: str, *, force: bool) -> None:
         """Delete a subscription, including its stored cursor.
 
         Raises:
-            SubscriptionNotFoundError
+            SubscriptionNotFoundError: the topic has no subscription of that name.
             SubscriptionBusyError: consumers are connected and `force` is not set.
         """
         raise NotImplementedError
@@ -506,8 +515,8 @@ class Topic:
         raise NotImplementedError
 
     async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
-        """Return the position of the last durable entry, (-1, -1) without entries, and the index of the last message in
-        its batch, -1 if it is not a batch.
+        """Return the position of the last durable entry, (-1, -1) if there is none, and the index of the last message
+        in the batch, -1 if the entry is not a batch.
         """
         raise NotImplementedError
 
@@ -517,7 +526,9 @@ class Topic:
         self.state = after(self.state, event)
 
     def begin_closing(self) -> None:
-        """Refuse new clients, and drop messages from now on: the clients send them again to the next owner."""
+        """Refuse new clients, and drop the messages that arrive from now on; the clients send them again to the next
+        owner.
+        """
         self.on(TopicEvent.CLOSE)
         self._close_to_sends()
 
@@ -564,8 +575,11 @@ class Topic:
         return not self.producers and not self.subscription_count
 
     def check_deletable(self, *, force: bool, only_unused: bool = False) -> None:
-        """Check that the topic may be deleted. Raises TopicBusyError: clients are attached and `force` is False, or a
-        subscription exists and `only_unused` is True.
+        """Check that the topic may be deleted.
+
+        Raises:
+            TopicBusyError: clients are attached and `force` is False, or a subscription exists and `only_unused` is
+                True.
         """
         if (only_unused and self.subscription_count) or (not force and (self.producers or self.consumer_count)):
             raise TopicBusyError(
@@ -579,7 +593,7 @@ class Topic:
         """Disconnect all clients and delete everything that is stored.
 
         Raises:
-            TopicBusyError: see `check_deletable`.
+            TopicBusyError: the topic must not be deleted; see `check_deletable`.
             LedgerError: the topic could not be deleted; clients cannot attach to it any more.
         """
         raise NotImplementedError
@@ -599,14 +613,14 @@ class Topic:
             self._drained = None
 
     def close_producers(self, owner: NextOwner | None = None) -> None:
-        """Refuse the producers that wait, and close all others as `close_producer` does."""
+        """Refuse the producers that wait for exclusive access, and close all others as `close_producer` does."""
         if self._admission is not None:
             self._admission.close()
         for producer in list(self.producers.values()):
             self.close_producer(producer, owner)
 
     def update_rates(self, seconds: float) -> None:
-        """Compute all rates over the `seconds` since the last update."""
+        """Compute all rates for the stats; `seconds` is the time since the last update."""
         self.in_rates.update(seconds)
         self.out_rates.update(seconds)
         for producer in self.producers.values():
@@ -616,7 +630,7 @@ class Topic:
 
 
 def _is_successor(options: ProducerOptions, producer_id: int, link: ClientLink, present: Producer) -> bool:
-    """Return whether a new producer and the attached producer of the same name belong to the same client, which
+    """Return whether a new producer and the attached producer of the same name belong to the same client, which has
     reconnected.
 
     A higher epoch and the same connection prove it. If a broker generated the name, no other client has it, so a higher

@@ -26,7 +26,7 @@ class TopicSettings(DispatchSettings):
         )
 
     def under(self, rules: TopicRules) -> "TopicSettings":
-        """Return these settings with what the policies of a topic say."""
+        """Return these settings, changed by the policies of a topic."""
         interval_ms = round(rules.deduplication_interval_s * 1000)
         return replace(
             self,
@@ -39,7 +39,7 @@ class TopicSettings(DispatchSettings):
 
 
 def ledger_settings(config: BrokerConfig) -> LedgerSettings:
-    """Return the settings with which ledgers are opened."""
+    """Return the settings to open ledgers with, from the configuration of the broker."""
     partly_acked = config.managed_ledger_max_batch_deleted_index_to_persist
     return LedgerSettings(
         max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,

@@ -1,7 +1,7 @@
-"""The periodic work on loaded topics: delete unused topics and consumed ledgers, expire messages, bound backlogs, start
-compactions, store snapshots of deduplication.
+"""The periodic work on loaded topics: delete unused topics and consumed ledgers, expire messages, limit backlogs, start
+compactions, and store snapshots of deduplication.
 
-If the work on one topic fails, the error is logged and the other topics get their turn.
+If the work on one topic fails, the error is logged and the work continues with the other topics.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from pulsar_barycenter.naming.topic import is_system_topic
 log = structlog.get_logger(__name__)
 
 STEP_TOPICS: Final = 50
-"""The topics that are looked at in one step of the event loop, if nothing has to be read for them."""
+"""The number of topics that are checked in one iteration of the event loop, if nothing has to be read for them."""
 
 
 class TopicUpkeep:
@@ -39,7 +39,9 @@ class TopicUpkeep:
         return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
 
     async def _open(self) -> AsyncIterator[PersistentTopic]:
-        """Yield the persistent topics that are open; others have their turn after each STEP_TOPICS topics."""
+        """Yield the persistent topics that are open. After each STEP_TOPICS topics other tasks of the event loop may
+        run.
+        """
         for number, topic in enumerate(self._persistent(), 1):
             if topic.state is TopicState.OPEN:
                 yield topic
@@ -47,8 +49,8 @@ class TopicUpkeep:
                 await asyncio.sleep(0)
 
     async def delete_inactive(self, now_ms: int) -> int:
-        """Delete the topics that were unused for the time that their policies say, and for the time of their retention;
-        return the number of topics. Non-persistent topics are only removed from memory.
+        """Delete the topics that were unused for as long as their policies require, and for the time of their
+        retention; return the number of topics. Non-persistent topics are only removed from memory.
         """
         idle = [
             topic
@@ -70,7 +72,9 @@ class TopicUpkeep:
         return deleted
 
     async def expire_subscriptions(self, now_ms: int) -> int:
-        """Delete the subscriptions that had no consumer for the time that the policies say; return their number."""
+        """Delete the subscriptions that had no consumer for as long as the policies require; return the number of
+        subscriptions.
+        """
         expired = 0
         async for topic in self._open():
             for subscription in clients_subscriptions(topic) if topic.rules.expiration_s else ():
@@ -97,8 +101,8 @@ class TopicUpkeep:
         return trimmed
 
     async def expire_messages(self, now_ms: int) -> int:
-        """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, summed
-        over the subscriptions.
+        """Remove messages that are older than the TTL of their namespace from every backlog; return the number of
+        messages, summed over the subscriptions.
         """
         expired = 0
         async for topic in self._open():
@@ -143,7 +147,7 @@ class TopicUpkeep:
         return started
 
     async def snapshot_deduplication(self) -> int:
-        """Store the snapshots of deduplication that are due by time; return the number of topics that stored one.
+        """Store the snapshots of deduplication whose interval has passed; return the number of topics that stored one.
 
         The interval is `brokerDeduplicationSnapshotIntervalSeconds`.
         """
@@ -151,8 +155,8 @@ class TopicUpkeep:
         return await self._store([memory for memory in self._deduplications() if memory.is_due(now_ms)])
 
     async def forget_producers(self) -> int:
-        """Forget the producer names of deduplication that are inactive; return the number of topics that stored a
-        snapshot because of this.
+        """Remove inactive producer names from the deduplication; return the number of topics that stored a snapshot
+        because of this.
 
         A name is inactive when its producer left more than `brokerDeduplicationProducerInactivityTimeoutMinutes` ago.
         """
@@ -191,7 +195,7 @@ def _is_idle(topic: Topic, now_ms: int) -> bool:
 
 
 def _is_retained(topic: Topic, now_ms: int) -> bool:
-    """Return whether the time of retention keeps an unused topic. Source: Pulsar's
+    """Return whether an unused topic must be kept, because the time of its retention has not passed. Source: Pulsar's
     `PersistentTopic.shouldTopicBeRetained`.
     """
     if not isinstance(topic, PersistentTopic):

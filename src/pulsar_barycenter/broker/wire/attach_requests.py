@@ -1,6 +1,6 @@
 """Answers PRODUCER, SUBSCRIBE, CLOSE_PRODUCER and CLOSE_CONSUMER: producers and consumers attach and close.
 
-To attach may take long, because the topic has to be loaded first. So it runs in a task, at most one for each producer
+Attaching may take long, because the topic has to be loaded first. So it runs in a task, at most one for each producer
 or consumer id. A close that arrives meanwhile cancels the task: clients do this when a request took too long.
 """
 
@@ -104,7 +104,7 @@ def _require_name(kind: str, name: str) -> None:
 
 
 def _log_refusal(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
-    """Log why a client may not attach; a missing right is logged already where it is checked."""
+    """Log why a client is not allowed to attach; a missing right was already logged by the check of the rights."""
     if not isinstance(error, AccessError):
         log.log(**about, address=connection.address, reason=error_text(error))
 
@@ -198,14 +198,14 @@ async def _create_initial_subscription(topic: Topic, name: str) -> None:
             return
         if not await topic.host.policies.may_subscribe(topic.name):
             raise NotAllowedError(
-                f"Initial subscription {name!r} of topic {topic.name} does not exist, and clients may not create it. "
-                "Create it, or allow that with allowAutoSubscriptionCreation or the namespace's policy."
+                f"Initial subscription {name!r} of topic {topic.name} does not exist, and clients are not allowed to "
+                "create it. Create it, or allow that with allowAutoSubscriptionCreation or the namespace's policy."
             )
         await topic.create_subscription(name, EARLIEST)
 
 
 def close_producer(connection: Connection, request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:
-    """Answer CLOSE_PRODUCER, after every message of the producer has its answer."""
+    """Answer CLOSE_PRODUCER, after every message of the producer was answered."""
     _cancel_attach(connection, "producer", request.producer_id)
     found = connection.producers.get(request.producer_id)
     if found is None or found.pending == 0:
@@ -310,7 +310,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
 
     Raises:
         NotAllowedError: keys and values have more than `longest` characters together, there are more than `longest`
-            properties (also empty ones need memory), or one is not UTF-8.
+            properties (also empty ones need memory), or one of them is not UTF-8.
     """
     if len(pairs) > longest:
         raise NotAllowedError(f"there are {count_of(len(pairs), 'property')}; at most {longest} are allowed")
@@ -327,7 +327,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
 
 
 def close_consumer(connection: Connection, request: api.CommandCloseConsumer) -> None:
-    """Answer CLOSE_CONSUMER: detach the consumer, or cancel the SUBSCRIBE that is under way."""
+    """Answer CLOSE_CONSUMER: detach the consumer, or cancel the SUBSCRIBE that is still running."""
     _cancel_attach(connection, "consumer", request.consumer_id)
     consumer: Consumer | None = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:

@@ -2,9 +2,9 @@
 
 Frequent commands (SEND, FLOW, ACK) are handled in the step that received them. A command that has to wait runs in a
 named task (`attach_requests.py`, `lookup_requests.py`). An exception of a handler becomes the error response to its
-request, and a line in the log. Frames to the client are collected and written once in each turn of the event loop.
+request, and a line in the log. Frames to the client are collected and written once in each iteration of the event loop.
 
-Back-pressure towards the client: dispatch stops while `writable` is false, and is called again afterwards. From the
+Back-pressure towards the client: dispatch stops while `writable` is false, and is started again afterwards. From the
 client: reading stops while too many SENDs, bytes or requests are unanswered, or too many bytes of answers are unread.
 Source: Pulsar's `ServerCnx`.
 """
@@ -55,15 +55,15 @@ Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | No
 
 _LEAST_HOLD_S: Final = 0.001
 _LONGEST_HOLD_S: Final = 1.0
-"""How often a throttle is looked at: its topic may lift it at any time."""
+"""The number of seconds after which a throttle is checked again, because its topic may end it at any time."""
 
 
 class Connection(asyncio.Protocol):
-    """A client connection, created by the wire server. `handlers` are by the number of the command type.
+    """A client connection, created by the wire server. The keys of `handlers` are the numbers of the command types.
 
-    Its memory is bounded (limits in `bounds`): one incomplete frame and one read; unanswered SENDs and other requests,
-    by number and bytes; answers and messages that the client has not read, plus the answers to the requests of one read
-    and to the running requests; attached producers and consumers, each with names and properties of bounded length.
+    Its memory is limited (see `bounds`): one incomplete frame and one read; unanswered SENDs and other requests, by
+    number and bytes; answers and messages that the client has not read, plus the answers to the requests of one read
+    and to the running requests; attached producers and consumers, each with names and properties of limited length.
     """
 
     __slots__ = (
@@ -280,7 +280,7 @@ class Connection(asyncio.Protocol):
             self.abort(f"a message could not be published: {error_text(error)}")
 
     def _publishing(self, producer_id: int, messages: int) -> Producer | None:
-        """Return the producer with that id if it accepts messages, else None. If the broker has just closed the
+        """Return the producer with that id, or None if it accepts no messages. If the broker has just closed the
         producer, its `messages` are counted as dropped: the client sends them again. A SEND for an unknown id closes
         the connection.
         """
@@ -315,7 +315,7 @@ class Connection(asyncio.Protocol):
     # ---- what goes out ----
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; it is written with others at the end of this turn of the event loop."""
+        """Queue a frame; it is written with others at the end of this iteration of the event loop."""
         self._queue((frame,), len(frame))
 
     def _queue(self, parts: Sequence[bytes], size: int) -> None:
@@ -356,8 +356,8 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        """Call the stalled dispatchers while the connection is writable; dispatchers that could not run stay first in
-        the queue.
+        """Call the dispatchers that wait to write while the connection is writable; dispatchers that could not run stay
+        first in the queue.
         """
         waiting, self._stalled = self._stalled, {}
         while waiting and self.writable:
@@ -472,7 +472,9 @@ class Connection(asyncio.Protocol):
             self._look_at_holds()
 
     def _look_at_holds(self) -> None:
-        """Resume reading if every throttle lets messages pass, else look again when they may."""
+        """Resume reading if every throttle lets messages pass; otherwise check again at the time at which they may
+        pass.
+        """
         self._hold_timer = None
         now_s = self._loop.time()
         waits = {throttle: throttle.wait_s(now_s) for throttle in self._holding}

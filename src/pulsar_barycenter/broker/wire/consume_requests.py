@@ -2,7 +2,7 @@
 
 A command may arrive for a consumer that is not attached any more, for example after an unload. It is ignored if the
 command has no answer. If it has one, the error is not ServiceNotReady: clients treat that as a success without a
-result. While a topic is in transfer its consumers count as not attached, but they get the last message id.
+result. While a topic is in transfer, its consumers are treated as not attached, but they get the last message id.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ def _part(id_: api.MessageIdData) -> tuple[Position, int]:
     """Return the position of a batch, and the bit set of its messages that are not acknowledged.
 
     Raises:
-        NotAllowedError: the bit set is longer than any batch.
+        NotAllowedError: the bit set is longer than the largest batch.
     """
     words = len(id_.ack_set)
     if words > ACK_SET_WORDS:
@@ -101,8 +101,8 @@ def _part(id_: api.MessageIdData) -> tuple[Position, int]:
 
 
 async def _ack_in_steps(connection: Connection, consumer: Consumer, request: api.CommandAck) -> None:
-    """Acknowledge the ids in steps of some ids each. After a refusal the rest is not acknowledged; the ids of earlier
-    steps stay acknowledged.
+    """Acknowledge the ids in steps of at most IDS_AT_ONCE ids. After a refusal the remaining ids are not acknowledged;
+    the ids of earlier steps stay acknowledged.
     """
     problem: _Refusal = None
     for ids in _in_steps(request.message_id):

@@ -1,7 +1,7 @@
 """Maps exceptions to error codes of the binary protocol (ServerError).
 
-The code is chosen by the reaction of the clients (reference 4.7). After ServiceNotReady they look the topic up again.
-After TopicNotFound, ConsumerBusy, ProducerBusy and NotAllowedError the call of the application fails.
+The code is chosen by how clients react to it (reference 4.7). After ServiceNotReady, clients look the topic up again.
+After TopicNotFound, ConsumerBusy, ProducerBusy and NotAllowedError, the call of the application fails.
 """
 
 from typing import Final, TypeAlias

@@ -1,4 +1,4 @@
-"""The table of the functions that answer the commands."""
+"""The table of the functions that handle the commands of clients."""
 
 from collections.abc import Coroutine
 from typing import Any, Final

@@ -1,9 +1,9 @@
 """Answers CONNECT: authenticates the client, sends CONNECTED, and asks for new credentials when they expire.
 
-The credentials in CONNECT decide: the C++ client knows no AUTH_CHALLENGE before CONNECTED. Later the broker checks
-every `authenticationRefreshCheckSeconds` whether the credentials have expired. If so, it asks by AUTH_CHALLENGE for new
-ones of the same role. It closes a connection whose client did not announce this feature, does not answer before the
-next check, or sends credentials that are not valid.
+Only the credentials in CONNECT are used, because the C++ client does not know AUTH_CHALLENGE before CONNECTED. Later
+the broker checks every `authenticationRefreshCheckSeconds` whether the credentials have expired. If so, it asks by
+AUTH_CHALLENGE for new ones of the same role. It closes a connection whose client did not announce this feature, does
+not answer before the next check, or sends credentials that are not valid.
 Source: Pulsar's `ServerCnx.handleConnect`, `handleAuthResponse` and `refreshAuthenticationCredentials`.
 """
 
@@ -126,7 +126,9 @@ class Handshake:
         finally:
             self._checks_response = False
         if self._services.authentication.has_expired(session):
-            self._refuse(AuthenticationError("the new credentials have expired as well: send valid ones"))
+            self._refuse(
+                AuthenticationError("the new credentials have expired as well: send credentials that are still valid")
+            )
             return
         self._session = session
 
@@ -141,7 +143,7 @@ class Handshake:
         if not self._checks_response and self._services.authentication.has_expired(self._session):
             reason = self._reason_not_to_ask()
             if reason is not None:
-                self._connection.abort(f"its credentials have expired, and {reason}")
+                self._connection.abort(f"the client's credentials have expired, and {reason}")
                 return
             self._awaits_response = True
             self._connection.send(commands.auth_challenge(self._services.server_version, self._session.method))
@@ -149,10 +151,10 @@ class Handshake:
 
     def _reason_not_to_ask(self) -> str | None:
         if not self._session.can_refresh:
-            return "its proxy sent only the client's name, so that there are no new ones to ask for"
+            return "the client's proxy sent only the client's name, so that the broker cannot ask for new credentials"
         if not self._can_refresh:
-            return "the client cannot be asked for new ones"
-        return "it sends no new ones" if self._awaits_response else None
+            return "the client does not support to be asked for new credentials"
+        return "the client did not send new credentials" if self._awaits_response else None
 
     def stop(self) -> None:
         """Stop checking whether the credentials have expired. Idempotent."""

@@ -1,6 +1,7 @@
 """Answers requests that any broker can answer: owners of topics, numbers of partitions, lists of topics, schemas.
 
-GET_OR_CREATE_SCHEMA is here too, although the topic has to be served by this broker: producers send it to the owner.
+GET_OR_CREATE_SCHEMA is here too, although this broker must serve the topic: producers send the command to the owner of
+the topic.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _MODES: Final = {0: "PERSISTENT", 1: "NON_PERSISTENT", 2: "ALL"}
 
 
 def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
-    """Answer LOOKUP: at once if the owner is known, else in a task."""
+    """Answer LOOKUP: at once if the owner is known, otherwise in a task."""
     listener = request.advertised_listener_name
     answer: LookupAnswer | Exception
     try:
@@ -92,7 +93,7 @@ async def topics_of_namespace(connection: Connection, request: api.CommandGetTop
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """A waiting request, in the queue of dispatchers that wait until the connection is writable."""
+    """A request that waits in the same queue as the dispatchers until the connection is writable."""
 
     woken: asyncio.Future[None]
 

@@ -1,7 +1,7 @@
 """Runs the requests of a connection that have to wait, each in a task, and answers those that fail.
 
 Log lines of such a task carry the id of the connection and the client's request id. Requests that are answered at once
-do not pass here, so they have no cost for this.
+do not use this module, so they have no such cost.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class OpenRequests:
         self._ended()
 
     def failed(self, number: int, request: Any, error: Exception) -> None:
-        """Send the error response to a request that failed, and log it; a missing right is logged already."""
+        """Send the error response to a request that failed, and log it; a missing right was already logged."""
         text = error_text(error)
         if not isinstance(error, AccessError):
             about = {"connection": self.id, "address": self._connection.address}

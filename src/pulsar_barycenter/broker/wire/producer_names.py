@@ -1,4 +1,4 @@
-"""Generates names for producers that bring none; the names are unique in the cluster."""
+"""Generates names for producers without a name; the names are unique in the cluster."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Builds the error response to a request: each command has its own. Also the reason why a SEND is refused."""
+"""Builds the error response to a request: each command has its own. Also builds the text of the refusal of a SEND."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -48,8 +48,8 @@ def request_name(number: int) -> str:
 
 
 def miscounted(declared: int, counted: int) -> str:
-    """Return the text of the refusal of a SEND: the number of messages that it declares differs from the `counted`
-    number in the metadata of its entry, or is not allowed.
+    """Return the text of the refusal of a SEND whose declared number of messages differs from the `counted` number in
+    the metadata of its entry, or is not allowed.
     """
     if declared != counted:
         return f"the SEND has {count_of(declared, 'message')}, but the metadata of its entry says {counted}"

@@ -1,8 +1,8 @@
 """Answers the commands of Pulsar 5's clients (their V5 API) about topics that are made of segments.
 
-Such a client opens each topic by SCALABLE_TOPIC_LOOKUP, the ordinary ones, too. Their answer is a layout with one
-segment for each partition, which names the ordinary topic of that segment; the client then attaches to these topics by
-ordinary commands. The layout of an ordinary topic never changes, so the broker keeps no session and pushes nothing.
+Such a client opens each topic with SCALABLE_TOPIC_LOOKUP, also ordinary topics. The answer for those is a layout with
+one segment for each partition, which names the ordinary topic of that segment; the client then attaches to these topics
+by ordinary commands. The layout of an ordinary topic never changes, so the broker keeps no session and pushes nothing.
 Topics of the domains `topic` and `segment` are not served (`naming.topic`), and a namespace has none of them.
 
 Source: Pulsar's `ServerCnx`, `DagWatchSession` and its PIP-475.
@@ -18,13 +18,14 @@ from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 _HASHES: Final = 0x10000
-"""How many hashes of keys there are: a segment has a range of them."""
+"""The number of hashes of keys; each segment has a range of them."""
 
 
 def segments_of(topic: TopicName, partitions: int) -> list[api.SegmentInfoProto]:
     """Return the segments of an ordinary topic: one for each partition, or for the topic if it has none.
 
-    The ranges are inclusive and cover all hashes. Clients do not route by them: they choose partitions as older ones.
+    The ranges are inclusive and cover all hashes. Clients do not route by them, but choose partitions as older clients
+    do.
     """
     names = [topic.partition(index) for index in range(partitions)] or [topic]
     width = _HASHES // len(names)
@@ -45,10 +46,10 @@ def segments_of(topic: TopicName, partitions: int) -> list[api.SegmentInfoProto]
 async def look_up(connection: Connection, request: api.CommandScalableTopicLookup) -> None:
     """Answer SCALABLE_TOPIC_LOOKUP with the layout of an ordinary topic.
 
-    Whether the topic exists or may be made is decided when the client attaches to it.
+    The topic need not exist: whether it exists or may be created is decided when the client attaches to it.
 
     Raises:
-        NotAllowedError: it is one partition of a topic.
+        NotAllowedError: the name is that of one partition of a topic.
         UnservedDomainError: the topic is of the domain `topic` or `segment`.
     """
     topic = TopicName.parse(request.topic)
@@ -70,7 +71,9 @@ async def look_up(connection: Connection, request: api.CommandScalableTopicLooku
 def close_session(
     connection: Connection, request: api.CommandScalableTopicClose | api.CommandWatchScalableTopicsClose
 ) -> None:
-    """Do nothing: layouts of ordinary topics and the list of no topics do not change, so that no session is kept."""
+    """Do nothing. The layout of an ordinary topic never changes, and the list of topics of segments is always empty, so
+    the broker keeps no session.
+    """
 
 
 async def subscribe(connection: Connection, request: api.CommandScalableTopicSubscribe) -> None:
@@ -93,5 +96,5 @@ def unsubscribe(connection: Connection, request: api.CommandScalableTopicUnsubsc
 
 
 def watch_namespace(connection: Connection, request: api.CommandWatchScalableTopics) -> None:
-    """Answer WATCH_SCALABLE_TOPICS: a namespace has no topic of segments, and gets none."""
+    """Answer WATCH_SCALABLE_TOPICS with an empty list: no namespace has a topic of segments."""
     connection.send(commands.no_scalable_topics(request.watch_id))

@@ -1,7 +1,7 @@
 """Listens for clients of the binary protocol, counts their connections, and closes them when the broker stops.
 
 It starts before this broker owns a bundle, because the broker has to publish its port. A client that connects too early
-gets an error from look-ups, that the broker is not ready.
+gets the error, for its look-ups, that the broker is not ready.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class WireServer:
     ) -> None:
         """Prepare the server; `listen` starts it.
 
-        `authentication` None: created from `config`. `authorizer` None: clients may do everything.
+        If `authentication` is None, it is created from `config`. If `authorizer` is None, clients may do everything.
         """
 
         def now_s() -> float:
@@ -92,7 +92,7 @@ class WireServer:
 
         Raises:
             PortInUseError: another process listens on the port.
-            OSError: the host is no address of this machine.
+            OSError: the host is not an address of this machine.
         """
         try:
             bound = await self._listen(host, port, tls)
@@ -142,8 +142,8 @@ class WireServer:
             server.close()
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait until all clients have closed their connections, at most `timeout_s`; return the number of connections
-        still open.
+        """Wait until all clients have closed their connections, but at most `timeout_s` seconds; return the number of
+        connections that are still open.
         """
         if self._services.connections:
             with suppress(TimeoutError):

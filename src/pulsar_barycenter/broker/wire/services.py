@@ -23,13 +23,13 @@ from pulsar_barycenter.broker.wire.producer_names import ProducerNames
 from pulsar_barycenter.config.broker_config import BrokerConfig
 
 PULSAR_VERSION: Final = "4.0.0"
-"""The version of Apache Pulsar whose features clients may expect."""
+"""The version of Apache Pulsar whose features clients may expect from this broker."""
 SERVER_VERSION: Final = f"Apache Pulsar {PULSAR_VERSION} (Barycenter {version()})"
 """The version that the broker sends in CONNECTED. Tools read the first version number in it as that of Pulsar."""
 
 
 class ServedConnection(Protocol):
-    """The part of a connection that its own parts need: its handshake, its keep-alive and its waiting requests."""
+    """The methods of a connection that its handshake, its keep-alive and its waiting requests need."""
 
     client_version: str
 
@@ -39,7 +39,7 @@ class ServedConnection(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def is_reading(self) -> bool:
-        """Whether the broker reads from the client. While it does not, silence of the client proves nothing."""
+        """Whether the broker reads from the client. While it does not, a silent client is not taken for dead."""
         ...
 
     def send(self, frame: bytes) -> None: ...
@@ -54,7 +54,7 @@ class ServedConnection(Protocol):
 
 
 class OpenConnection(Protocol):
-    """The part of a connection that the server needs: to close it, or the producers and consumers on it."""
+    """The members of a connection that the server needs: to close it, and for its producers and consumers."""
 
     producers: dict[int, Producer]
     consumers: dict[int, Consumer]
@@ -75,7 +75,7 @@ class OpenConnection(Protocol):
 
 
 class WireLogs:
-    """The log events that clients can cause, each limited in rate; `now_s` is any clock, in seconds."""
+    """The log events that clients can cause, each limited in rate; `now_s` is a clock that returns seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.connection_closed = BoundedLog("connection_closed", now_s)
@@ -92,8 +92,8 @@ class WireLogs:
 class WireServices:
     """The parts of the broker that connections use.
 
-    `connections` has the host of each open connection; `emptied` is set when the last one closed. `authorizer` is None
-    if every client may do everything.
+    `connections` has the host of each open connection; `emptied` is set when the last one has closed. `authorizer` is
+    None if every client may do everything.
     """
 
     config: BrokerConfig

@@ -1,8 +1,8 @@
-"""Refuses what a client of transactions asks for: the coordinators, and each command about a transaction.
+"""Refuses all requests of clients about transactions: for the coordinators, and each command about a transaction.
 
-A client with transactions first asks for the number of coordinators, which is the number of partitions of a topic of
-the system. Every client ends with the error that is the answer to this. An answer of 0 ends newer clients only: older
-Java clients connect to the one coordinator that they assume, and wait for it without an end.
+A client with transactions first asks for the number of coordinators, which is the number of partitions of a system
+topic. In every client the transaction then fails with the error that this broker answers. After an answer of 0 only
+newer clients fail: older Java clients connect to the one coordinator that they assume, and wait for it for ever.
 
 The code is always NotAllowedError. After TransactionCoordinatorNotFound the Java client sends its request again, and
 after other codes it connects to the coordinator again, in both cases for ever.
@@ -18,14 +18,15 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import commands
 
 _COORDINATORS: Final = TopicName.parse("persistent://pulsar/system/transaction_coordinator_assign")
-"""A partition of this topic stands for each coordinator; nothing is ever stored in it."""
+"""Each partition of this topic stands for one coordinator; nothing is ever stored in the topic."""
 
 
 def require_no_coordinator(topic: TopicName) -> None:
-    """Check that a topic whose partitions a client asks for does not stand for the coordinators.
+    """Check that a topic, whose number of partitions a client asks for, is not the one that stands for the
+    coordinators.
 
     Raises:
-        TransactionsNotServedError: it does.
+        TransactionsNotServedError: it is that topic.
     """
     if topic.partitioned_name == _COORDINATORS:
         raise TransactionsNotServedError

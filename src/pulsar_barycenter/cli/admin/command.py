@@ -107,14 +107,18 @@ def _click_option(flag: Flag) -> click.Option:
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[str] | None:
-    """Return the names of an option, which may be repeated; None if it was not typed."""
+    """Return the names that the user gave with an option, which may be repeated; None if the user did not give the
+    option.
+    """
     if not texts:
         return None
     return [name for text in texts for name in (piece.strip() for piece in text.split(",")) if name]
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the pairs of an option, which may be repeated; None if it was not typed."""
+    """Return the key=value pairs that the user gave with an option, which may be repeated; None if the user did not
+    give the option.
+    """
     pairs = _names(context, parameter, texts)
     if pairs is None:
         return None

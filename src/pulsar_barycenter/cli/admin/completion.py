@@ -56,7 +56,9 @@ async def _tenants(session: Session, _begun: str) -> list[str]:
 
 
 async def _namespaces(session: Session, begun: str) -> list[str]:
-    """Return the namespaces of the typed tenant, or all tenants if no tenant is typed."""
+    """Return the namespaces of the tenant that the user began to type, or all tenants if the user has not typed a
+    tenant yet.
+    """
     tenant, slash, _ = begun.partition("/")
     if not slash:
         return [f"{name}/" for name in await _tenants(session, begun)]

@@ -109,7 +109,7 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     now = _dynamic(key, _settings(url))
     _print_settings([now], "table")
     if list(now.values) == [value]:
-        click.echo(f"{key} is {value} on all brokers already")
+        click.echo(f"nothing to do: {key} is {value} on all brokers already")
         return
     try:
         asyncio.run(_check(asked_url(url), key, value))
@@ -170,7 +170,7 @@ def unset(key: str, url: str | None, yes: bool, why: str) -> None:
 
 
 def _dynamic(key: str, settings: Sequence[Setting]) -> Setting:
-    """Return the setting of a key that can change at run time; end the program if the key cannot."""
+    """Return the setting of a key that can be changed while brokers run; end the program if the key cannot."""
     known = {setting.key: setting for setting in settings}
     dynamic = [setting.key for setting in settings if setting.is_dynamic]
     if key not in dynamic:
@@ -223,7 +223,7 @@ def _settings(url: str | None) -> list[Setting]:
 
 
 def _picture(url: str | None) -> Picture:
-    """Return the settings of the brokers; end the program if no broker answers."""
+    """Query all brokers and return their settings; end the program if no broker answers."""
     try:
         picture, _ = asyncio.run(examine(asking_client, Asked(admin_urls(asked_url(url))), ("settings-apart",)))
     except ValueError as error:
@@ -256,7 +256,9 @@ def _print_settings(settings: Sequence[Setting], form: str, *, none: str = "") -
 
 
 def _source(setting: Setting, value: str) -> str:
-    """Return the source of a value; for a dynamic setting also the principal, the time and the reason of its change."""
+    """Return a text that names the source of a setting's value; for a dynamic setting also the principal, the time and
+    the reason of its last change.
+    """
     source, changed = setting.sources[value], setting.changed
     if source is not Source.DYNAMIC or changed is None:
         return str(source)

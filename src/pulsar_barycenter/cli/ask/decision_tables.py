@@ -142,7 +142,9 @@ def _print_bundles(title: str, lines: Sequence[Decided], window: str, *, explain
 
 
 def _words(reason: Reason, subject: str, *, explain: bool) -> str:
-    """Return the sentence of a reason without its `subject`; unless `explain`, without details."""
+    """Return the sentence of a reason without its `subject`; with `explain` the whole sentence, otherwise without
+    details.
+    """
     if not explain:
         cause = reason.cause if reason.code in _EXPLAINED_BY_CAUSE else None
         detail = reason.detail if reason.code in _SAID_IN_DETAIL else ""

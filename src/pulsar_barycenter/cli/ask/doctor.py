@@ -196,7 +196,9 @@ def _print_finding(finding: ClusterFinding) -> None:
 
 
 def _print_wrapped(start: str, text: str, indent: int) -> None:
-    """Print a text with its second and later lines indented; a name that is wider than the line is not broken."""
+    """Print a text wrapped to the width of the terminal, with its second and later lines indented; a name that is wider
+    than the line is not broken.
+    """
     lines = textwrap.wrap(
         printable(" ".join(text.split())),
         max(40, output_width(_WIDTH)),
@@ -222,8 +224,8 @@ def _is_foreign(picture: Picture) -> bool:
 
 
 def _sum(diagnosis: Diagnosis) -> str:
-    """Return the number of findings by severity; "healthy" if no finding is a warning or worse and every check was
-    made.
+    """Return the last line of the output: the number of findings by severity; "healthy" if no finding is a warning or
+    worse and every check was made.
     """
     counts = Counter(finding.severity for finding in diagnosis.findings)
     found = [f"{counts[severity]:,} {severity}" for severity in reversed(Severity) if counts[severity]]

@@ -134,7 +134,9 @@ def _is_namespace(name: str) -> bool:
 
 
 def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -> None:
-    """Print past decisions about the subject, and what a round would decide now; end with 1 if there are neither."""
+    """Print past decisions about the subject, and what a round would decide about it now; end the program with exit
+    code 1 if there are neither.
+    """
     answer = source.about(asked)
     found = answer.found
     for problem in answer.missing:
@@ -209,7 +211,7 @@ def _is_of(subject: Subject, bundle: str) -> bool:
 
 
 def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
-    """Return the snapshot of a time if the pipeline's tables have it."""
+    """Return the snapshot of the load at a past time; None if the pipeline's tables do not have that load."""
     if not data.is_dir() or tables_below(data) is None:
         return None
     try:

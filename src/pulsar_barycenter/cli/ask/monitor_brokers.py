@@ -68,7 +68,9 @@ def command(place: str | None, extensions: bool, interval_s: float, once: bool) 
 
 
 def changed_lines(before: dict[str, MonitoredBroker], now: dict[str, MonitoredBroker]) -> list[str]:
-    """Return the lines to print after a query: brokers that left or joined, and the tables that changed."""
+    """Return the lines to print after a query of the cluster: which brokers left or joined, and the tables of brokers
+    whose reports changed.
+    """
     lines = [f"Lost broker: {name}" for name in sorted(before.keys() - now.keys())]
     for name, broker in sorted(now.items()):
         if name not in before:

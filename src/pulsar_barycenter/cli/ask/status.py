@@ -213,7 +213,9 @@ _LIKE_OTHERS: Final[tuple[_Shown, ...]] = (
 
 
 def _alike(status: ClusterStatus, shown: _Shown) -> str | None:
-    """Return the value of the column `shown` if all answering brokers have the same; None if they differ."""
+    """Return the value of the column `shown` if it is the same for all brokers that answered; None if the values
+    differ.
+    """
     cell = shown[2]
     found = {cell(broker) for broker in status.brokers if not broker.failure}
     return found.pop() if len(found) == 1 else None

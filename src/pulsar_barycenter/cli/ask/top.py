@@ -102,7 +102,7 @@ async def _show(address: str, data: Path | None, interval_s: float, service_url:
 
 async def _topics(address: str, bundles: Sequence[BundleRow]) -> SeenTopics:
     if not address:
-        raise ClusterError("topics are not recorded; give --url to ask the brokers")
+        raise ClusterError("a recording has no topics; give --url to ask the brokers")
     return await topics_of(asking_client, address, bundles)
 
 

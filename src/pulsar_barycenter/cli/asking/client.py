@@ -16,7 +16,7 @@ _USUAL_URL: Final = "http://127.0.0.1:8080"
 
 
 def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf, why: str = "") -> AdminClient:
-    """Return a client with the configured credentials and trust; the caller closes it.
+    """Return an HTTP client for brokers with the configured credentials and trusted authorities; the caller closes it.
 
     Brokers store `why` with each change that this client makes.
 
@@ -30,7 +30,7 @@ def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = m
 
 
 def why_headers(why: str) -> dict[str, str]:
-    """Return the headers that pass the reason of a request to brokers; empty if `why` is blank."""
+    """Return the headers of a request that give brokers the reason of the request; empty if `why` is blank."""
     return {WHY: quote(why, safe=" ")} if why else {}  # a header can only have characters of Latin-1
 
 
@@ -46,7 +46,7 @@ def asked_url(url: str | None) -> str:
 
 
 def named_url(url: str | None) -> str | None:
-    """Return the given address, else the configured one, else None.
+    """Return the web address `url`; if it is None, the configured address; None if none is configured.
 
     Raises:
         click.UsageError: the configuration cannot be used.
@@ -55,7 +55,7 @@ def named_url(url: str | None) -> str | None:
 
 
 def asking_conf(url: str | None = None, *, usual_url: str = _USUAL_URL) -> ClientConf:
-    """Return the address of the cluster and the credentials.
+    """Return the configured address of the cluster and the credentials; `url` overrides the address.
 
     Raises:
         click.UsageError: the configuration cannot be used.

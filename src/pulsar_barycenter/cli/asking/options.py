@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def kept_as(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return the callback of an option that sets a key of client.conf."""
+    """Return the click callback of an option whose value replaces the value of `key` in client.conf."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         if value is not None:
@@ -77,7 +77,8 @@ def with_client_conf(command: Command) -> Command:
 def client_conf(
     context: click.Context | None = None, url: str | None = None, *, usual_url: str = USUAL_URL
 ) -> ClientConf:
-    """Return the configuration of the client. For each key, the first source that has a value counts.
+    """Return the configuration (address and credentials) for requests to brokers. For each key, the first source that
+    has a value counts.
 
     The sources are, in this order: the options of the running command; the context of pulsar-shell that --context
     names, or without --context client.conf; the environment. `context` is the running command's context in click. `url`

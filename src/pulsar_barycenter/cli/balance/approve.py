@@ -40,7 +40,9 @@ def command(state: Path, yes: bool, reject: bool, name: str | None, why: str) ->
     try:
         proposal = waiting(state, now_ms)
         if name is not None and name != proposal.name:
-            raise ApprovalError(f"round {proposal.name} waits, not {name}; look at it, and approve it by its name")
+            raise ApprovalError(
+                f"round {proposal.name} waits for approval, not {name}; look at that round, and approve it by its name"
+            )
         click.echo(f"round {proposal.name}: {count_of(len(proposal.moves), 'move')}; {proposal.why}")
         print_moves(proposal.moves)
         if not (yes or reject):

@@ -177,7 +177,7 @@ def _run(*, url: str | None, state: Path | None, form: str, **options: Any) -> N
 
 
 def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Wanted:
-    """Return what the options ask for.
+    """Return what the options tell the balancer to do, as checked values.
 
     Raises:
         ValueError, ConfigError, StrategyError, WrongWordError: a value cannot be used.

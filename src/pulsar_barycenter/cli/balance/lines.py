@@ -21,7 +21,9 @@ _MAX_SHOWN: Final = 10
 
 
 def printer(*, as_json: bool) -> Callable[[RoundRecord | str], None]:
-    """Return a function that prints records and sentences; with `as_json`, sentences go to standard error."""
+    """Return a function that prints records of rounds and sentences on standard output; with `as_json`, sentences go to
+    standard error.
+    """
 
     def tell(found: RoundRecord | str) -> None:
         if isinstance(found, str):

@@ -39,9 +39,9 @@ def command(url: str | None, state: Path, yes: bool) -> None:
         with folder.journal.held():
             taken_over = folder.taken_over()
             if taken_over is None:
-                click.echo(f"nothing is to be put back by {state}")
+                click.echo(f"nothing to do: by {state}, the balancer left no setting to put back")
                 return
-            click.echo(f"before: {taken_over.sentence}")
+            click.echo(f"before the balancer changed them: {taken_over.sentence}")
             if yes:
                 asyncio.run(_put_back(asked_url(url), folder, taken_over))
             click.echo("put back" if yes else "nothing is done without --yes")
@@ -55,7 +55,7 @@ async def _put_back(url: str, folder: StateFolder, taken_over: TakenOver) -> Non
         cluster = AdminCluster(client, url)
         folder.check(await one_cluster({url: cluster}))
         for key, why in (await Balancing(cluster).restore(taken_over.before)).items():
-            click.echo(f"{key} stays as it is: {why}")
+            click.echo(f"the setting {key} stays as it is: {why}")
         folder.remember(None)
     finally:
         await client.close()

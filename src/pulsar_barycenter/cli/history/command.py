@@ -53,7 +53,7 @@ Conf = dict[str, str]
 
 
 def _common(command: Command) -> Command:
-    """Add the options that all subcommands have."""
+    """Add the options that all subcommands of `barycenter history` have to a command."""
     for option in reversed(
         (
             click.option(
@@ -165,7 +165,9 @@ def bundle_life(
 
 
 def _bundle(history: History, name: str) -> str:
-    """Return the named bundle; for a topic, print and return its last bundle. End the program if there is none."""
+    """Return the bundle that `name` names; for a topic, print and return the topic's last bundle. End the program if
+    there is none.
+    """
     try:
         return str(Bundle.parse(name))
     except InvalidNameError:

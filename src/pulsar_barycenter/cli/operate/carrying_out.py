@@ -43,7 +43,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_cluster(command: Command) -> Command:
-    """Add the options of commands that change a cluster: `url`, `yes` and `timeout_s`."""
+    """Add the options `url`, `yes` and `timeout_s` to a command that changes a cluster."""
     command = with_client_conf(command)
     for option in reversed(
         (
@@ -64,7 +64,7 @@ def with_cluster(command: Command) -> Command:
 
 
 def with_pace(command: Command) -> Command:
-    """Add the options for the rate of moves: `at_once`, `per_minute`."""
+    """Add the options `at_once` and `per_minute`, which limit the rate of moves, to a command."""
     command = click.option(
         "--per-minute",
         default=60.0,
@@ -137,7 +137,7 @@ def print_moves(moves: Sequence[PlannedMove]) -> None:
 
 
 def _glance(move: PlannedMove) -> str:
-    """Return the reason of a move without its subject and the values."""
+    """Return the reason of a move in short: without the name of the bundle and without the values in brackets."""
     sentence = short_reason(move.sentence).partition(" (")[0]
     return sentence.removeprefix(f"{move.bundle}: ").removeprefix(f"{move.destination}: ")
 

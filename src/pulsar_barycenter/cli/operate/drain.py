@@ -106,7 +106,7 @@ def command(
 
 def print_plan(broker: str, found: Drained) -> None:
     count = len(found.moves) + len(found.stay or {})
-    click.echo(printable(f"{broker} serves {count_of(count, 'bundle')} besides its own"))
+    click.echo(printable(f"{broker} serves {count_of(count, 'bundle')} in addition to its heartbeat bundles"))
     if found.moves:
         print_moves(found.moves)
         print_loads(found.loads)
@@ -144,7 +144,8 @@ def tell_policy(broker: str, found: Drained) -> None:
     commands = keeping_policy(found.cluster, broker, found.brokers)
     if commands is None:
         click.echo(
-            "no isolation policy keeps new bundles away from it: policies name hosts, and another broker has its host",
+            "no isolation policy can keep new bundles away from the drained broker: policies name hosts,"
+            " and another broker has the same host",
             err=True,
         )
         return

@@ -78,7 +78,8 @@ def command(
 
 
 def _meant(url: str, name: str) -> list[tuple[str, str]]:
-    """Return the bundles that a name means, with a line that names the topics in each; blank if the name is a bundle.
+    """Return the bundles that a name of a bundle or topic means. Each has a line of text that names the requested
+    topics in it, blank if `name` is a bundle.
 
     Raises:
         click.UsageError: the name is neither a bundle nor a topic.

@@ -163,14 +163,14 @@ def command(
     after Ctrl-C.
     """
     if is_rollback and is_abort:
-        raise click.UsageError("--rollback and --abort exclude each other")
+        raise click.UsageError("--rollback and --abort exclude each other: give one of them")
     acts = yes and not dry_run
     ways = (restart_with is not None or bool(statefulset)) + wait_for_me
     if not is_abort and acts and ways != 1:
         raise click.UsageError("give either --restart-with COMMAND, --statefulset NAME or --wait-for-me")
     names = tuple(filter(None, (name.strip() for name in pool.split(","))))
     if len(set(names)) < len(names):
-        raise click.UsageError("--second-pool names a broker twice")
+        raise click.UsageError("--second-pool names a broker twice: name each broker once")
 
     def hooks(output: Output, usual: str) -> Hooks:
         command_line = restart_with or usual

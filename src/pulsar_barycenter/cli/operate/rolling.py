@@ -66,8 +66,9 @@ _SUBSCRIPTION: Final = "barycenter-roll"
 
 @dataclass(slots=True)
 class Given:
-    """The options of `roll` that its parts share. `hooks` gets the usual command to restart a broker, blank if there is
-    none; `acts`: --yes was given."""
+    """The options of the command `roll`. `hooks` is called with the usual command to restart a broker, blank if there
+    is none, and returns the hooks; `acts`: --yes was given.
+    """
 
     urls: tuple[str, ...]
     wanted: Wanted
@@ -84,7 +85,7 @@ class Given:
 
 @dataclass(slots=True)
 class Output:
-    """Prints lines for people or objects for programs."""
+    """Prints the events of a roll: as lines of text for a person, or as JSON objects for a program."""
 
     is_json: bool
     began_s: float = field(default_factory=time.monotonic)
@@ -110,7 +111,9 @@ class Output:
 
 
 class _Stop:
-    """A request to stop by Ctrl-C or SIGTERM; a second one ends the command at once."""
+    """Receives requests to stop, by Ctrl-C or SIGTERM: the first one stops the roll in order, a second one ends the
+    command at once.
+    """
 
     def __init__(self, task: "asyncio.Task[Any]") -> None:
         self.reason = ""
@@ -129,7 +132,8 @@ class _Stop:
 
 
 def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort: bool) -> None:
-    """Do what was asked for; end the program with 1 or 130 if the roll stopped.
+    """Begin, continue, roll back or abort a roll, as the options say; end the program with exit code 1, or 130 after a
+    signal, if the roll stopped.
 
     Raises:
         NotNowError, RefusedError, CollectError, JournalError, OSError: the roll cannot begin or go on.
@@ -148,7 +152,9 @@ def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort:
 
 
 async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningCluster], Any]) -> Any:
-    """Do work on the cluster; `begun` is the order of a roll that is under way, if there is one."""
+    """Connect to the cluster and call the coroutine function `work` with it; return the result. `begun` is the order of
+    a roll that is under way, None if there is none.
+    """
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
     sources: list[ReportSource] = []
@@ -208,11 +214,13 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
         _print_plan(output, found.order, found.plan, found.naive)
         if found.plan.no_room:
             raise RefusedError(
-                f"{count_of(found.plan.no_room, 'bundle')} would fit on no broker; add brokers, or --room"
+                f"{count_of(found.plan.no_room, 'bundle')} would fit on no broker; add brokers, or raise --room"
             )
         await _must_be_healthy(found.order, cluster)
         if errors := await _findings(given, output):
-            raise RefusedError(f"`barycenter doctor` found {count_of(errors, 'error')}; repair, or --despite-findings")
+            raise RefusedError(
+                f"`barycenter doctor` found {count_of(errors, 'error')}; repair these, or give --despite-findings"
+            )
         await roll.begin(msgspec.structs.replace(found.order, addresses=cluster.addresses))
     return await _ended(roll, given, output, stop)
 
@@ -232,7 +240,7 @@ async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, jo
 async def _aborted(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
     roll = await _opened(given, output, cluster, journal, lambda: "")
     if roll.progress.state is not RollState.UNDER_WAY:
-        raise RefusedError(f"no roll is under way in {given.journal}: it is {roll.progress.state}")
+        raise RefusedError(f"no roll is under way in {given.journal}: the roll is {roll.progress.state}")
     await _must_be_same(roll, cluster)
     before = condition(roll.progress)
     try:
@@ -246,7 +254,7 @@ async def _aborted(given: Given, output: Output, cluster: RunningCluster, journa
 
 
 async def _ended(roll: Roll, given: Given, output: Output, stop: _Stop) -> int:
-    """Run a roll to its end or stop; print the report; return the exit code."""
+    """Run a roll until it is finished or stopped, print its report, and return the exit code of the command."""
     try:
         await roll.run()
     except RollStopped as stopped:
@@ -263,7 +271,7 @@ async def _ended(roll: Roll, given: Given, output: Output, stop: _Stop) -> int:
 
 
 def _print_canaries(roll: Roll, output: Output) -> None:
-    """Say that the canary brokers have restarted, and what goes on from here."""
+    """Print that the canary brokers have restarted, and which commands continue the roll or roll it back."""
     order, state = roll.progress.order, condition(roll.progress)
     if output.is_json:
         output.emit("report", state="canaries restarted", brokers=order.canary, condition=state)
@@ -273,7 +281,7 @@ def _print_canaries(roll: Roll, output: Output) -> None:
 
 
 def _print_report(order: RollOrder, given: Given, output: Output) -> None:
-    """Print the number of moves, also of earlier runs of the command."""
+    """Print how many moves the roll made, including those of earlier runs of the command."""
     moves = Counter(entry.bundle for entry in _moves_of(given).read() if entry.state is MoveState.SERVED)
     most = max(moves.values(), default=0)
     took_s = time.monotonic() - output.began_s
@@ -328,7 +336,7 @@ async def _checked_statefulset(given: Given, output: Output, cluster: RunningClu
     """Print what the StatefulSet lacks for a roll; return the command that restarts the broker of a pod.
 
     Raises:
-        RefusedError: it cannot be read, or lacks too much for a roll that acts.
+        RefusedError: the StatefulSet cannot be read, or, if --yes was given, lacks what a roll needs.
     """
     found, service = await read_statefulset(given.statefulset)
     async with asyncio.timeout(_BEGIN_WITHIN_S):
@@ -337,7 +345,10 @@ async def _checked_statefulset(given: Given, output: Output, cluster: RunningClu
         output.say(f"{'error' if lack.is_error else 'warning'}: {lack.sentence} → {lack.mend}")
     errors = sum(lack.is_error for lack in lacks)
     if errors and given.acts and not given.despite_findings:
-        raise RefusedError(f"{given.statefulset} has {count_of(errors, 'error')}; repair, or --despite-findings")
+        raise RefusedError(
+            f"the StatefulSet {given.statefulset} has {count_of(errors, 'error')};"
+            " repair these, or give --despite-findings"
+        )
     return restart_command(found)
 
 
@@ -401,15 +412,17 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
     listed = await cluster.brokers()
     for broker in (*order.ready, *order.brokers):
         if broker not in listed:
-            raise RefusedError(f"{broker} is not listed; start it first")
+            raise RefusedError(f"{broker} is not among the running brokers of the cluster; start it first")
         if not await cluster.is_healthy(broker):
             raise RefusedError(f"{broker} is not healthy at its own address; repair it first (`barycenter doctor`)")
         if not await cluster.resolves(broker):
-            raise RefusedError(f"the host of {broker} has no address here; repair the name service first")
+            raise RefusedError(f"the host of {broker} has no address on this machine; repair the name service first")
 
 
 async def _findings(given: Given, output: Output) -> int:
-    """Print the errors that the doctor finds; return their number, 0 if they do not matter."""
+    """Print the errors that `barycenter doctor` finds in the cluster; return their number, or 0 if the roll is to go on
+    despite them.
+    """
     try:
         _, diagnosis = await examine(asking_client, Asked(given.urls))
     except ClusterUnreadableError as error:

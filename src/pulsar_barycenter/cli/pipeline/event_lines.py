@@ -10,7 +10,8 @@ Event = MutableMapping[str, Any]
 
 
 def person_renderer(_logger: object, _method: str, event: Event) -> str:
-    """Return the line of an event; an event without its own text is printed as its fields.
+    """Return the line of text for an event of the pipeline's log; an event for which there is no sentence becomes the
+    list of its fields.
 
     Control characters in texts from files and stores are replaced, so that they cannot act on the terminal.
     """

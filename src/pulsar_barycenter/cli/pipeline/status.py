@@ -83,7 +83,7 @@ def command(data: str, form: str, conf: dict[str, str]) -> None:
 
 
 def _state(found: PipelineStatus, *, alive: bool, restart: Restart | None) -> str:
-    """Return the state to show.
+    """Return the state of the pipeline that the command shows.
 
     It is `restarting` if a parent process restarts the pipeline and the pipeline does not read reports yet; `killed` if
     the process that wrote the state has ended; else the written state.
@@ -147,7 +147,9 @@ def _phases(phases: Mapping[str, PhaseTimes]) -> str:
 
 
 def _refold(due: RefoldDue, data: str) -> str:
-    """Return the time range in which the tables are wrong, and the command that computes them again."""
+    """Return a text with the time range in which the tables are incomplete, and the command that computes them
+    again.
+    """
     what = f"{count_of(due.reports, 'report')} and {count_of(due.decisions, 'decision')}"
     return (
         f"averages, owners and balance from {_utc(due.since)} to {_utc(due.until)} lack {what} that came too late;"
@@ -157,7 +159,9 @@ def _refold(due: RefoldDue, data: str) -> str:
 
 
 def _why_old(found: PipelineStatus, state: str) -> str:
-    """Return why the newest report is old, if the pipeline has looked for reports since and has found none; else ""."""
+    """Return a text that says why the newest report is old, if the pipeline has looked for reports after it and has
+    found none; else "".
+    """
     if state != "running" or found.looked_at - found.as_of < _STEADY_MS:
         return ""
     return "; none since: load is steady, brokers report a change or after loadBalancerReportUpdateMaxIntervalMinutes"

@@ -104,6 +104,6 @@ def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
                 click.echo(f"  {broker}: {why}", err=True)
             if found.ownership != ownership:  # printed only when it changes, as it may be the same in every round
                 ownership = found.ownership
-                click.echo(f"  {ownership or 'ownership is known again'}", err=True)
+                click.echo(f"  {ownership or 'the owners of the bundles are known again'}", err=True)
 
     return tell

@@ -128,5 +128,5 @@ def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
     ]
     with_traces = tuple(namespace for namespace in found if namespace.traces)
     if not with_traces:
-        raise ReplayInputError(f"{folder} has no .csv files of timestamp,value, and no folders of them")
+        raise ReplayInputError(f"{folder} has no .csv files of timestamp,value, and no folders with such files")
     return with_traces

@@ -143,8 +143,9 @@ class _Period(msgspec.Struct, frozen=True):
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """The options that do not depend on the source. `known` is None without --bundles, `broker` "" without a
-    broker."""
+    """The options that do not depend on the source of the metrics. `known` is the content of the file of --bundles,
+    None without it; `broker` is the address of --admin-url, "" without it.
+    """
 
     out: Path
     period: _Period

@@ -66,7 +66,7 @@ def input_of(inputs: Sequence[str], shapes: Sequence[str], since: str, until: st
 
 
 def seeds_of(text: str) -> list[int]:
-    """Return the seeds of `3` or `1-20`.
+    """Return the seeds that a text like `3` or `1-20` names.
 
     Raises:
         click.UsageError: the text is neither, or the range has too many seeds.

@@ -166,7 +166,9 @@ def _print_moves(moves: tuple[PlannedMove, ...], *, explain: bool) -> None:
 
 
 def _in_short(move: PlannedMove) -> str:
-    """Return the part of the reason about the bundle itself: without its name, the broker's load, and the settings."""
+    """Return the part of a move's reason that is about the bundle itself: without the bundle's name, the broker's load,
+    and the settings.
+    """
     about_bundle = move.sentence.partition("; because ")[0].partition(f"; {SETTINGS_MARK}")[0]
     return about_bundle.removeprefix(f"{move.bundle}: ")
 

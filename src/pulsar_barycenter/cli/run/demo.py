@@ -177,7 +177,9 @@ def _write_comparison(runs: Sequence[SeenRun], command: str, out: Path) -> None:
 
 
 async def _run(settings: DemoSettings) -> tuple[SeenRun | None, int]:
-    """Return the recorded run, None if it has no result, and the signal that ended it early, or 0."""
+    """Run one demo. Return its recorded run (None if it has no result) and the number of the signal that ended it
+    early, or 0.
+    """
     demo = Demo(settings)
     loop = asyncio.get_running_loop()
     running = asyncio.create_task(demo.run(), name="demo")
@@ -207,6 +209,6 @@ def last_lines(runs: Sequence[SeenRun], out: Path) -> str:
 
 
 def sentences(summary: dict[str, Any], out: Path) -> str:
-    """Return the results as the last lines of a demo's output."""
+    """Return the results of a run as sentences, which are the last lines of a demo's output."""
     lines = [*verdict(summary), ("report", str(out / "report.html"))]
     return "\n".join(f"{label:<10} {text}" for label, text in lines)

@@ -134,7 +134,7 @@ def command(
 
 
 def _check_folder_options(data: Path | None, metadata_store_url: str, *, ephemeral: bool) -> None:
-    """Refuse options that contradict each other.
+    """Check that the options about folders do not contradict each other.
 
     Raises:
         click.UsageError: two options contradict each other; the text names them, and what to give instead.
@@ -164,7 +164,9 @@ def _has_pipeline(wanted: bool | None) -> bool:
 
 
 def _remarks(brokers: int, *, pipeline_wanted: bool, has_pipeline: bool) -> Iterator[str]:
-    """Yield a sentence for each missing part of the cluster: what does not work, and how to install the library."""
+    """Yield a sentence for each part of the cluster that cannot run because a library is missing: what does not work,
+    and how to install the library.
+    """
     if not can_balance():
         alone = "a broker alone has nothing to balance" if brokers == 1 else "bundles are spread by their number only"
         yield f"no balancing, because numpy is not installed: {alone}; to install it: {BALANCE_INSTALL}"
@@ -247,14 +249,14 @@ def _what_to_do(settings: ClusterSettings) -> str:
 
 
 class Running(Protocol):
-    """A running cluster (`StandaloneCluster`), as `end` needs it."""
+    """What the function `end` needs of a running cluster (`StandaloneCluster`)."""
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop all brokers in order, and wait until they have ended."""
         ...
 
     async def kill(self) -> None:
-        """End at once."""
+        """Kill all processes of the cluster at once."""
         ...
 
 

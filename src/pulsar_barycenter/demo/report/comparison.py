@@ -25,7 +25,9 @@ class SeenRun:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One value in all runs: its texts in the order of the runs, and the index of the best run; None: all are equal."""
+    """A line of the comparison: one value in all runs, as texts in the order of the runs, and the index of the best run
+    (None: all are equal).
+    """
 
     name: str
     texts: tuple[str, ...]
@@ -65,7 +67,9 @@ _FIGURES: Final = (
 
 
 def lines(summaries: Sequence[dict[str, Any]]) -> list[Line]:
-    """Return a line for each value, with the values of all runs; a value that no run has is left out."""
+    """Return the lines of the comparison, one for each value in the summaries of the runs; a value that no run has is
+    left out.
+    """
     found = []
     for figure in _FIGURES:
         values = [figure.value(summary) for summary in summaries]
@@ -79,7 +83,7 @@ def lines(summaries: Sequence[dict[str, Any]]) -> list[Line]:
 
 
 def table(runs: Sequence[SeenRun]) -> str:
-    """Return the values of runs as a table for a terminal, one line per value, with the best run marked."""
+    """Return a table for a terminal that compares the results of runs: one line per value, with the best run marked."""
     rows = [("", *(run.contender.title for run in runs))]
     for line in lines([run.summary for run in runs]):
         marked = (f"{text} *" if place == line.best else text for place, text in enumerate(line.texts))

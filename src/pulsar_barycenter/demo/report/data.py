@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event as a row of the table; `note` explains a move back to a former owner."""
+    """One event of the run as a row of the report's table; `note` explains a move back to a former owner."""
 
     number: int
     at_s: float
@@ -76,7 +76,7 @@ class ReportData:
         self.rows = [self._row(index, event, moved.get(index)) for index, event in enumerate(record.events)]
 
     def pictures(self) -> dict[str, Any]:
-        """Return the data that the script of the page draws, ready for JSON."""
+        """Return the data from which the script of the page draws its pictures, ready for JSON."""
         brokers = list(self.letters)
         return {
             "end": self.end_s,
@@ -162,7 +162,7 @@ class ReportData:
 
 
 def letters_of_brokers(record: Record) -> dict[str, str]:
-    """Return a letter for each broker that the record names, in the order in which they started."""
+    """Return a letter (A, B, …) for each broker that the record names, in the order in which the brokers started."""
     names = [event.destination for event in record.events if event.kind == "broker joined"]
     names += sorted({sample.broker for sample in record.samples})
     names += [place for event in record.events for place in (event.source, event.destination)]

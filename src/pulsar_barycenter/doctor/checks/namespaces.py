@@ -126,7 +126,9 @@ def _text(policies: Mapping[str, object], fields: Collection[str]) -> str:
 
 
 def minority(texts: Mapping[str, str]) -> list[str]:
-    """Return the brokers whose text differs from the most common one; at a tie, the smaller text counts as common."""
+    """Return the brokers whose text differs from the most common text (`texts` maps brokers to texts); at a tie, the
+    smaller text counts as the most common.
+    """
     counts = Counter(texts.values())
     most = min(counts, key=lambda text: (-counts[text], text), default="")
     return sorted(name for name, text in texts.items() if text != most)

@@ -79,7 +79,7 @@ class ClusterUnreadableError(Exception):
 
 @dataclass(slots=True)
 class _Asked:
-    """One broker that is being queried: its address, its answers so far, and the requests without an answer."""
+    """A broker that is being queried: its address, its answers so far, and the requests that it did not answer."""
 
     view: BrokerView
     url: str
@@ -91,7 +91,9 @@ class _Asked:
     silent_on: dict[str, str] = field(default_factory=dict)
 
     async def get(self, what: str, path: str, kind: type[T]) -> T | None:
-        """Return an answer decoded as `kind`; None if there is no answer: `silent_on` then says why."""
+        """Send a GET request for `path` and return the answer decoded as `kind`; None if there is no answer:
+        `silent_on` then says why.
+        """
         answer = await self.ask(what, path)
         if answer is None:
             return None
@@ -102,7 +104,7 @@ class _Asked:
             return None
 
     async def ask(self, what: str, path: str, *also: int) -> Answer | None:
-        """Return an answer with status 200, or with a status in `also`."""
+        """Send a GET request for `path` and return the answer if its status is 200 or in `also`; None otherwise."""
         async with self.gate:
             try:
                 answer = await self.client.ask(self.url, path)
@@ -162,7 +164,9 @@ async def _brokers(urls: Sequence[str], client: AdminClient) -> tuple[str, list[
 
 
 async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> None:
-    """Query a broker's list of registered brokers; this also shows whether it answers, and its clock."""
+    """Query a broker for its list of registered brokers; the answer also shows that the broker answers, and the time of
+    its clock.
+    """
     async with broker.gate:
         broker.url = await address_of(broker.client, broker.view.broker, told_by)
         sent_ms = now_ms()
@@ -234,7 +238,9 @@ async def _with_topics(
 
 
 async def _topics(broker: _Asked, namespace: NamespaceView) -> NamespaceView:
-    """Return a namespace with the number of persistent topics of each bundle; unchanged if there is no answer."""
+    """Return the view `namespace` with the number of persistent topics of each bundle added; unchanged if the broker
+    does not answer.
+    """
     names = await broker.get("topics", f"/admin/v2/persistent/{quote(namespace.name)}", list[_Text])
     bundles = _parsed(namespace)
     if names is None or bundles is None:
@@ -294,7 +300,7 @@ async def _settings(broker: _Asked) -> None:
 
 
 async def _changes(broker: _Asked) -> None:
-    """Query who changed settings; brokers of older releases do not have this."""
+    """Query a broker for the records of who changed settings, which brokers of older releases do not have."""
     what = "who changed settings"
     answer = await broker.ask(what, "/barycenter/v1/setting-changes", _GONE)
     if answer is not None and answer.status == 200:
@@ -306,7 +312,9 @@ async def _changes(broker: _Asked) -> None:
 
 
 async def _report(broker: _Asked) -> None:
-    """Query the load report of a broker of Apache Pulsar; the extensible load manager has none."""
+    """Query a broker of Apache Pulsar for its load report, which brokers with the extensible load manager do not
+    have.
+    """
     answer = await broker.ask("load report", "/admin/v2/broker-stats/load-report", 500)
     if answer is not None and answer.status == 200:
         try:
@@ -317,7 +325,7 @@ async def _report(broker: _Asked) -> None:
 
 
 async def _leading(broker: _Asked) -> None:
-    """Query the leader that a broker names, and the leader's load data, which only the leader returns."""
+    """Query a broker for the leader that it names, and for the leader's load data, which only the leader returns."""
     answer = await broker.ask("leader", "/admin/v2/brokers/leaderBroker", 404)
     if answer is not None and answer.status == 200:
         try:
@@ -395,7 +403,7 @@ def _leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> _Asked | None:
 
 
 def _missing(answering: Sequence[_Asked]) -> list[Unseen]:
-    """Return the data that brokers did not return; brokers with the same reason are combined."""
+    """Return which parts brokers did not return, and why; brokers with the same reason are combined."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for broker in answering:
         for what, why in broker.silent_on.items():

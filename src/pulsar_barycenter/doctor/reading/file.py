@@ -5,7 +5,7 @@ from pulsar_barycenter.doctor.picture import FileView
 
 
 def read_file(path: str) -> FileView:
-    """Return the keys of the file that a broker does not have, or why no broker can start with the file."""
+    """Return which keys of a broker.conf brokers do not know, or why no broker can start with the file."""
     try:
         text = read_conf_text(path)
         parse_broker_conf(text, path)

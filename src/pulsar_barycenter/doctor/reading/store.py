@@ -58,7 +58,9 @@ def _of_file(file: Path) -> list[tuple[str, bytes]]:
 
 
 async def _of_store(store: MetadataStore) -> list[tuple[str, bytes]]:
-    """Return the keys level by level, many at a time; keys that are deleted meanwhile are left out."""
+    """Return all keys of the store with their values, read level by level and many at a time; keys that are deleted
+    meanwhile are left out.
+    """
     gate = asyncio.Semaphore(_AT_ONCE)
     found: list[tuple[str, bytes]] = []
 

@@ -46,7 +46,7 @@ class _WithBundles(msgspec.Struct):
 
 
 class _Keys:
-    """Collects the content of keys, one after the other."""
+    """Decodes keys of the metadata store, one after the other, and collects their content for the doctor."""
 
     def __init__(self) -> None:
         self.brokers: dict[str, LocalBrokerData | None] = {}
@@ -66,7 +66,7 @@ class _Keys:
             self.unreadable[path] = str(error)
 
     def _take(self, path: str, value: bytes) -> None:
-        """Record the content of a key.
+        """Decode and record the content of the key `path`.
 
         Raises:
             msgspec.DecodeError, ValueError: its name or its value is not valid.
@@ -97,7 +97,9 @@ class _Keys:
 
 
 def store_view(url: str, stored: Iterable[tuple[str, bytes]]) -> StoreView:
-    """Return the content of keys; `unreadable` has those that cannot be parsed. Other keys are ignored."""
+    """Return the content of the stored keys that the doctor knows; `unreadable` has those that cannot be parsed.
+    Unknown keys are ignored.
+    """
     keys = _Keys()
     for path, value in stored:
         keys.take(path, value)

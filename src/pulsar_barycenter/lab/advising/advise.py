@@ -43,7 +43,8 @@ HIGHEST_PRICE: Final = 10_000.0
 
 @dataclass(frozen=True)
 class Advisable:
-    """A history with checked options, and its recorded moves and balance; ready for a recommendation.
+    """A recorded or synthetic load with checked options, from which a recommendation can be made, and the recorded
+    moves and balance of the cluster.
 
     `starts` is the number of configurations that are tried before the search.
     """
@@ -83,8 +84,9 @@ def advisable(
     head_room: float = HEAD_ROOM,
     spare: int = 0,
 ) -> Advisable:
-    """Return the prepared history. `price` is what it costs to disturb every client once a day, in points of a broker's
-    usage. `head_room` is the fraction of a broker to keep free, `spare` the number of brokers to be able to lose.
+    """Check the options and return what a recommendation needs. `price` is the cost of disturbing every client once a
+    day, in points of a broker's usage. `head_room` is the fraction of a broker to keep free, `spare` the number of
+    brokers to be able to lose.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.
@@ -107,7 +109,7 @@ def advisable(
 
 
 def _sizing(found: Input, head_room: float, spare: int) -> tuple[RightSizing | None, Sequence[str]]:
-    """Return how many brokers the load needs, and why that is not known."""
+    """Return how many brokers the load needs (None if that is not known), and warnings that say why it is not known."""
     brokers = brokers_at(found)
     if not brokers:
         return None, ()

@@ -34,7 +34,7 @@ def print_advice(advice: Advice) -> None:
         if advice.worse:
             print_differences(advice)
         else:
-            click.echo("None of the measures, once the configuration has settled.")
+            click.echo("No measure is worse once the configuration has settled.")
         over, today = advice.advised.going_over, advice.today.going_over
         _print_text(
             "",
@@ -81,7 +81,7 @@ def print_advice(advice: Advice) -> None:
 
 
 def sizing_lines(found: RightSizing) -> list[str]:
-    """Return the needs of the week as sentences."""
+    """Return sentences that say how many brokers each hour of the week needs."""
     rule, needed = found.rule, found.week.needed
     busiest = next(hour for hour, count in enumerate(needed) if count == found.most)
     quietest = next(hour for hour, count in enumerate(needed) if count == found.least)
@@ -117,7 +117,9 @@ def _minutes(period: Period) -> str:
 
 
 def _shown(advice: Advice) -> list[tuple[str, Configuration]]:
-    """Return the rows to print: first the compared configurations, then the others by their cost."""
+    """Return the rows of the table to print, each a title and a configuration: first the compared configurations, then
+    the others by their cost.
+    """
     found = [("today", advice.today)]
     if advice.best is not None:
         found.append(("advised" if advice.verdict is AdviceVerdict.CHANGE else "nearest", advice.best))
@@ -197,7 +199,9 @@ def _print_title(text: str) -> None:
 
 
 def _print_text(start: str, text: str, indent: int | None = None) -> None:
-    """Print a text with its second and later lines indented; a name that is wider than the line is not broken."""
+    """Print a text wrapped to the width of the terminal, with its second and later lines indented; a name that is wider
+    than the line is not broken.
+    """
     lines = textwrap.wrap(
         printable(" ".join(text.split())),
         max(40, output_width(_WIDTH)),

@@ -27,7 +27,9 @@ _TOPICS_OF_A_TRACE: Final = 4
 
 @dataclass(frozen=True)
 class Reality:
-    """The recorded data; `warnings` say which part could not be read, and why."""
+    """What really happened in the recorded cluster: its moves, balance and usages. `warnings` say which of this data
+    could not be read, and why.
+    """
 
     observed: Observed | None = None
     usages: Usages | None = None
@@ -35,7 +37,7 @@ class Reality:
 
 
 def reality_of(spec: InputSpec) -> Reality:
-    """Return the recorded data of a history; empty for synthetic load and traces.
+    """Return what really happened in the recorded cluster; empty for synthetic load and traces.
 
     Raises:
         OSError: the data cannot be read.

@@ -30,8 +30,8 @@ _Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
 def run(
     question: Question, starts: int, spec: InputSpec, seeds: Sequence[int], parts: Parts, processes: int
 ) -> dict[str, list[Trial]]:
-    """Run each scenario that `search.wanted` selects once for each seed; return the trials of all seeds by scenario
-    name.
+    """Run a search: replay each scenario that `search.wanted` selects, once for each seed. Return the trials of all
+    seeds by scenario name.
 
     The key is the name of the scenario with seed 0. Progress and the estimated duration are shown on standard error.
     """
@@ -40,7 +40,7 @@ def run(
     with nullcontext() if processes == 1 else pool_of(processes) as pool:
         while batch := wanted(question, known):
             what = f"trying {count_of(len(batch), 'configuration')} on {count_of(len(seeds), 'seed')}"
-            click.echo(f"{what}; {len(known)} are done", err=True)
+            click.echo(f"{what}; {len(known)} runs are done already", err=True)
             # ordered by seed, because a process keeps the input of one seed
             jobs = [(scenario, seed) for seed in seeds for scenario in batch]
             found: dict[tuple[str, int], Trial] = {}
@@ -64,7 +64,9 @@ def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) 
 
 
 class _Estimate:
-    """Prints once an estimate of the total duration, if it is long."""
+    """Prints an estimate of the total duration of a search on standard error, once, and only if the duration is
+    long.
+    """
 
     def __init__(self, runs: int, processes: int) -> None:
         self._runs, self._processes = runs, processes
@@ -89,7 +91,7 @@ def _input_of(spec: bytes, seed: int) -> Input:
 
 
 def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
-    """Return a run and its duration in seconds, without the time to read the input."""
+    """Replay a scenario; return the run, and its duration in seconds without the time to read the input."""
     found = _input_of(msgspec.json.encode(spec), scenario.seed)
     began_s = time.monotonic()
     trial = attempt(scenario, found.demand, found.cluster, found.events, base, parts)

@@ -24,7 +24,7 @@ Run = TypeVar("Run")
 
 
 def traced_cases(traces: Sequence[Path]) -> list[Case]:
-    """Return the scenario of these traces in a list; an empty list without files.
+    """Return a list with the scenario that replays these traces; an empty list if there are no files of traces.
 
     Raises:
         ReplayInputError: a folder has no traces, or a file is not valid.
@@ -38,8 +38,8 @@ def scenario_tables(
 ) -> list[Table]:
     """Return a table for each case, with the medians of all strategies over the seeds.
 
-    `front` maps the text of a band to the text of the strategy LeastDisturbance with that band. These are measured as
-    well, and listed separately.
+    `front` maps the text of a band to the text of the strategy LeastDisturbance with that band. These settings of
+    LeastDisturbance are measured as well, and listed separately.
     """
     run = (*strategies, *front.values())
     jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]
@@ -87,8 +87,8 @@ def _figures(job: Job[str]) -> dict[str, float]:
 
 
 def _medians(runs: list[Measures]) -> Figures:
-    """Return the median of each measure. For a measure that has one value for each event, the value of the last event
-    counts.
+    """Return the median of each measure over the runs. For a measure that has one value for each event, the value of
+    the last event counts.
     """
     found: dict[str, float] = {}
     rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]

@@ -18,7 +18,9 @@ Figures: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A scenario with the medians of each strategy, and the medians of LeastDisturbance for each band."""
+    """The results of a scenario: the medians of the measures for each strategy, and for LeastDisturbance with each
+    band.
+    """
 
     case: Case
     figures: Mapping[str, Figures]
@@ -60,7 +62,7 @@ def print_table_of(table: Table) -> None:
 
 
 def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
-    """Return the page in Markdown."""
+    """Return the page with the results of all scenarios in Markdown."""
     command = f"barycenter balance-bench --seeds {seeds}{' --trace TRACES' * has_traces} --out docs/balance-bench.md"
     words = [
         "# balance-bench: every strategy in every scenario",

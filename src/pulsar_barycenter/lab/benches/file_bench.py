@@ -10,7 +10,9 @@ from pulsar_barycenter.replay.scenario_files import MOST_BYTES, ScenarioFile, Ve
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A scenario with the verdicts of one strategy and seed."""
+    """A run of a scenario file with one strategy and seed, and its verdicts: whether each expectation of the file is
+    met.
+    """
 
     path: Path
     strategy: str
@@ -19,7 +21,7 @@ class FileRun:
 
 
 def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
-    """Return the scenarios of these files.
+    """Read these scenario files, and return the scenario in each, by path.
 
     Raises:
         ReplayInputError: a file is not a scenario.
@@ -33,7 +35,7 @@ def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
 
 
 def run_files(files: dict[Path, ScenarioFile], strategies: Sequence[str], seeds: Sequence[int]) -> Iterable[FileRun]:
-    """Yield the runs: of each file, with each strategy, with each seed."""
+    """Run each scenario file with each strategy and each seed; yield each run with its verdicts."""
     for path, scenario in files.items():
         for strategy in strategies:
             for seed in seeds:

@@ -14,19 +14,21 @@ from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRuns:
-    """An experiment with the values of each run, by strategy."""
+    """A published experiment, and the values of the measures in each of our replayed runs, by strategy."""
 
     experiment: Experiment
     runs: dict[str, list[dict[str, float]]]
 
     def here(self, strategy: str, figure: str) -> str:
-        """Return the median over the seeds as text, with the least and the greatest value if they differ."""
+        """Return the median over the seeds of this measure of a strategy, in our replay, as text; with the least and
+        the greatest value if they differ.
+        """
         values = sorted(run[figure] for run in self.runs[strategy])
         found = _text(median(values))
         return found if values[0] == values[-1] else f"{found} ({_text(values[0])} to {_text(values[-1])})"
 
     def as_published(self, observed: Observed) -> bool:
-        """Return whether the median is in the expected relation to the published value."""
+        """Return whether the median in our replay is in the expected relation to the published value."""
         expected = observed.expected
         medians = {expected.figure: median(run[expected.figure] for run in self.runs[expected.strategy])}
         return expected.holds({expected.strategy: medians})
@@ -59,7 +61,7 @@ def print_published(all_told: Sequence[ExperimentRuns]) -> None:
 
 
 def published_page(all_told: Sequence[ExperimentRuns], seeds: str) -> str:
-    """Return the page in Markdown."""
+    """Return the page with the results of all published experiments in Markdown."""
     words = [
         "# Published experiments, replayed",
         "",

@@ -20,7 +20,9 @@ _LONGEST_STEP_MS: Final = 60_000
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """Returns the setup of a seed: two of the days that all traces cover, scaled to a mean usage of `USAGE`."""
+    """A function that returns the input of a replay for a seed: the traces on two of the days that all traces cover,
+    scaled to a mean usage of `USAGE`.
+    """
 
     traces: tuple[Trace, ...]
 
@@ -60,7 +62,7 @@ def _scaled(demand: Demand, factor: float) -> Demand:
 
 
 def traced_case(traces: Sequence[Trace]) -> Case:
-    """Return the scenario of these traces.
+    """Return a scenario whose load follows these traces.
 
     Raises:
         ReplayInputError: `traces` is empty.

@@ -132,7 +132,7 @@ class Load:
             (out / RUNS).mkdir()
             for ended in run_on_processes(grid, self._source, base, out, processes):
                 if ended.reason:
-                    raise GridError(f"{ended.scenario.told} failed: {ended.reason}")
+                    raise GridError(f"the run {ended.scenario.told} failed: {ended.reason}")
             runs += [run for scenario in grid if (run := read_run(out, scenario)) is not None]
         return ReplayResults(tuple(runs), About("", size_of(self._input), self.warnings, base))
 
@@ -189,7 +189,7 @@ class Load:
 
     @property
     def _input(self) -> Input:
-        """The input of seed 0."""
+        """The input of a replay with the seed 0."""
         return self._source.input(0)
 
 

@@ -30,23 +30,26 @@ class Recommendation:
 
     @property
     def verdict(self) -> str:
-        """ "change", "keep" (nothing is better by more than noise), or "unconfirmed" (better, but not on the held-out
-        part of the history)."""
+        """The verdict of the recommendation: "change"; "keep" (no configuration is better by more than noise); or
+        "unconfirmed" (one is better, but not on the held-out part of the history).
+        """
         return str(self._advice.verdict)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The limits of the recommendation, one sentence each."""
+        """What the recommendation cannot take into account, for example because the history is short, one sentence
+        each.
+        """
         return tuple(self._advice.warnings)
 
     @property
     def broker_conf(self) -> str:
-        """The lines of broker.conf to change, with comments."""
+        """The lines of broker.conf that the recommendation changes, with comments."""
         return fragment(self._advice)
 
     @property
     def commands(self) -> str:
-        """A shell script that changes running brokers."""
+        """The text of a shell script that changes the recommended settings on running brokers."""
         return commands(self._advice)
 
     def changes(self) -> pa.Table:

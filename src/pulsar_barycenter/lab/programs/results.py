@@ -154,7 +154,7 @@ class ReplayResults:
     def _picture(self, names: Sequence[str]) -> str:
         """Return a picture of the usage of the most used broker over time, a line for each of the first rows.
 
-        The line of a row is that of the run with the median regret.
+        Of the runs of a row, the picture has the one with the median regret.
         """
         rows = rows_of(self._runs)[:_MAX_LINES]
         shown = [run for _, run in runs_shown([row.runs for row in rows], len(rows))]

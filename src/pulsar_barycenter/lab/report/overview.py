@@ -108,7 +108,7 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
 
 
 def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: About) -> dict[str, Any]:
-    """Return the data that the scripts of the page draw, ready for JSON.
+    """Return the data from which the scripts of the page draw its tables and pictures, ready for JSON.
 
     `runs` are the runs with pictures, each with the index of its row.
     """
@@ -131,7 +131,7 @@ def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: Ab
 
 
 def _keys(row: Row, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys of broker.conf that a row sets by its strategy or its settings, with their values."""
+    """Return the keys of broker.conf, with their values, that the strategy or the settings of a row set."""
     scenario = row.runs[0].scenario
     return {**settings_of(scenario.strategy, base), **scenario.settings}
 

@@ -53,7 +53,7 @@ def report_page(runs: Sequence[RunFile], about: About) -> str:
 
 
 def _table(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows of the table; the least value of each column is marked, unless all are equal."""
+    """Return the rows of the report's results table; the least value of each column is marked, unless all are equal."""
     columns = list(zip(*(row.figures for row in rows), strict=True))
     on_front = set(fronts(rows)[0].rows)
     found = []

@@ -34,7 +34,9 @@ _UNIT: Final = 1000
 
 
 def packed_detail(run: RunFile) -> str:
-    """Return the result of `detail` as JSON, compressed (zlib) and in base64."""
+    """Return the pictures and lists of a run (the result of `detail`) as JSON, compressed with zlib and encoded in
+    base64.
+    """
     return base64.b64encode(zlib.compress(msgspec.json.encode(detail(run)), 9)).decode()
 
 
@@ -113,7 +115,9 @@ def _whole(values: Floats, fine: int = 1) -> list[int | None]:
 def _counts(
     moves: Sequence[Moved], splits: Sequence[Divided], start_ms: int, point_ms: int, points: int
 ) -> dict[str, list[int]]:
-    """Return the number of decisions of each kind at each point, including those that the page does not list."""
+    """Return the number of decisions of each kind at each point of a picture, including decisions that the page does
+    not list.
+    """
     found = {kind: [0] * points for kind in (*_KINDS.values(), SPLIT)}
     for kind, at_ms in [(_KINDS.get(move.kind, ""), move.at_ms) for move in moves] + [(SPLIT, s.at_ms) for s in splits]:
         if kind in found:

@@ -32,7 +32,7 @@ LONGEST_REASON: Final = 2_000
 
 
 def group_size(steps: int, most: int) -> int:
-    """Return how many steps become one point, so that there are at most `most` points."""
+    """Return how many steps of a run become one point of a picture, so that the picture has at most `most` points."""
     return max(1, -(-steps // most))
 
 
@@ -52,7 +52,7 @@ def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
 
 
 def brokers_shown(usage: Floats, most: int = MOST_BROKERS) -> list[int]:
-    """Return the columns of the brokers that a picture shows, at most `most`, in their order."""
+    """Return which brokers a picture shows, at most `most`: the numbers of their columns in `usage`, ascending."""
     count = usage.shape[1]
     if count <= most:
         return list(range(count))

@@ -1,7 +1,7 @@
 """Reads the entries of a ledger on bookies.
 
-Of a ledger that this process writes, counts and times of all entries are in memory (`WrittenReader`). Of any other they
-are taken from the data of entries that are read (`OpenedReader`).
+For a ledger that this process writes, the message counts and publish times of all entries are in memory
+(`WrittenReader`). For any other ledger they are taken from the entries that are read (`OpenedReader`).
 """
 
 import asyncio
@@ -24,14 +24,16 @@ from pulsar_barycenter.ledger.reader import IndexedReads, LedgerTotals, StoredEn
 from pulsar_barycenter.ledger.storage import Content, whole_entry
 
 Describe: TypeAlias = Callable[[bytes], tuple[int, int]]
-"""Returns message count and publish time (ms since 1970) of an entry; must not raise."""
+"""A function that returns the message count and the publish time (ms since 1970) of an entry. It must not raise."""
 
 _MAX_SAMPLES: Final = 64
 _MAX_SAMPLE_BYTES: Final = 4 << 20
 
 
 class BookieReads:
-    """Reads the first `entry_count` entries of `ledger`, of which those that `ledger` does not have count as lost."""
+    """Reads the entries of a ledger: the first `entry_count` that it is known to have. Those that are missing on
+    bookies count as lost.
+    """
 
     gone: Sequence[tuple[int, int]] = ()
 
@@ -64,7 +66,9 @@ class BookieReads:
         for begin, end in self.damage:
             if begin <= first <= end:
                 raise LostEntriesError(
-                    self._ledger.ledger, f"the entries {begin} to {end} are on none of their bookies", (begin, end)
+                    self._ledger.ledger,
+                    f"the entries {begin} to {end} are on none of the bookies that should have them",
+                    (begin, end),
                 )
             if begin > first:
                 stop = min(stop, begin)
@@ -83,7 +87,9 @@ class BookieReads:
 
 
 class WrittenReader(BookieReads, IndexedReads):
-    """Reads what a writer of this process has reported; `index` grows with it."""
+    """Reads the entries that a writer of this process has reported. `index` has their sizes and counts, and grows with
+    them.
+    """
 
     def __init__(self, ledger: LedgerReader, index: EntryIndex) -> None:
         super().__init__(ledger)
@@ -99,7 +105,7 @@ class WrittenReader(BookieReads, IndexedReads):
 
 
 class OpenedReader(BookieReads):
-    """Reads a ledger that is written no more."""
+    """Reads a ledger to which no entry is added any more."""
 
     index = None
 
@@ -111,7 +117,7 @@ class OpenedReader(BookieReads):
         self._describe = describe
         self._content = content
         self.totals = LedgerTotals()
-        """As `RecoveredLedger.totals`, once `measure` was called."""
+        """The totals of the ledger, known once `measure` was called; see `RecoveredLedger.totals`."""
 
     @property
     def entry_count(self) -> int:
@@ -154,8 +160,11 @@ class OpenedReader(BookieReads):
         return stop, None
 
     async def measure(self, length: int) -> None:
-        """Find the totals of a ledger of `length` bytes: read some entries, the last one among them, at most
-        _MAX_SAMPLES and about _MAX_SAMPLE_BYTES; if these are all, the totals are exact.
+        """Estimate the total size and message count of a ledger of `length` bytes by reading some of its entries, the
+        last one among them.
+
+        At most _MAX_SAMPLES entries, of about _MAX_SAMPLE_BYTES, are read. If these are all entries, the totals are
+        exact.
 
         Raises:
             LedgerUnavailableError: entries cannot be read now.

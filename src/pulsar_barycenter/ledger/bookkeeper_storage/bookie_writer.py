@@ -1,7 +1,8 @@
-"""Appends to a ledger on bookies. What is confirmed in one turn of the event loop is reported as one group.
+"""Appends to a ledger on bookies. The entries that are confirmed in one iteration of the event loop are reported as one
+group.
 
-Entries wait here while the client has as many unconfirmed bytes as it allows itself: more would fill the connections to
-slow bookies, which then count as failed.
+Entries wait here while the client has reached its limit of unconfirmed bytes. Otherwise they would fill the connections
+to slow bookies, which would then count as failed.
 """
 
 import asyncio
@@ -27,11 +28,15 @@ from pulsar_barycenter.metadata.errors import MetadataError
 log = structlog.get_logger(__name__)
 
 CLOSE_TIMEOUT_S: Final = 10.0
-"""How long `close` waits for the metadata store; a ledger that is left open is closed when it is opened next."""
+"""The number of seconds that `close` waits for the metadata store. A ledger that is left open is closed when it is
+opened next.
+"""
 
 
 class Confirmations:
-    """What the client has confirmed; `changed` is called once for each turn of the event loop with news."""
+    """The entries that the client of bookies has confirmed. `changed` is called once for each iteration of the event
+    loop in which some were.
+    """
 
     def __init__(self) -> None:
         self.stop = 0
@@ -55,7 +60,7 @@ class Confirmations:
 
 
 class BookieWriter:
-    """Made by `BookKeeperStorage.create`; `on_closed` is called when it ends."""
+    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`; `on_closed` is called when the writer ends."""
 
     def __init__(
         self,
@@ -80,7 +85,7 @@ class BookieWriter:
         self._times: list[int] = []
         """The columns of the entries that are not reported."""
         self._waiting: deque[NewEntry] = deque()
-        """Entries for which the client has no room yet."""
+        """Entries that were not given to the BookKeeper client yet, because its buffer is full."""
         self._next = 0
         self._is_open = True
         self._is_failing = False
@@ -130,7 +135,7 @@ class BookieWriter:
         self._times.append(publish_time_ms)
 
     async def _feed(self) -> None:
-        """Send the entries that wait, as the client gets room."""
+        """Send the entries that wait, as fast as the client's limit of unconfirmed bytes allows."""
         while self._waiting:
             await self._ledger.room()
             while self._waiting and self._ledger.has_room and not self._confirmations.failure:
@@ -185,7 +190,9 @@ class BookieWriter:
         self._on_durable(len(self._index), error)
 
     async def _reason(self, failure: BookKeeperError) -> LedgerError:
-        """Return a LedgerFencedError if a later owner fenced the ledger, otherwise what stopped the writer."""
+        """Return the reason why the writer stopped: LedgerFencedError if a later owner fenced the ledger, otherwise the
+        error for `failure`.
+        """
         if isinstance(failure, WriterFencedError):
             try:
                 owner = epoch_of((await self._client.metadata(self._ledger.ledger)).custom)

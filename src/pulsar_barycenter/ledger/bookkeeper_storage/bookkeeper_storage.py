@@ -35,7 +35,7 @@ async def connect(
     draw: DrawId = draw_by_sequential_key,
     settings: ClientSettings | None = None,
 ) -> LedgerClient:
-    """Return a client of the bookies whose keys are below `root` of `store`, which stays open when it is closed.
+    """Return a client of the bookies whose keys are below `root` in `store`. Closing the client does not close `store`.
 
     Raises:
         LedgerError: there is no cluster of bookies, or its keys are of a form that this release does not write.
@@ -48,8 +48,10 @@ async def connect(
 
 
 class BookKeeperStorage:
-    """Ledgers of one cluster of bookies, made with `shape`. `describe` tells message counts and publish times;
-    `cluster` is the id of the cluster of brokers, which is stored with each new ledger.
+    """The ledgers of topics on one cluster of bookies. New ledgers get the quorums in `shape`.
+
+    `describe` returns message count and publish time of an entry. `cluster` is the id of the cluster of brokers, which
+    is stored with each new ledger.
     """
 
     def __init__(
@@ -74,7 +76,9 @@ class BookKeeperStorage:
 
     @property
     def shortage(self) -> str:
-        """Why no ledger can be created with the bookies that are registered now; "" if one can."""
+        """Why no ledger can be created with the bookies that are registered now, as text; "" if ledgers can be
+        created.
+        """
         writable, wanted = self.client.registry.writable, self._shape.ensemble_size
         if len(writable) >= wanted:
             return ""
@@ -134,10 +138,10 @@ class BookKeeperStorage:
         await self.client.close()
 
     async def _store_epoch(self, ledger_id: int, epoch: int) -> None:
-        """Make `epoch` the ledger's epoch, unless it has a higher one.
+        """Store `epoch` as the ledger's epoch, unless the ledger has a higher one.
 
         Raises:
-            LedgerFencedError: it has.
+            LedgerFencedError: the ledger has a higher epoch.
         """
         for _ in range(_MAX_FENCE_ATTEMPTS):
             stored = await self.client.stored(ledger_id)
@@ -149,11 +153,14 @@ class BookKeeperStorage:
             if await self.client.set_custom(ledger_id, stored, with_epoch(stored.metadata.custom, epoch)):
                 return
         raise LedgerUnavailableError(
-            f"{ledger_name(ledger_id)}: its key was changed by others {_MAX_FENCE_ATTEMPTS} times in a row. Try again"
+            f"{ledger_name(ledger_id)}: its metadata was changed by other clients during each of "
+            f"{_MAX_FENCE_ATTEMPTS} attempts. Try again"
         )
 
     async def _ended(self, ledger_id: int) -> LedgerReader:
-        """Return the reader of a ledger that is written no more, and close it if its writer could not."""
+        """Return the reader of a ledger that this process has written. If the writer could not close the ledger,
+        close it.
+        """
         password = self._shape.password
         if (await self.client.metadata(ledger_id)).state is LedgerState.CLOSED:
             return await self.client.open_unfenced(ledger_id, password=password)

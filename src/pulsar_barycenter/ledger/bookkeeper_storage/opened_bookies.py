@@ -15,7 +15,7 @@ from pulsar_barycenter.metadata.store import MetadataStore
 async def opened_bookies(
     uri: str, brokers_url: str, config_path: str = ""
 ) -> AsyncIterator[tuple[MetadataStore, LedgerClient]]:
-    """Open the brokers' metadata store and a client of their bookies for a tool; `uri` as
+    """Open the brokers' metadata store and a client of their bookies for a tool. `uri` is the value of
     bookkeeperMetadataServiceUri.
 
     Raises:
@@ -36,7 +36,7 @@ async def opened_bookies(
 
 
 def bookie_metadata(uri: str, brokers_url: str) -> tuple[str, str]:
-    """Return the URL of the store with the metadata of bookies, and the path below which it is. `uri` is
+    """Return the URL of the store with the metadata of bookies, and the path below which this metadata is. `uri` is
     bookkeeperMetadataServiceUri, blank for the brokers' store.
     """
     if not uri:

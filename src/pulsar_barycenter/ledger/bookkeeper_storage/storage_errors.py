@@ -1,4 +1,4 @@
-"""Errors of the BookKeeper client and of its metadata store, as errors of ledgers."""
+"""Converts errors of the BookKeeper client and of its metadata store to errors of ledgers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +24,12 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 
 def ledger_name(ledger: int) -> str:
-    """Return how messages and logs name a ledger."""
+    """Return the name by which messages and logs call a ledger on bookies."""
     return f"BookKeeper ledger {ledger}"
 
 
 def remedy_of(ledger: int) -> str:
-    """Return what an operator can do about entries that cannot be read."""
+    """Return what an operator can do if entries of this ledger cannot be read, as text."""
     return (
         "Start the bookies that are down, or bring back their disks; `bookkeeper shell ledgermetadata -ledgerid"
         f" {ledger}` names them. If they are lost, set autoSkipNonRecoverableData=true to skip the lost entries"
@@ -37,7 +37,9 @@ def remedy_of(ledger: int) -> str:
 
 
 class LostEntriesError(LedgerCorruptedError):
-    """The entries `entries` (first, last), both inclusive, are on none of their bookies; None: no entry can be read."""
+    """The entries `entries` (first, last), both inclusive, are on none of the bookies that should have them; None: no
+    entry can be read.
+    """
 
     def __init__(self, ledger: int, detail: str, entries: tuple[int, int] | None = None) -> None:
         self.remedy = remedy_of(ledger)
@@ -49,7 +51,7 @@ class LostEntriesError(LedgerCorruptedError):
 
 
 def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> LedgerError:
-    """Return the error of a ledger that says what `error` says."""
+    """Return the error of a ledger that corresponds to `error`."""
     match error:
         case NoSuchLedgerError():
             return LedgerNotFoundError(str(error), ledger_name(ledger), remedy_of(ledger))
@@ -66,7 +68,7 @@ def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> Ledg
 
 @contextmanager
 def ledger_errors(ledger: int) -> Iterator[None]:
-    """Raise errors of the client and of the metadata store as errors of this ledger."""
+    """Context manager: raise errors of the BookKeeper client and of the metadata store as errors of this ledger."""
     try:
         yield
     except (BookKeeperError, MetadataError) as error:

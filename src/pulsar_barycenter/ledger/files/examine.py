@@ -1,5 +1,5 @@
-"""Reads an open ledger file from its first byte to its last: in one fast pass if it is intact, entry by entry if it is
-damaged.
+"""Reads a ledger's file from its first byte to its last: in one fast pass if the file is intact, entry by entry if it
+is damaged.
 """
 
 import errno
@@ -17,8 +17,8 @@ _BLOCK: Final = 4096
 def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | None, with_data: bool) -> fmt.Scan:
     """Return sizes and offsets of the entries in a ledger's file, and its damaged parts.
 
-    `with_data` checks the data of entries too, not their heads only. The data is always checked when a head is damaged.
-    With `entry_count` the ledger is known to have that many entries; entries that are absent count as damaged.
+    `with_data`: check the data of entries too, not only their heads (headers). The data is always checked if a head is
+    damaged. With `entry_count` the ledger is known to have that many entries; entries that are absent count as damaged.
 
     Raises:
         LedgerCorruptedError: the file belongs to another ledger, or no entry was found in it.
@@ -41,10 +41,10 @@ def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | No
 
 
 def read_exactly(descriptor: int, offset: int, length: int) -> bytes:
-    """Read `length` bytes; fewer only at the end of the file.
+    """Read `length` bytes of a file from `offset` on; fewer only at the end of the file.
 
-    Blocks of 4 KiB that the disk cannot read (EIO) are returned as zeros. No checksum accepts zeros as an entry, so the
-    rest of the file can still be read.
+    Blocks of 4 KiB that the disk cannot read (EIO) are returned as zeros. No checksum matches zeros, so the rest of the
+    file can still be read.
     """
     try:
         return _read(descriptor, offset, length)

@@ -1,4 +1,4 @@
-"""The bytes of a ledger file, and the rules that tell a torn tail from damage. No I/O here.
+"""The bytes of a ledger file, and the rules that distinguish a torn tail from damage. No I/O here.
 
     file    header (64 bytes), then entries without gaps; all numbers little-endian
     header  magic 8s | version u32 | 0 u32 | ledger id u64 | epoch u64 | CRC u32 of all before | 0 u32
@@ -48,7 +48,7 @@ FENCE_SIZE: Final = 12
 MARK_OFFSET: Final = 52
 ENTRY_HEADER_SIZE: Final = 24
 GONE: Final = 0x454E4F47
-"""In place of the CRC of no data, which is 0: the entry was removed by a repair."""
+"""The value that a removed entry has as the CRC of its data (which is empty, so that the real CRC is 0)."""
 
 _IDENTITY: Final = struct.Struct("<8sIIQQ")
 _FENCE: Final = struct.Struct("<QI")
@@ -62,7 +62,7 @@ _WINDOW: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The decoded header. `durable` is None if the durable mark is damaged."""
+    """The decoded header of a ledger's file. `durable` is None if the durable mark is damaged."""
 
     ledger_id: int
     epoch: int
@@ -72,9 +72,7 @@ class Header:
 
 
 class Heads(NamedTuple):
-    """Computes the start value of the checksum of an entry's head (its header) from the ledger and the entry id: `seed
-    ^ (entry id & mask)`.
-    """
+    """The start value of the checksum of an entry's head depends on ledger and entry: `seed ^ (entry id & mask)`."""
 
     seed: int
     mask: int
@@ -103,7 +101,7 @@ def encode_mark(durable: int) -> bytes:
 
 
 def decode_mark(data: bytes, version: int) -> int | None:
-    """Return the durable mark in the header `data`: the offset up to which the file was made durable. None if its
+    """Return the durable mark in a file's header: the offset up to which the file was made durable. None if the mark's
     checksum does not match.
     """
     checksum, durable = _MARK.unpack_from(data, MARK_OFFSET)
@@ -111,7 +109,7 @@ def decode_mark(data: bytes, version: int) -> int | None:
 
 
 def decode_fence(file: str, data: bytes) -> int:
-    """Return the epoch in the fence field.
+    """Return the epoch in the fence field of a file's header.
 
     Raises:
         LedgerCorruptedError: the checksum of the field does not match.
@@ -124,17 +122,17 @@ def decode_fence(file: str, data: bytes) -> int:
 
 
 def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
-    """Return the header, the first 64 bytes of a ledger's file.
+    """Decode the header of a ledger's file, which is its first 64 bytes.
 
     Raises:
         LedgerCorruptedError: the header is damaged, or belongs to another ledger.
         LedgerVersionError: a later release wrote the file.
     """
     if len(data) < HEADER_SIZE or data[:8] != MAGIC:
-        raise LedgerCorruptedError(file, 0, "not a ledger file")
+        raise LedgerCorruptedError(file, 0, "this is not a ledger file: it has no valid header")
     _, version, _, found_id, epoch = _IDENTITY.unpack_from(data)
     if _CRC.unpack_from(data, _IDENTITY.size)[0] != crc32c(data[: _IDENTITY.size]):
-        raise LedgerCorruptedError(file, 0, "the checksum of the header does not match")
+        raise LedgerCorruptedError(file, 0, "the checksum of the file's header does not match")
     if not 1 <= version <= VERSION:
         raise LedgerVersionError(file, version, VERSION)
     if found_id != ledger_id:
@@ -144,8 +142,8 @@ def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
 
 
 def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first: int) -> list[bytes]:
-    """Return the bytes of entries (data, num_messages, publish_time_ms) as parts to be joined. `first` is the id of the
-    first entry.
+    """Return the bytes that a file contains for entries (data, num_messages, publish_time_ms), as parts to be joined.
+    `first` is the id of the first entry.
 
     Raises:
         struct.error: a number does not fit its field.
@@ -160,7 +158,7 @@ def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first:
 
 
 def encode_gone(heads: Heads, first: int, count: int) -> bytes:
-    """Return the bytes of `count` removed entries, from id `first` on."""
+    """Return the bytes that a file contains for `count` removed entries, from the entry id `first` on."""
     head = _ENTRY.pack(0, 0, 0, GONE)
     return b"".join(head + _CRC.pack(crc32c(head, heads.begin(first + at))) for at in range(count))
 
@@ -171,8 +169,8 @@ def offset_of(index: EntryIndex, entry_id: int) -> int:
 
 
 def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, heads: Heads) -> list[bytes]:
-    """Return the data of the `count` entries from id `first` on. `data` was read at `offset` of the file. If an entry
-    after the first is damaged, the result ends before it.
+    """Decode the `count` entries from the id `first` on, and return their data. `data` was read at `offset` of the
+    file. If an entry after the first is damaged, the result ends before it.
 
     Raises:
         LedgerCorruptedError: a checksum of the first entry does not match, or bytes of it are missing.
@@ -193,7 +191,8 @@ def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, 
 
 
 def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int | None:
-    """Return the end of the entry at `at`, which may be beyond `data`; None if a checksum does not match.
+    """Return the offset of the end of the entry that begins at `at`; None if a checksum does not match. The end may be
+    beyond `data`.
 
     `head_begin` is the result of `Heads.begin` for the entry.
     """
@@ -210,8 +209,8 @@ def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int 
 
 
 class Damage(NamedTuple):
-    """The entries `first` to `last` (inclusive) of a ledger cannot be read: the bytes `begin` (inclusive) to `end`
-    (exclusive).
+    """A damaged part of a ledger's file: the entries `first` to `last` (inclusive) cannot be read, in the bytes `begin`
+    (inclusive) to `end` (exclusive).
 
     `exact` is False if the number of these entries is not known: at the end of a ledger that was never closed, and
     where heads of version 1 are lost.
@@ -226,13 +225,13 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The entries of a file.
+    """What was found in a ledger's file: its entries and its damage.
 
     `end` is the end of the last intact entry. `torn` is True if more bytes follow, `shortened` if the file ends before
     its durable mark.
 
     `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are the ranges
-    that cannot be read. Both are sorted. In the index these entries count 0 messages and 0 bytes. If there is damage,
+    that cannot be read. Both are sorted. In `index` these entries have 0 messages and 0 bytes. If there is damage,
     `offsets` has the offset of each entry, 0 for one that cannot be read.
     """
 
@@ -264,8 +263,9 @@ def scan(
     """Return sizes and offsets of the entries in a file of `size` bytes. `read(offset, length)` returns bytes of the
     file, fewer than `length` only at its end.
 
-    `with_data` checks the data of entries too, not their heads only. With `entry_count` the scan ends after that many
-    entries. The ledger is known to have this number of entries, so any damage before the last of them is an error.
+    `with_data`: check the data of entries too, not only their heads (headers). With `entry_count` the scan ends after
+    that number of entries. The ledger is known to have this number of entries, so any damage before the last of them is
+    an error.
 
     Raises:
         LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.
@@ -288,7 +288,11 @@ def scan(
             found.torn = True
             if entry_count is not None or (end is None and at < durable):
                 raise LedgerCorruptedError(
-                    file, at, "a checksum does not match" if end is None else "the file ends inside an entry"
+                    file,
+                    at,
+                    "the checksum of an entry does not match, or that of its header"
+                    if end is None
+                    else "the file ends inside an entry",
                 )
             break
         length, num_messages, publish_time_ms, data_checksum = _ENTRY.unpack_from(window, at - base)
@@ -298,21 +302,25 @@ def scan(
         at = base + end
     columns.flush()
     if entry_count is not None and len(found.index) < entry_count:
-        raise LedgerCorruptedError(file, at, f"{count_of(entry_count, 'entry')} expected, {len(found.index)} found")
+        raise LedgerCorruptedError(
+            file, at, f"the file must have {count_of(entry_count, 'entry')}, but {len(found.index)} were found"
+        )
     found.end = at
     found.shortened = entry_count is None and at < durable
     return found
 
 
 def join_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Append a range that is after all others; a range that touches the last one is joined to it."""
+    """Append a range that is after all others. If it follows the last range without a gap, extend that one."""
     if ranges and ranges[-1][1] + 1 == first:
         first = ranges.pop()[0]
     ranges.append((first, last))
 
 
 class Columns:
-    """Collects columns in lists, which is faster than adding entry by entry to the index."""
+    """Collects sizes, message counts and publish times in lists, because extending an `EntryIndex` entry by entry is
+    slower.
+    """
 
     __slots__ = ("_counts", "_index", "_sizes", "_times", "count")
 

@@ -14,11 +14,11 @@ from pulsar_barycenter.ledger.reader import IndexedReads
 
 
 class FileLedgerReader(IndexedReads):
-    """Reads entries that are known to be complete. It keeps no file open itself.
+    """Reads the entries of a ledger's file that are known to be complete. The reader keeps no file open itself.
 
     Damage in the head (header) of an entry is found when the ledger is opened. Data is not read then, so damage of data
-    is found when an entry is read; the whole file is then examined once, to find all damage of the ledger. With
-    `is_growing` a writer adds entries to `found`, which is therefore not replaced.
+    is found when an entry is read; the whole file is then examined once, to find all damage of the ledger.
+    `is_growing`: a writer adds entries to `found`, so the reader must not replace this object.
     """
 
     __slots__ = ("_folder", "_found", "_heads", "_is_examined", "_ledger_id")
@@ -78,8 +78,8 @@ class FileLedgerReader(IndexedReads):
         return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
 
     async def _find_all_damage(self) -> None:
-        """Examine the whole file, because a read found damage. If the file is intact now, the disk had returned wrong
-        bytes before.
+        """Examine the whole file for damage, because a read found some. If the file is intact now, the disk had
+        returned wrong bytes before.
         """
         if not self._is_examined:
             self._is_examined = True

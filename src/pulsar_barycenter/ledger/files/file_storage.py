@@ -7,8 +7,8 @@ Fencing. A later owner writes its epoch into the fence field, then reads the fil
 fdatasync and before it reports. In every order of these steps, an entry that is reported was complete in the file
 before the fence was written, so the later owner has read it.
 
-Both must see the file and not a cache of their machine. Where a file system caches what other machines may change,
-files are opened for direct I/O (`LedgerFolder`).
+Both owners must see the file itself and not a cache of their machine. Where a file system caches what other machines
+may change, files are opened for direct I/O (`LedgerFolder`).
 
 The fence is written under the file's lock, because a writer whose disk is full holds the lock while it shortens the
 file (`file_writer`). The wait for the lock is limited to two seconds, in case the writer's process is stopped at that
@@ -53,14 +53,15 @@ _LOCK_INTERVAL_S: Final = 0.005
 
 
 class FileLedgerStorage:
-    """Ledger files below `root`, which is created.
+    """The ledgers in the files of the folder `root`, which is created if necessary.
 
     With `sync` False the operating system decides when bytes reach the disk: entries survive the end of the process,
     but not of the machine. `direct` bypasses this machine's page cache, for a file system that several machines mount
     (`folder_needs`).
 
     Raises (on construction):
-        LedgerFolderInUseError, LedgerError: as `shared_lock`.
+        LedgerFolderInUseError, LedgerError: the folder is in use by a check or repair, or cannot be created or written
+            to.
     """
 
     def __init__(
@@ -93,9 +94,9 @@ class FileLedgerStorage:
         """Check that the folder, and the files that are being written, are still where they were opened. Return the
         fault of the folder, None if it has none.
 
-        Once the folder is found to be lost, no writer reports another entry and no ledger is created. A writer whose
-        file alone is lost fails at its next group; that is no fault of the folder. Blocking: one system call for the
-        folder and one for each file that is being written. Call it on a separate thread, never twice at once.
+        After a check found that the folder is lost, no writer reports another entry and no ledger is created. If only
+        the file of one writer is lost, that writer fails at its next group, and this is no fault of the folder.
+        Blocking: call this on a separate thread, and never twice at the same time.
         """
         try:
             self.folder.require_there()
@@ -148,7 +149,9 @@ class FileLedgerStorage:
 
 
 def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
-    """Create the file with its header and make both durable. The root folder itself is never created again."""
+    """Create the file of a new ledger with its header, and make both durable. If the root folder is missing, it is not
+    created again.
+    """
     folder.require_there()
     path = folder.path(ledger_id)
     parent = os.path.dirname(path)
@@ -159,7 +162,7 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
     try:
         descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
     except FileExistsError as error:
-        raise LedgerError(f"{path}: the ledger's file exists already") from error
+        raise LedgerError(f"{path}: the ledger cannot be created, because its file exists already") from error
     try:
         header = fmt.encode_header(ledger_id, epoch)
         if os.pwrite(descriptor, header, 0) != len(header):
@@ -184,7 +187,9 @@ def _sync(folder: LedgerFolder, path: str) -> None:
 
 
 def _has_room(folder: LedgerFolder) -> bool:
-    """Write a file of 64 KiB, make it durable, and remove it; return False if the disk is full."""
+    """Test whether the disk has space: write a file of 64 KiB, make it durable, and remove it. Return False if the disk
+    is full.
+    """
     folder.require_there()
     path = f"{folder.root}/room-{uuid.uuid4().hex}"
     try:
@@ -221,10 +226,10 @@ def _open(folder: LedgerFolder, ledger_id: int, entry_count: int) -> fmt.Scan:
 
 
 def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
-    """Write the fence, then read the file. After the fence, the former writer reports no further entries, so the result
-    contains every entry that was reported.
+    """Write the fence into a ledger's file, then read the file. After that the former owner's writer reports no further
+    entries, so the result contains every entry that was reported.
 
-    If the header is damaged, the fence is written nevertheless, and a former owner's writer will find it.
+    The fence is written even if the header is damaged.
     """
     path = folder.path(ledger_id)
     descriptor = os.open(path, folder.flags)  # locks belong to an open file description, so this needs its own

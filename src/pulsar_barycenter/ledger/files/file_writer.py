@@ -1,10 +1,11 @@
 """Appends to a ledger's file: the event loop queues entries, a worker thread commits them in groups.
 
-A group is written and made durable; then the fence is read; only then is the group reported. Nothing is reported of a
-file that was replaced or deleted (`check_file`), or whose folder was (`LedgerFolder.require_there`).
+A group is written and made durable; then the fence is read; only then is the group reported. If the file was replaced
+or deleted (`check_file`), or its folder (`LedgerFolder.require_there`), nothing is reported.
 
-A writer whose disk is full shortens its file. It must not do so once it is fenced, because the later owner may have
-counted entries of that group. A lock on the file, held for microseconds, excludes one from the other.
+If the disk is full, the writer cuts the incomplete group off the file. It must not do so after the ledger is fenced,
+because the later owner may have counted entries of that group. A lock on the file, held for microseconds, prevents that
+both happen at the same time.
 """
 
 import asyncio
@@ -52,8 +53,8 @@ _EMPTY_GROUP: Final = _Group([], [], [])
 
 
 class FileLedgerWriter:
-    """Created by `FileLedgerStorage.create`; calls `on_closed` when it ends. `append` and `committed` run on the event
-    loop, `commit` on a worker thread.
+    """Writes a ledger's file. Created by `FileLedgerStorage.create`; calls `on_closed` when it ends. `append` and
+    `committed` run on the event loop, `commit` on a worker thread.
     """
 
     __slots__ = (
@@ -155,7 +156,9 @@ class FileLedgerWriter:
                 log.error("ledger_file_lost", file=self._name, reason=fault, mend=repair_hint(self._name))
 
     def _fenced_error(self) -> LedgerFencedError | None:
-        """Return a LedgerFencedError if the file is open here and a later owner has fenced it; None otherwise."""
+        """Return a LedgerFencedError if a later owner has fenced the ledger; None if it has not, or if the file is not
+        open here.
+        """
         file = self._folder.files.pin_open(self._name)
         if file is None:
             return None
@@ -216,8 +219,8 @@ class FileLedgerWriter:
         return _Group(list(map(len, data)), list(counts), list(times))
 
     def _require_not_lost(self) -> None:
-        """Raise the recorded error if an earlier check found the file or its folder to be lost. Makes no system call,
-        so it adds no cost to a group.
+        """Raise the error that an earlier check recorded, if it found that the file or its folder is lost. Makes no
+        system call.
         """
         lost = self._folder.lost or self._lost
         if lost is not None:
@@ -245,7 +248,7 @@ class FileLedgerWriter:
         return items
 
     def _write(self, descriptor: int, items: list[NewEntry]) -> None:
-        """Write a group, make it durable, read the fence, write the durable mark: in this order."""
+        """Write a group of entries, make it durable, read the fence, write the durable mark: in this order."""
         try:
             end = _write_all(descriptor, fmt.encode_entries(items, self._heads, self._written), self._end)
             if self._folder.sync:
@@ -265,11 +268,11 @@ class FileLedgerWriter:
             raise LedgerFencedError(self._name, self._epoch, fenced_by)
 
     def _cut_partial_group(self, descriptor: int) -> None:
-        """Release the disk space of a failed group, unless a later owner has fenced the ledger and may have read that
-        group.
+        """Cut a group that was not written completely off the file, unless a later owner has fenced the ledger and may
+        have read that group.
 
-        Between machines the lock is a lease that may expire unnoticed. In that case the bytes stay in the file, as a
-        torn tail.
+        If several machines use the file, the lock may expire unnoticed. Then the bytes stay in the file, as a torn
+        tail.
         """
         if self._folder.direct:
             return

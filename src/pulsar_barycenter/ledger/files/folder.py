@@ -1,4 +1,4 @@
-"""The folder of the ledgers' files: their paths, the open ones, and the threads that wait for the disk."""
+"""The folder with the ledgers' files: their paths, which of them are open, and the threads that do file work."""
 
 import asyncio
 import errno
@@ -26,7 +26,9 @@ from pulsar_barycenter.metadata.files.data_faults import KeptPath
 _LEDGERS_PER_FOLDER_BITS: Final = 12
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
-"""Only the brokers' user may read messages. Existing files and folders keep their permissions."""
+"""The permissions of new folders: only the brokers' user may read messages. Existing files and folders keep their
+permissions.
+"""
 _FIXED_BY_OPERATOR: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENOTDIR})
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -34,12 +36,10 @@ T = TypeVar("T")
 
 
 class LedgerFolder:
-    """The folder and files that a storage shares with its writers and readers. `sync` is True if bytes are forced to
-    the disk.
+    """The folder of the ledgers' files, and its open files. `sync`: bytes are forced to the disk (fdatasync).
 
-    `flags` are the flags with which ledger files are opened. With `direct` no byte passes through this machine's page
-    cache: a write changes the bytes that it was given and nothing of the page around them, and a read returns what
-    other machines wrote.
+    `flags` are the flags with which ledger files are opened. `direct`: files are read and written without this
+    machine's page cache. So a write does not change the bytes around it, and a read returns what other machines wrote.
     """
 
     def __init__(self, root: str, *, sync: bool, max_open_files: int, direct: bool) -> None:
@@ -62,10 +62,10 @@ class LedgerFolder:
         self._closed = False
 
     def require_there(self) -> None:
-        """Check that the folder is still where it was opened. Thread-safe.
+        """Check that the folder was not removed or replaced since it was opened. Thread-safe.
 
         Raises:
-            LedgerFolderLostError: the folder was removed or replaced, as this check or an earlier one found.
+            LedgerFolderLostError: this check, or an earlier one, found that the folder was removed or replaced.
         """
         if self.lost is None:
             fault = next(filter(None, (kept.fault() for kept in self._kept)), None)
@@ -75,7 +75,7 @@ class LedgerFolder:
             raise self.lost
 
     def path(self, ledger_id: int) -> str:
-        """Return the path of a ledger's file. A subfolder has 4096 consecutive ids."""
+        """Return the path of a ledger's file. Each subfolder has the files of 4096 consecutive ids."""
         return ledger_path(self.root, ledger_id)
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -90,11 +90,11 @@ class LedgerFolder:
             raise ledger_error(error) from error
 
     def refuse_work(self) -> None:
-        """Accept no more work. Work that has begun continues."""
+        """Refuse new work on the thread pool from now on. Work that has begun continues."""
         self._closed = True
 
     def close(self) -> None:
-        """Wait for the work that has begun, and close the files."""
+        """Wait until the work on the thread pool that has begun is done, then close the files."""
         self._pool.shutdown()
         self.files.close()
         os.close(self._lock)
@@ -114,10 +114,11 @@ def ledger_files(root: str) -> Iterator[tuple[int, str]]:
 
 
 def shared_lock(root: str) -> int:
-    """Lock the folder together with other brokers; create it if necessary. Return the descriptor to close.
+    """Take the lock on the folder that brokers share, and create the folder if necessary. Return the lock's file
+    descriptor, which the caller closes.
 
     Raises:
-        LedgerFolderInUseError: its files are being checked or repaired.
+        LedgerFolderInUseError: the folder's files are being checked or repaired.
         LedgerError: the folder cannot be created or written to.
     """
     try:
@@ -133,7 +134,7 @@ def shared_lock(root: str) -> int:
 
 @contextmanager
 def exclusive(root: str) -> Iterator[None]:
-    """Lock the folder against all brokers; create it if necessary.
+    """Context manager: lock the folder so that no broker can use it; create it if necessary.
 
     Raises:
         LedgerFolderInUseError: a broker uses the folder.
@@ -153,8 +154,8 @@ def exclusive(root: str) -> Iterator[None]:
 
 
 def _locked(root: str, kind: int) -> int:
-    """Lock the file `lock` of the folder and return its descriptor. The file is empty; a symbolic link in its place is
-    refused.
+    """Lock the file named `lock` in the folder and return its descriptor. The file is empty. A symbolic link with this
+    name is refused.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(f"{root}/lock", flags, FILE_MODE)
@@ -167,7 +168,7 @@ def _locked(root: str, kind: int) -> int:
 
 
 def ledger_error(error: OSError) -> LedgerError:
-    """Return the LedgerError for an OSError, by its errno."""
+    """Return the LedgerError that corresponds to an OSError, chosen by its errno."""
     text = f"{error.filename or 'ledger file'}: {error.strerror or error}"
     if error.errno in NO_SPACE:
         return LedgerFullError(text)

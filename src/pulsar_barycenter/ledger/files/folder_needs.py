@@ -1,5 +1,5 @@
-"""Decides whether a folder can store the ledgers of brokers, from its file system and the results of tests. No I/O
-here.
+"""Decides whether a folder can store the ledgers of brokers, from the kind of its file system and from the results of
+tests. No I/O here.
 
 On one machine all brokers see a folder through one page cache, and every file system that can lock and sync is good. On
 several machines each machine has its own cache. Then a fence works only if a writer reads what another machine wrote,
@@ -23,14 +23,14 @@ from typing import Final
 
 
 class Access(enum.Enum):
-    """How ledger files are read and written."""
+    """The way in which ledger files are read and written."""
 
     CACHED = "through the page cache of the machine"
     DIRECT = "with direct I/O"
 
 
 class Step(enum.Enum):
-    """A step of the test of a folder. The value is the requirement that the step tests."""
+    """A step of the test of a folder. Its value is the requirement that the step tests."""
 
     CREATE = "only one of several processes can create a file"
     LOCK = "a lock excludes other processes"
@@ -42,14 +42,16 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """The file system of a folder. `options` has the options of the mount and of the file system."""
+    """The mount of a folder's file system. `options` are the options of the mount and of the file system."""
 
     kind: str
     source: str = ""
     options: tuple[str, ...] = ()
 
     def option(self, name: str) -> str | None:
-        """Return the text after `name=`, "" for a name without a value, None if there is no such option."""
+        """Return the value of a mount option `name=value`; "" for an option without a value, None if there is no such
+        option.
+        """
         for option in self.options:
             key, _, value = option.partition("=")
             if key == name:
@@ -72,7 +74,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a folder cannot store ledgers, and what to do."""
+    """A reason why a folder cannot store ledgers, and what an operator can do about it."""
 
     why: str
     mend: str
@@ -80,7 +82,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FolderFitness:
-    """How to access ledgers in a folder. With `problems`, nothing may be written there."""
+    """How ledger files in a folder are read and written. If there are `problems`, nothing may be written there."""
 
     access: Access
     problems: tuple[Problem, ...] = ()
@@ -110,7 +112,7 @@ def judge(observed: Observed, *, several_machines: bool) -> FolderFitness:
         return FolderFitness(Access.CACHED, _failed(observed, _ALWAYS))
     mount = observed.mount
     if mount is None:
-        return FolderFitness(Access.CACHED, (Problem("its file system is unknown", _ELSEWHERE),))
+        return FolderFitness(Access.CACHED, (Problem("the folder's file system is unknown", _ELSEWHERE),))
     if mount.kind == NFS:
         failed = _failed(observed, (*_OF_SEVERAL, Step.DIRECT))
         return FolderFitness(Access.DIRECT, (*_local_locks(mount), *failed))
@@ -128,7 +130,10 @@ def judge(observed: Observed, *, several_machines: bool) -> FolderFitness:
 
 def _failed(observed: Observed, needed: tuple[Step, ...]) -> tuple[Problem, ...]:
     return tuple(
-        Problem(f"it is required that {step.value}: {observed.answers[step]}", "use a folder on another file system")
+        Problem(
+            f"it is required that {step.value}, but the test failed: {observed.answers[step]}",
+            "use a folder on another file system",
+        )
         for step in needed
         if observed.answers.get(step)
     )
@@ -140,5 +145,5 @@ def _local_locks(mount: Mount) -> tuple[Problem, ...]:
         for name in _LOCAL_LOCKS
         if (value := mount.option(name)) is not None and value not in ("none", "posix")
     ]
-    mend = "mount it without this option, so that locks apply to all machines"
-    return tuple(Problem(f"it is mounted with {option}", mend) for option in found)
+    mend = "mount the file system without this option, so that locks apply to all machines"
+    return tuple(Problem(f"the file system is mounted with {option}", mend) for option in found)

@@ -1,4 +1,4 @@
-"""Tries in a folder what `folder_needs` decides on; removes everything that it creates."""
+"""Makes the tests in a folder on whose results `folder_needs` decides. Removes all files that it creates."""
 
 import errno
 import fcntl
@@ -39,10 +39,10 @@ def fit_access(folder: str, *, several_machines: bool) -> Access:
 
 
 def observe(folder: str) -> Observed:
-    """Try every step in an existing folder.
+    """Run every test step in an existing folder, and return the results.
 
     Raises:
-        OSError: no file can be created in it.
+        OSError: no file can be created in the folder.
     """
     try:
         mount = mount_of(os.path.realpath(folder), MOUNTS.read_text(errors="surrogateescape"))
@@ -65,7 +65,8 @@ def observe(folder: str) -> Observed:
 def mount_of(folder: str, mounts: str) -> Mount | None:
     """Return the mount of a folder, given by its real path, from the text of mountinfo (proc(5)).
 
-    The longest mount point above the folder counts; of several mounts on one point, the last.
+    This is the mount with the longest mount point above the folder; if several have the same mount point, the last of
+    them.
     """
     best, longest = None, -1
     for line in mounts.splitlines():
@@ -83,7 +84,7 @@ def mount_of(folder: str, mounts: str) -> Mount | None:
 
 @contextmanager
 def _file(folder: str) -> Iterator[str]:
-    """Yield the path of a new empty file, and remove it afterwards."""
+    """Context manager: create an empty file in `folder`, yield its path, and remove the file at the end."""
     path = f"{folder}/probe-{uuid.uuid4().hex}"
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
     try:

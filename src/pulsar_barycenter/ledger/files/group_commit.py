@@ -1,8 +1,8 @@
 """Worker threads that make queued appends durable, one group at a time, and report to the event loop.
 
-A writer with queued entries is in the queue of writers once. A worker takes it and commits everything queued by then as
+A writer that has entries to commit is in a queue, once. A worker thread takes the writer and commits all its entries as
 one group. If more entries arrived meanwhile, the writer is queued again. So groups grow with the load, and without load
-an append costs one fdatasync. One wake-up of the event loop reports all groups that are done.
+an append costs one fdatasync. The groups that are done are reported to the event loop together.
 """
 
 import asyncio
@@ -17,19 +17,21 @@ log = structlog.get_logger(__name__)
 
 
 class Committable(Protocol):
-    """A writer whose entries are committed in groups."""
+    """A writer whose entries the worker threads commit in groups."""
 
     gate: Lock
-    """Locked while the writer is queued or a group of it is being committed."""
+    """A lock that is held while the writer is queued, and while a group of it is being committed."""
 
     def has_queued(self) -> bool: ...
 
     def commit(self) -> object:
-        """Make a group durable, on a worker thread. Return the argument for `committed`, or None to report nothing."""
+        """Make a group of entries durable. Runs on a worker thread. Return the argument for `committed`, or None to
+        report nothing.
+        """
         ...
 
     def committed(self, outcome: object) -> None:
-        """Report the group, on the event loop."""
+        """Report the group that `commit` made durable. Runs on the event loop."""
         ...
 
 
@@ -46,7 +48,9 @@ class GroupCommitter:
             thread.start()
 
     def submit(self, writer: Committable) -> None:
-        """Queue a writer for a commit. The caller must have acquired `writer.gate`; it is released after the commit."""
+        """Queue a writer, so that a thread calls its `commit`. The caller must have acquired `writer.gate`, which is
+        released after the commit.
+        """
         self._queued.put(writer)
 
     def _work(self) -> None:
@@ -78,7 +82,7 @@ class GroupCommitter:
             writer.committed(outcome)
 
     def stop(self) -> None:
-        """Let the threads commit the groups that are queued, then end and join the threads."""
+        """Commit the groups that are queued, then end the threads. Waits for their end."""
         for _ in self._threads:
             self._queued.put(None)
         for thread in self._threads:

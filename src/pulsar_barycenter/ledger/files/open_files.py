@@ -1,4 +1,4 @@
-"""Keeps a bounded number of files open for any number of ledgers."""
+"""Keeps files of any number of ledgers open, but not more than a maximum number at the same time."""
 
 import os
 from collections import OrderedDict
@@ -8,8 +8,8 @@ from pulsar_barycenter.metadata.files.data_faults import identity_of_descriptor
 
 
 class OpenFile:
-    """One open descriptor of a file. `pins` is the number of current users; a `doomed` file is closed by its last
-    user.
+    """An open file and its descriptor. `pins` is the number of its current users. A `doomed` file is closed when its
+    last user is done.
     """
 
     __slots__ = ("descriptor", "doomed", "identity", "pins")
@@ -22,9 +22,11 @@ class OpenFile:
 
 
 class OpenFiles:
-    """File descriptors by path. Beyond `max_open` the least recently used ones are closed. Thread-safe.
+    """The open files by path. If there are more than `max_open`, those that were not used for the longest time are
+    closed. Thread-safe.
 
-    A pinned file is never closed, so the limit may be exceeded for a moment: by one file for each thread that uses one.
+    A file that is in use (pinned) is never closed, so the limit may be exceeded for a short time, by one file for each
+    thread.
     """
 
     def __init__(self, max_open: int, flags: int) -> None:
@@ -37,7 +39,7 @@ class OpenFiles:
         return len(self._files)
 
     def pin(self, path: str) -> OpenFile:
-        """Return the file, opened with the flags if it is not open. Call `unpin` after use.
+        """Return the file at `path` for use; open it if it is not open. Call `unpin` after use.
 
         Raises:
             OSError: the file cannot be opened.
@@ -51,7 +53,7 @@ class OpenFiles:
         return self._add(path, os.open(path, self._flags), pins=1)
 
     def pin_open(self, path: str) -> OpenFile | None:
-        """Return the file if it is open, otherwise None. Call `unpin` after use."""
+        """Return the file at `path` for use if it is open, otherwise None. Call `unpin` after use."""
         with self._lock:
             file = self._files.get(path)
             if file is not None:
@@ -59,7 +61,9 @@ class OpenFiles:
             return file
 
     def adopt(self, path: str, descriptor: int) -> OpenFile:
-        """Take over the descriptor of a file that was just created, and return the file."""
+        """Add a file that the caller has just created and opened, and return it for use. This object closes
+        `descriptor` later.
+        """
         return self._add(path, descriptor, pins=0)
 
     def _add(self, path: str, descriptor: int, *, pins: int) -> OpenFile:
@@ -86,7 +90,7 @@ class OpenFiles:
                 os.close(file.descriptor)
 
     def forget(self, path: str) -> None:
-        """Close a file now, or as soon as it has no user."""
+        """Close the file at `path` now, or as soon as it has no user."""
         with self._lock:
             file = self._files.pop(path, None)
             if file is None:

@@ -2,8 +2,8 @@
 
 No broker may use the files meanwhile; `folder.exclusive` ensures that. The repaired file is written completely next to
 the damaged one. The damaged file gets a second name; then one rename puts the repaired file in its place. If the repair
-is interrupted at any point, the ledger's name refers to the damaged or to the repaired file, and the damaged bytes
-exist in both cases.
+is interrupted at any point, the path of the ledger's file leads to the damaged or to the repaired file, and the damaged
+file still exists in both cases.
 """
 
 import os
@@ -21,7 +21,7 @@ from pulsar_barycenter.ledger.position import joined
 
 UNFINISHED: Final = ".unfinished"
 KEPT: Final = ".damaged"
-"""The suffix of a damaged file that was replaced."""
+"""The suffix that a damaged file has in its name after a repaired file has replaced it."""
 
 
 class FileState(StrEnum):
@@ -29,13 +29,13 @@ class FileState(StrEnum):
     DAMAGED = "damaged"
     MISSING = "missing"
     UNREADABLE = "unreadable"
-    """No entry of the ledger was found in the file."""
+    """The state of a ledger's file in which no entry was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """The state of a ledger's file. `entries` is the number of entries the ledger is known to have, None if it was
-    never closed.
+    """A ledger's file and its state. `entries` is the number of entries that the ledger is known to have, None if it
+    was never closed.
     """
 
     ledger_id: int
@@ -48,8 +48,9 @@ class LedgerFile:
 
     @property
     def lost(self) -> list[tuple[int, int]]:
-        """The ranges (first, last), both inclusive, that cannot be read. If the ledger was never closed, only ranges
-        before its last known entry are returned.
+        """The ranges (first, last), both inclusive, of entries that cannot be read.
+
+        If the ledger was never closed, only the ranges before its last known entry are returned.
         """
         if self.state in (FileState.MISSING, FileState.UNREADABLE):
             return [(0, self.entries - 1)] if self.entries else []
@@ -99,20 +100,24 @@ def _inspect(path: str, descriptor: int, ledger_id: int, entries: int | None) ->
     except LedgerCorruptedError as error:
         return LedgerFile(ledger_id, path, entries, FileState.UNREADABLE, error.detail)
     if found.shortened:
-        details.append(f"the file ends at byte {found.end}, before its durable mark")
+        details.append(
+            f"the file ends at byte {found.end}, before its durable mark: entries that were made durable are missing"
+        )
     elif found.damage:
         ranges_text = ", ".join(f"{damage.begin}-{damage.end - 1}" for damage in found.damage)
-        details.append(f"checksums do not match in the bytes {ranges_text}")
+        details.append(f"the checksums of these bytes do not match: {ranges_text}")
     elif found.offsets is not None:
-        details.append("there are bytes between its entries that belong to no entry")
+        details.append("there are bytes between entries that belong to no entry")
     state = FileState.DAMAGED if details else FileState.WHOLE
     return LedgerFile(ledger_id, path, entries, state, "; ".join(details), epoch, found)
 
 
 def repair(damaged: LedgerFile, *, epoch: int) -> str | None:
-    """Replace a damaged file by one that has every intact entry at its position, and a marker for each removed entry.
+    """Replace a ledger's damaged file by one that has every intact entry at its position, and a marker for each lost
+    entry.
 
-    `epoch` is at least the epoch of the last owner. Returns the path of the damaged file, None if there was none.
+    `epoch` is at least the epoch of the last owner. Returns the path at which the damaged file is kept, None if there
+    was no file.
 
     Raises:
         OSError: the repair failed, for example because the disk is full; the damaged file is unchanged.
@@ -150,7 +155,9 @@ def _write(descriptor: int, damaged: LedgerFile, epoch: int) -> None:
 
 
 def _parts(damaged: LedgerFile) -> Iterator[bytes]:
-    """Yield the bytes of every entry, which is read and checked again, or the marker of a removed entry."""
+    """Yield the bytes of the repaired file: every intact entry, read and checked again, and a marker for each lost
+    entry.
+    """
     heads = fmt.Heads.of(damaged.ledger_id)
     if damaged.state in (FileState.MISSING, FileState.UNREADABLE):
         yield fmt.encode_gone(heads, 0, damaged.entries or 0)
@@ -174,8 +181,8 @@ def _parts(damaged: LedgerFile) -> Iterator[bytes]:
 
 
 def _keep(path: str) -> str:
-    """Give the damaged file a second name that no other file has, and return it. If the file has such a second name
-    already, return that name.
+    """Give the damaged file a second name that is not in use, and return it. If the file has a second name from an
+    earlier attempt, return that.
     """
     number = 1
     while True:

@@ -1,14 +1,14 @@
 """Finds the intact entries of a damaged ledger file, before the damage and after it. No I/O here.
 
 If the head of an entry is damaged, its length is unknown. The next entry is then searched byte by byte: it begins where
-both a head and the data after it match their checksums. The seed of the head's checksum gives the id of that entry, and
-so the number of entries lost in between.
+both a head and the data after it match their checksums. The checksum of the head depends on the entry's id. So it shows
+this id, and with it the number of entries lost in between.
 
 Heads of version 1 do not contain the id. Then the number of lost entries is
 - one, if the damaged head still leads to the next entry, if its data still matches, or if there is no space for two;
-- the difference to the known number of entries, if this is the only place in doubt;
-- otherwise the most for which there is space. A position may then be higher than it was, so that messages are delivered
-  again. It is never lower, which would lose messages.
+- the difference to the known number of entries, if this is the only damaged part with an unknown number;
+- otherwise the greatest number for which there is space. A position may then be higher than it was, so that messages
+  are delivered again. It is never lower, which would lose messages.
 """
 
 import re
@@ -30,7 +30,9 @@ Read = Callable[[int, int], bytes]
 
 
 class _Bytes:
-    """The bytes of a file, read in windows. `get` returns fewer bytes than requested only at the end of the file."""
+    """The bytes of a file, which are read in parts. `get` returns fewer bytes than requested only at the end of the
+    file.
+    """
 
     def __init__(self, read: Read, size: int) -> None:
         self._read = read
@@ -47,8 +49,8 @@ class _Bytes:
 
 @dataclass(slots=True)
 class _Hole:
-    """Bytes without an intact entry, before the intact entry with the index `before` in the list of found entries.
-    `fewest` to `most` entries are lost in them, both inclusive.
+    """A part of a file without an intact entry, before the intact entry that has the index `before` in the list of
+    found entries. Between `fewest` and `most` entries (both inclusive) are lost in this part.
     """
 
     before: int
@@ -60,7 +62,9 @@ class _Hole:
 
 @dataclass(slots=True)
 class _Found:
-    """The result of the walk through a file: entries without their ids, and the holes between them."""
+    """What was found in a damaged file: intact entries, whose ids are not determined yet, and the damaged parts (holes)
+    between them.
+    """
 
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
     heads: list[tuple[int, int, int]] = field(default_factory=list)
@@ -68,7 +72,7 @@ class _Found:
     holes: list[_Hole] = field(default_factory=list)
     end: int = fmt.HEADER_SIZE
     rest: int = fmt.HEADER_SIZE
-    """The offset from which no entry was found up to the end of the file."""
+    """The offset after which no intact entry was found."""
 
 
 def salvage(
@@ -79,13 +83,13 @@ def salvage(
     *,
     entry_count: int | None = None,
 ) -> fmt.Scan:
-    """Return every intact entry of a file of `size` bytes, whose data is checked too, and the ranges of lost entries
-    between them.
+    """Find every intact entry of a damaged ledger file of `size` bytes, and the ranges of lost entries between them.
+    The data of entries is checked too.
 
-    `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged (`header` None),
-    the version that finds more entries is used. `entry_count` is the number of entries that the ledger is known to
-    have; those absent at the end are lost. Without it, bytes after the last intact entry are cut as a torn tail, unless
-    they are before the durable mark.
+    `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged, `header` is None;
+    then the format version with which more entries are found is used. `entry_count` is the number of entries that the
+    ledger is known to have; those absent at the end are lost. Without it, bytes after the last intact entry are cut as
+    a torn tail, unless they are before the durable mark.
     """
     data = _Bytes(read, size)
     if header is None:
@@ -99,8 +103,8 @@ def salvage(
 
 
 def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int | None) -> _Found:
-    """Return the entries and holes of the file, in order. Without `entry_count`, the first bytes at or after `durable`
-    that do not match their checksum are the end.
+    """Go through the file, and return its intact entries and its damaged parts (holes) in order. Without `entry_count`,
+    the first bytes at or after `durable` that do not match their checksum are the end.
     """
     found = _Found()
     at, entry_id = fmt.HEADER_SIZE, 0
@@ -131,8 +135,8 @@ def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int 
 
 
 def _end_of(data: _Bytes, at: int, head_begin: int) -> int | None:
-    """Return the end of the entry at `at`, which may be beyond the file; None if the checksum of its head does not
-    match.
+    """Return the offset of the end of the entry that begins at `at`; None if the checksum of its head does not match.
+    The end may be beyond the file.
     """
     end = fmt.entry_end(data.get(at, fmt.ENTRY_HEADER_SIZE), 0, head_begin, with_data=False)
     return None if end is None else at + end
@@ -146,8 +150,8 @@ def _data_matches(data: _Bytes, at: int, end: int) -> bool:
 
 
 def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple[int, int] | None:
-    """Return the offset of the first intact entry after `at`, and its id (with version 1: the lowest id it can
-    have).
+    """Return the offset and the id of the first intact entry after `at`. With format version 1 the id is the lowest
+    that the entry can have.
     """
     nothing = bytes(fmt.ENTRY_HEADER_SIZE - 4)
     plain = crc32c(nothing)
@@ -171,7 +175,9 @@ def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple
 
 
 def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
-    """Yield the offsets at which a head may begin: its length fits into the file, and it is not all zeros."""
+    """Yield the offsets at which the head of an entry may begin: the length in it fits into the file, and the head is
+    not all zeros.
+    """
     last = data.size - fmt.ENTRY_HEADER_SIZE
     while begin <= last:
         window = data.get(begin, min(_WINDOW, data.size - begin))
@@ -197,8 +203,8 @@ def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
 def _lost(
     data: _Bytes, at: int, after: tuple[int, int], entry_id: int, heads: fmt.Heads, *, head_holds: bool
 ) -> tuple[int, int]:
-    """Return the least and the greatest number of entries that can have been in the damaged bytes from `at` to
-    `after`.
+    """Return the least and the greatest number of entries that the damaged bytes from `at` to `after` can have
+    contained.
     """
     place, next_id = after
     room = place - at
@@ -213,7 +219,7 @@ def _lost(
 
 
 def _numbered(found: _Found, version: int, size: int, durable: int, entry_count: int | None) -> fmt.Scan:
-    """Return the entries found, and the holes between them as damage, with their ids."""
+    """Determine the ids of the intact entries and of the lost ones, and return both."""
     scan = fmt.Scan(version=version, end=found.end, offsets=array("Q"))
     assert scan.offsets is not None
     columns = fmt.Columns(scan.index)
@@ -241,8 +247,8 @@ def _numbered(found: _Found, version: int, size: int, durable: int, entry_count:
 
 
 def _spare(found: _Found, entry_count: int | None) -> int:
-    """Return the number of lost entries in addition to the fewest of each hole: exactly this number if `entry_count` is
-    known, else the greatest possible number.
+    """Return how many entries are lost in addition to the fewest of each damaged part: exactly this number if
+    `entry_count` is known, else the greatest possible number.
     """
     if entry_count is None:
         return sum(hole.most - hole.fewest for hole in found.holes)

@@ -1,11 +1,11 @@
-"""The entries acknowledged after a cursor's mark-delete position, as sorted ranges for each ledger."""
+"""The entries that are acknowledged after a cursor's mark-delete position, as sorted ranges for each ledger."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 
 
 class AckedRanges:
-    """A set of entries, stored as disjoint inclusive ranges that never touch.
+    """A set of entries, stored as ranges with inclusive ends. Ranges that follow one another without a gap are joined.
 
     Adding or looking up an entry takes O(log n) comparisons, n being the ranges of its ledger; adding may also move the
     list of ranges in memory once.
@@ -22,7 +22,7 @@ class AckedRanges:
 
     @property
     def count(self) -> int:
-        """The number of ranges."""
+        """The number of ranges in the set."""
         return sum(len(firsts) for firsts, _ in self._ledgers.values())
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:

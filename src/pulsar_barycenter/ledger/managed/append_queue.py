@@ -1,4 +1,6 @@
-"""The entries appended to a topic that are not reported yet, in append order, and the callbacks that report them."""
+"""The entries appended to a topic whose result is not reported yet, in append order, and the callbacks that report
+results.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
@@ -8,7 +10,7 @@ from pulsar_barycenter.ledger.position import NewEntry, Position
 from pulsar_barycenter.ledger.storage import LedgerWriter
 
 Context = TypeVar("Context")
-"""What a caller of a managed ledger wants back with the report of an entry."""
+"""A value that a caller passes with an entry to a managed ledger, and gets back with the report about this entry."""
 
 OnEntriesDurable: TypeAlias = Callable[[list[Context], Position], None]
 """Called with the contexts of one group of durable entries, in append order, and the position of the first entry; the
@@ -19,14 +21,14 @@ OnEntriesFailed: TypeAlias = Callable[[list[Context], LedgerError], None]
 after the call may succeed again, so a caller that resends must resend all of these first to keep the order.
 """
 OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
-"""Called once, when it is found that a later owner has taken the topic over."""
+"""Called once, when the managed ledger finds that a later owner has taken over the topic."""
 
 
 class AppendQueue(Generic[Context]):
-    """Entries passed to the ledger that is being written, and after them entries that wait for a ledger.
+    """The entries that were passed to the current ledger's writer and are not durable yet, and the entries that wait
+    for a new ledger.
 
-    Entries in flight are in two plain lists that are cut at the front once for each group, so there is no object per
-    entry.
+    The former are in two plain lists that are cut at the front once for each group, so there is no object per entry.
     """
 
     __slots__ = ("contexts", "entries", "waiting")
@@ -38,28 +40,30 @@ class AppendQueue(Generic[Context]):
 
     @property
     def count(self) -> int:
-        """The number of entries that are not reported."""
+        """The number of entries whose result is not reported yet."""
         return len(self.contexts) + len(self.waiting)
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
-        """Add entries that were passed to the writer."""
+        """Add entries that were passed to the ledger's writer."""
         self.entries.extend([data for data, _, _ in entries])
         self.contexts.extend(contexts)
 
     def take(self, count: int) -> tuple[list[bytes], list[Context]]:
-        """Remove the `count` oldest entries in flight, which are now durable; return their data and their contexts."""
+        """Remove the `count` oldest entries that were passed to the writer and are now durable; return their data and
+        their contexts.
+        """
         entries, contexts = self.entries[:count], self.contexts[:count]
         del self.entries[:count], self.contexts[:count]
         return entries, contexts
 
     def take_all(self) -> list[Context]:
-        """Remove everything and return the contexts, those of waiting entries last."""
+        """Remove all entries, and return their contexts. The contexts of entries that wait for a ledger come last."""
         contexts = self.contexts + [context for _, context in self.waiting]
         self.entries, self.contexts, self.waiting = [], [], []
         return contexts
 
     def hand_over(self, writer: LedgerWriter) -> None:
-        """Append the waiting entries to `writer`.
+        """Append the entries that wait for a ledger to `writer`.
 
         Raises:
             LedgerClosedError: the writer is closed; all entries still wait.

@@ -1,10 +1,11 @@
-"""Appends entries of a topic: chooses the ledger, rolls to the next one, and fails entries together.
+"""Appends entries to a topic: chooses the ledger, continues in a new one when it is full, and reports failures in
+order.
 
 A ledger is created at the first append. When it is full, its successor is created while appends continue. Then new
-appends wait until everything in the old ledger is reported, which takes one group commit, and continue in the new one.
-Whether the successor is listed before or after the old ledger has ended is decided by `succession`.
-When a writer fails, its ledger ends at its durable length, and everything that is not durable fails at once. So no
-entry becomes durable before an earlier one. The next append creates another ledger.
+appends wait until all entries in the old ledger are reported, which takes one group commit, and continue in the new
+one. Whether the successor is listed before or after the old ledger has ended is decided by `succession`. When a writer
+fails, its ledger ends at its durable length, and all entries that are not durable fail at once. So no entry becomes
+durable before an earlier one. The next append creates another ledger.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _ROLL_RETRY_S: Final = 1.0
 
 
 class AppenderOwner(Protocol[Context]):
-    """The part of its managed ledger that an appender needs."""
+    """The methods of a managed ledger that its appender needs."""
 
     @property
     def settings(self) -> LedgerSettings: ...
@@ -70,7 +71,7 @@ class Appender(Generic[Context]):
 
     @property
     def last_interval(self) -> Interval:
-        """The counts of the entries that were written in the last statistics interval; see `Interval`."""
+        """The counts of the entries that were written in the last completed statistics interval; see `Interval`."""
         return NOTHING_WRITTEN if self._stats is None else self._stats.last
 
     def end_interval(self, seconds: float) -> None:
@@ -108,7 +109,7 @@ class Appender(Generic[Context]):
             await asyncio.wait(self._releases)
 
     def write_to(self, segment: Segment, writer: LedgerWriter) -> None:
-        """Continue in `segment`, which is listed and empty."""
+        """Append to the ledger `segment` from now on, which is in the topic's list and is empty."""
         if self._stopped:
             self._release(writer)
             return
@@ -120,7 +121,7 @@ class Appender(Generic[Context]):
             self.fail(error)
 
     def group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
-        """Process the report of a ledger's writer, as `OnDurable` describes."""
+        """Process what the writer of a ledger reports, as `OnDurable` describes."""
         if self._stopped:
             return
         if error is not None:
@@ -144,8 +145,8 @@ class Appender(Generic[Context]):
             self._switch = self._owner.start(self._roll(), f"roll-ledger-{self._owner.name}")
 
     def roll_begun_before(self, time_ms: int) -> None:
-        """Start to continue in a new ledger, if the present one has entries and was created before `time_ms`, in ms
-        since 1970.
+        """Continue in a new ledger, if the current one has entries and was created before `time_ms`, in ms since
+        1970.
         """
         segment = self._segment
         is_old = segment is not None and segment.entries > 0 and segment.created_at_ms < time_ms
@@ -153,7 +154,7 @@ class Appender(Generic[Context]):
             self._roll_soon()
 
     async def _roll(self) -> None:
-        """Create a new ledger, and continue in it once everything in the old one is reported."""
+        """Create a new ledger, and continue in it when all entries in the old one are reported."""
         old, old_writer = self._segment, self._writer
 
         async def end() -> None:
@@ -192,13 +193,13 @@ class Appender(Generic[Context]):
         release.add_done_callback(self._releases.discard)
 
     def fail(self, error: LedgerError) -> None:
-        """Fail everything that is not durable, including entries that wait for a ledger."""
+        """Report that all entries which are not durable have failed, also those that wait for a ledger."""
         if self._stats is not None:
             self._stats.failed()
         self._owner.entries_failed(self._queue.take_all(), error)
 
     def stop(self) -> list[Context]:
-        """Stop reporting; return the contexts of everything that is not reported."""
+        """Report nothing from now on. Return the contexts of all entries whose result is not reported yet."""
         self._stopped = True
         if self._writer is not None:
             self._release(self._writer)

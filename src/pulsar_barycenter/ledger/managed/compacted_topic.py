@@ -2,16 +2,16 @@
 
 The cursor `__compaction` names that ledger in its property `CompactedTopicLedger`. Its mark-delete position is the
 *horizon*: the compacted ledger represents all entries of the topic up to there. Both are in one record, so one write
-puts a compacted ledger in force. The order of the other steps makes them safe:
+makes readers use a new compacted ledger (puts it *in force*). The order of the other steps makes them safe:
 
-1. The id of a compacted ledger is in the topic's record before its file is created, and its length before it is put in
-force.
+1. The id of a compacted ledger is written to the topic's record before its file is created, and its length before it is
+put in force.
 2. Then it is put in force. The topic's own ledgers are trimmed after that.
 3. The previous compacted ledger is moved to the ledgers to be deleted, and is deleted.
 
 An owner that opens the topic after a crash deletes every listed compacted ledger that is not in force: before the
-second step that is the new one, after it the previous one. Which messages are kept, and when compaction runs, is not
-decided here.
+second step that is the new one, after it the previous one. Another package, the broker, decides which messages are kept
+and when compaction runs.
 
 Source: Pulsar's `CompactedTopicImpl`, whose ledgers have the same content in another format.
 """
@@ -53,13 +53,13 @@ _MAX_IN_FLIGHT_BYTES: Final = 4 << 20
 
 
 def compacted_ledger_id(properties: Mapping[str, str]) -> int | None:
-    """Return the compacted ledger that the properties of the compaction cursor name, or None."""
+    """Return the id of the compacted ledger that the properties of the compaction cursor contain, or None."""
     text = properties.get(LEDGER_PROPERTY, "")
     return int(text) if text.isdecimal() else None
 
 
 class CompactedOwner(Protocol):
-    """The part of its managed ledger that a compacted topic needs."""
+    """The methods of a managed ledger that its compacted topic needs."""
 
     @property
     def name(self) -> str: ...
@@ -90,7 +90,9 @@ class KeptEntry(Entry):
 
 
 class CompactedLedger:
-    """A compacted ledger for reading: the entries kept of all up to `horizon` (inclusive), in order."""
+    """A compacted ledger that is open for reading: of all the topic's entries up to `horizon` (inclusive), those that
+    compaction kept, in order.
+    """
 
     __slots__ = ("_places", "_reads", "_segments", "_starts", "_unused", "_users", "horizon", "segment")
 
@@ -108,7 +110,7 @@ class CompactedLedger:
         self._unused.set()
 
     def __enter__(self) -> Self:
-        """Protect the ledger from deletion while it is read."""
+        """Protect the ledger from deletion until the end of the `with` statement."""
         self._users += 1
         self._unused.clear()
         return self
@@ -119,7 +121,7 @@ class CompactedLedger:
             self._unused.set()
 
     async def wait_unused(self) -> None:
-        """Wait until no read is running."""
+        """Wait until nothing reads the ledger any more."""
         await self._unused.wait()
 
     async def read(
@@ -136,7 +138,9 @@ class CompactedLedger:
         return entries
 
     async def _find(self, start: Position) -> int:
-        """Return the id, in the compacted ledger, of the first entry at or after `start`."""
+        """Return the id that the first kept entry at or after the topic's position `start` has in the compacted
+        ledger.
+        """
         if start.ledger_id < 0:
             return 0
         known = self._starts.get(start)
@@ -153,8 +157,8 @@ class CompactedLedger:
         return first
 
     async def _place(self, entry_id: int) -> tuple[int, Position] | None:
-        """Return the id and the original position of the entry `entry_id` of the compacted ledger; if this entry is
-        missing, those of the next entry. None: no entry follows.
+        """Return the id and the original position of the entry `entry_id` of the compacted ledger. If this entry cannot
+        be read, return those of the next one; None if no entry follows.
         """
         place = self._places.get(entry_id)
         if place is None:
@@ -166,26 +170,30 @@ class CompactedLedger:
         return place
 
     async def last_entry(self) -> KeptEntry | None:
-        """Return the last entry; None if no entry was kept."""
+        """Return the last entry that compaction kept; None if it kept none."""
         last = self._segments.last_position
         found = await self._reads.read(last, 1, 0, None) if last.entry_id >= 0 else []
         return _original(found[0]) if found else None
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first entry that was published at `time_ms` (ms since 1970) or later, or None if all are older."""
+        """Return the position of the first kept entry that was published at `time_ms` (ms since 1970) or later, or None
+        if all are older.
+        """
         found = await self._reads.find_by_publish_time(time_ms, EARLIEST)
         place = None if found is None else await self._place(found.entry_id)
         return None if place is None else place[1]
 
 
 def _content(stored: bytes) -> bytes:
-    """Return the part of a stored entry that is the topic's entry, or what compaction kept of it."""
+    """Return, from a stored entry of a compacted ledger, the part that is the topic's entry, or what compaction kept of
+    it.
+    """
     words = _HEAD.unpack_from(stored)[2]
     return stored[_HEAD.size + words * _WORD :]
 
 
 def _original(entry: Entry) -> KeptEntry:
-    """Return a stored entry as the entry of the topic from which it was made."""
+    """Convert a stored entry of a compacted ledger to the entry of the topic from which it was made."""
     ledger_id, entry_id, words = _HEAD.unpack_from(entry.data)
     begin = _HEAD.size + words * _WORD
     found = KeptEntry(Position(ledger_id, entry_id), entry.data[begin:], entry.num_messages, entry.publish_time_ms)
@@ -212,7 +220,7 @@ class CompactedLedgerWriter:
         self._changed = asyncio.Event()
 
     def group_done(self, last_id: int, error: LedgerError | None) -> None:
-        """Process the report of the storage, as `OnDurable` describes."""
+        """Process what the storage reports, as `OnDurable` describes."""
         if error is not None:
             self._error = error
         else:
@@ -258,7 +266,7 @@ class CompactedLedgerWriter:
 
 
 class CompactedTopic:
-    """The compacted ledger of the managed ledger `owner`, and the one compaction that may be running."""
+    """The compacted ledger of the topic whose managed ledger is `owner`, and the one compaction that may be running."""
 
     __slots__ = ("_ledgers", "_losses", "_owner", "_stopped", "_storage", "_store", "_task", "current")
 
@@ -287,7 +295,8 @@ class CompactedTopic:
     ) -> tuple[list[KeptEntry], Position]:
         """Return the kept entries from `start` (inclusive) up to the horizon, and the position where reading continues.
 
-        An empty list: no further entry was kept. Reading continues after the horizon, in the topic's own ledgers.
+        If the list is empty, no further entry was kept, and reading continues after the horizon, in the topic's own
+        ledgers.
         """
         while (current := self.current) is not None and start <= current.horizon:
             with current:
@@ -317,8 +326,8 @@ class CompactedTopic:
     # ---- taking over ----
 
     def load(self) -> None:
-        """Find the compacted ledger that the compaction cursor names, and drop all others. Call it after the cursors
-        are loaded.
+        """Find the compacted ledger that the compaction cursor names, and delete all others. Call this after the
+        cursors are loaded.
         """
         cursor = self._owner.cursors.get(COMPACTION_CURSOR)
         ledger_id = None if cursor is None else compacted_ledger_id(cursor.properties)
@@ -343,7 +352,7 @@ class CompactedTopic:
         return self._task is not None
 
     def start(self, work: Coroutine[Any, Any, None], done: Callable[[asyncio.Task[None]], None]) -> None:
-        """Run a compaction in a task. Only one runs at a time, and it ends with the topic at the latest.
+        """Run a compaction in a task. Only one runs at a time. It is cancelled when the topic is closed.
 
         Raises:
             LedgerClosedError: the topic is closing.
@@ -368,7 +377,7 @@ class CompactedTopic:
         await self.ended()
 
     async def ended(self) -> None:
-        """Return when the running compaction, if there is one, has ended."""
+        """Wait until the running compaction, if there is one, has ended."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -392,7 +401,8 @@ class CompactedTopic:
         return begun
 
     async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
-        """Make readers use a finished ledger, which represents all entries up to `horizon`; delete the previous one.
+        """Make readers use a compacted ledger that is complete and represents all entries up to `horizon`; delete the
+        previous one.
 
         After an error, nothing has changed for readers. The metadata store may contain either state, and both ledgers
         stay until the next compaction or the next open.
@@ -421,8 +431,9 @@ class CompactedTopic:
         listed[[other.ledger_id for other in listed].index(record.ledger_id)] = record
 
     async def _delete_dropped(self) -> None:
-        """Delete the files of the ledgers that were taken off the ledger list. If the store does not accept the list
-        now, the next trim deletes them.
+        """Delete the compacted ledgers that were taken off the topic's ledger list.
+
+        If the metadata store does not accept the new list now, the next trim deletes them.
         """
         try:
             await self._ledgers.save()
@@ -436,7 +447,7 @@ class CompactedTopic:
             self._losses.dropped(ledger.segment)
 
     async def give_up(self, begun: CompactedLedgerWriter) -> None:
-        """Delete a ledger that is not to be put in force."""
+        """Delete a compacted ledger that is not complete or not wanted, instead of making readers use it."""
         await begun.writer.close()
         self._ledgers.drop_compacted(begun.segment.ledger_id)
         await self._delete_dropped()
@@ -445,7 +456,7 @@ class CompactedTopic:
         """Delete the compacted ledger and the compaction cursor. The topic is then as if it had never been compacted.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: as `ManagedLedger.delete_cursor`.
+            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `ManagedLedger.delete_cursor`.
         """
         assert self._task is None, "no compaction is under way"
         await self._owner.delete_cursor(COMPACTION_CURSOR)
@@ -459,8 +470,8 @@ class CompactedTopic:
     # ---- closing ----
 
     def drop_all(self) -> None:
-        """Take all compacted ledgers off the ledger list; they are deleted with the other ledgers that were taken off
-        it.
+        """Take all compacted ledgers off the topic's ledger list. They are deleted when the list's other removed
+        ledgers are.
         """
         for record in list(self._ledgers.compacted):
             self._ledgers.drop_compacted(record.ledger_id)

@@ -27,8 +27,9 @@ _RETRY_S = 1.0
 
 
 class Backlog(NamedTuple):
-    """The part of a topic that a subscription has not acknowledged. `Segment.messages_between` says how exact
-    `messages` is.
+    """The number of entries and messages that a subscription has not acknowledged.
+
+    `Segment.messages_between` says how exact `messages` is.
     """
 
     entries: int
@@ -36,8 +37,8 @@ class Backlog(NamedTuple):
 
 
 class Cursor:
-    """The acknowledged and unacknowledged entries of one subscription. Created by `ManagedLedger.open_cursor` and
-    `ManagedLedger.new_non_durable_cursor`.
+    """The position of one subscription: which entries of the topic are acknowledged. Created by
+    `ManagedLedger.open_cursor` and `ManagedLedger.new_non_durable_cursor`.
     """
 
     __slots__ = (
@@ -62,7 +63,7 @@ class Cursor:
         self._ranges = AckedRanges()
         self._partial = PartialAcks(owner.settings.max_partly_acked_entries)
         self.partly_acked: Final[Mapping[Position, int]] = self._partial.left
-        """Of each entry of which only some messages are acknowledged, the bit set of the others; see `partial_acks`."""
+        """For each partly acknowledged entry: the bit set of its other messages; see `partial_acks`."""
         self.on_mark_delete: Callable[[Position], None] | None = None
         """Called with the new mark-delete position after acknowledgements have moved it."""
         self._dirty = False
@@ -84,19 +85,23 @@ class Cursor:
 
     @property
     def first_unacked(self) -> Position:
-        """The position at which delivery restarts: the first entry after the mark-delete position, or the position that
-        the next entry will get.
+        """The position at which delivery starts again after a restart: the first entry after the mark-delete position,
+        or the position that the next entry will get.
         """
         return self._owner.segments.next_valid(self._mark_delete)
 
     @property
     def is_storable(self) -> bool:
-        """Whether all acknowledgements fit into the record, so that a restart delivers none of these entries again."""
+        """Whether all acknowledgements fit into the cursor's record, so that no acknowledged entry is delivered again
+        after a restart.
+        """
         return self._ranges.count <= self._owner.settings.max_persisted_ranges
 
     @property
     def acked_ranges(self) -> list[tuple[int, int, int]]:
-        """The entries acknowledged after the mark-delete position as (ledger, first, last), both inclusive."""
+        """The entries acknowledged after the mark-delete position, as ranges (ledger, first, last), both ends
+        inclusive.
+        """
         return list(self._ranges)
 
     @property
@@ -106,8 +111,8 @@ class Cursor:
 
     @property
     def backlog(self) -> Backlog:
-        """The entries and messages that are not acknowledged. The cost is one step for each ledger and each
-        acknowledged range.
+        """The entries and messages that are not acknowledged. Takes one step for each ledger and each acknowledged
+        range.
         """
         segments = self._owner.segments
         messages = segments.messages_between(self._mark_delete, self._owner.last_position)
@@ -118,8 +123,8 @@ class Cursor:
         return Backlog(self.backlog_entries, max(messages, 0))
 
     def unacked(self) -> Iterator[Stretch]:
-        """Yield the entries that are not acknowledged, in order. The cost is a step for each ledger and each
-        acknowledged range.
+        """Yield the entries that are not acknowledged, in order. Takes one step for each ledger and each acknowledged
+        range.
         """
         return unacked_stretches(self._owner.segments, self._mark_delete, self._ranges, self._owner.last_position)
 
@@ -127,16 +132,16 @@ class Cursor:
         return position <= self._mark_delete or self._ranges.contains(*position)
 
     def is_unacked_from(self, position: Position) -> bool:
-        """Return whether no message from `position` (inclusive) on is acknowledged; False if finding out would need a
-        search.
+        """Return whether every message from `position` (inclusive) on is unacknowledged. False also if only a search
+        could show it.
         """
         return position > self._mark_delete and not (
             self._ranges or (self.partly_acked and self._partial.has_from(position))
         )
 
     def ack_individual(self, positions: Iterable[Position]) -> int:
-        """Acknowledge entries, in any order; return how many were not acknowledged before. Unknown entries are
-        ignored.
+        """Acknowledge entries, in any order; return how many of them were not acknowledged before. Entries that do not
+        exist are ignored.
         """
         before = self._mark_delete
         ledger_id, entry_id = before
@@ -164,9 +169,9 @@ class Cursor:
         """Acknowledge the messages of an entry that are not in the bit set `bits`; return the bit set of those that are
         still not acknowledged.
 
-        If 0 is returned, all messages of the entry are acknowledged, and no part of it is recorded any more: the caller
-        has to acknowledge the entry. If ALL is returned, nothing has changed, because the entry is acknowledged
-        already, is unknown, has fewer messages than `bits`, or too many entries are partly acknowledged.
+        If 0 is returned, all messages of the entry are acknowledged, and the cursor keeps no bit set for it any more:
+        the caller has to acknowledge the entry. If ALL is returned, nothing has changed, because the entry is
+        acknowledged already, is unknown, has fewer messages than `bits`, or too many entries are partly acknowledged.
         """
         if self.is_acked(position) or position > self._owner.last_position:
             return ALL
@@ -183,7 +188,8 @@ class Cursor:
         return left
 
     def ack_cumulative(self, position: Position) -> bool:
-        """Acknowledge everything up to `position`, inclusive. Entry -1 acknowledges everything before that ledger.
+        """Acknowledge everything up to `position`, inclusive. A position with the entry id -1 acknowledges everything
+        before its ledger.
 
         Returns False and does nothing if the mark-delete position is at or after `position`. A position after the last
         entry counts as the last entry.
@@ -197,7 +203,7 @@ class Cursor:
         return True
 
     def _absorb(self, mark: Position) -> Position:
-        """Return `mark` moved past the acknowledged ranges that begin right after it."""
+        """Return `mark`, or the last entry of the acknowledged ranges that follow it without a gap."""
         while self._ranges:
             ledger_id, entry_id = self._owner.segments.next_valid(mark)
             last = self._ranges.take_from(ledger_id, entry_id)
@@ -217,14 +223,14 @@ class Cursor:
                 self.on_mark_delete(mark)
 
     async def reset(self, position: Position, bits: int = ALL) -> None:
-        """Make `position` the next entry to deliver, forget later acknowledgements, and store the cursor. Of the entry
-        at `position`, the messages that are not in the bit set `bits` count as acknowledged; see `ack_part`.
+        """Make `position` the next entry to deliver, remove later acknowledgements, and store the cursor. In the entry
+        at `position`, the messages that are not in the bit set `bits` count as acknowledged.
 
         EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
         appended.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: as `flush`.
+            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`.
         """
         ledger_id, entry_id = max(position, Position(0, 0))
         self._mark_delete = min(Position(ledger_id, max(entry_id - 1, -1)), self._owner.last_position)
@@ -237,13 +243,14 @@ class Cursor:
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:
-        """Store that everything up to `position` is acknowledged, together with `properties`. Both are applied in
-        memory only after they are stored, so that no ledger is trimmed that the former stored record still needs.
+        """Store that everything up to `position` is acknowledged, together with the cursor's new `properties`. Both are
+        applied in memory only after they are stored, so that no ledger is deleted that the record stored before still
+        needs.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
-            LedgerUnavailableError: the metadata store did not accept it, or did not answer; nothing has changed in
-                memory.
+            LedgerUnavailableError: the metadata store did not accept the record, or did not answer; nothing has changed
+                in memory.
         """
         keeper = self._keeper
         assert keeper is not None, "a durable cursor"
@@ -265,17 +272,17 @@ class Cursor:
         self._owner.cursor_moved(before, position)
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Replace the properties and store them. Raises as `flush`."""
+        """Replace the cursor's properties and store them. Raises the errors of `flush`."""
         self.properties = dict(properties)
         await self.store()
 
     async def store(self) -> None:
-        """Write the record now, even if it has not changed. Raises as `flush`."""
+        """Write the cursor's record now, even if it has not changed. Raises the errors of `flush`."""
         self._dirty = True
         await self.flush()
 
     def changed(self) -> None:
-        """Schedule a write of the record, within the rate that the settings allow."""
+        """Schedule a write of the cursor's record, not more often than the settings allow."""
         self._dirty = True
         if self._keeper is None or self._closed or self._timer is not None or self._writing is not None:
             return
@@ -304,7 +311,7 @@ class Cursor:
             self.changed()
 
     async def flush(self) -> None:
-        """Write the record if it is not up to date.
+        """Write the cursor's record if it is not up to date.
 
         Raises:
             LedgerFencedError: a later owner has written the record; the managed ledger is fenced.
@@ -336,8 +343,8 @@ class Cursor:
         )
 
     def restore(self, record: CursorRecord) -> None:
-        """Restore the stored acknowledged ranges and parts of entries that are still valid: after the mark-delete
-        position and within existing ledgers.
+        """Restore the acknowledgements after the mark-delete position from the stored record, as far as they concern
+        existing ledgers.
         """
         for ledger_id, first, last in record.ranges:
             segment = self._owner.segments.find(ledger_id)
@@ -349,24 +356,25 @@ class Cursor:
                 self._partial.restore(position, bits)
 
     def abandon(self) -> None:
-        """Never write the record again. Acknowledgements that are not stored are lost."""
+        """Never write the cursor's record again. Acknowledgements that are not stored are lost."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     async def close(self) -> None:
-        """Write the record if it is not up to date, then stop. Idempotent.
+        """Write the cursor's record if it is not up to date, then stop. Idempotent.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed nevertheless.
+            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor is closed
+                nevertheless.
         """
         if not self._closed:
             self.abandon()
             await self.flush()
 
     async def delete(self) -> None:
-        """Delete the record. Call `abandon` first."""
+        """Delete the cursor's record. Call `abandon` first."""
         if self._keeper is not None:
             async with self._keeper.lock:
                 self._dirty = False

@@ -11,7 +11,7 @@ from pulsar_barycenter.ledger.tail_cache import TailWindow
 
 
 class EntryReads:
-    """The read half of a managed ledger. `ManagedLedger` documents the methods of the same names."""
+    """The reading part of a managed ledger. `ManagedLedger` documents the methods of the same names."""
 
     __slots__ = ("_content", "_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
 
@@ -29,9 +29,11 @@ class EntryReads:
         self._segments = segments
         self._tail = tail
         self.entries_read = 0
-        """Entries read in this interval, from memory or files; an entry counts each time it is read."""
+        """The number of entries read in this interval of the statistics, from memory or files. An entry
+        counts each time it is read.
+        """
         self.rate = 0.0
-        """Entries read per second in the last interval."""
+        """The number of entries read per second in the last interval of the statistics."""
 
     def end_interval(self, seconds: float) -> None:
         self.rate = self.entries_read / seconds
@@ -60,8 +62,8 @@ class EntryReads:
     def _cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
     ) -> tuple[int, int, list[bytes], EntryIndex] | None:
-        """Return the part of a read that the tail cache has: ledger id, first entry id, the data of one or more
-        entries, and their index. None: the first entry is not cached.
+        """Return the part of a read that the tail cache can serve: ledger id, first entry id, the data of one or more
+        entries, and their index. None if the cache does not have the first entry.
         """
         found = self._segments.at_or_after(start)
         if found is None:

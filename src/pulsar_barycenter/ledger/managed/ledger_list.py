@@ -1,4 +1,5 @@
-"""The ledgers of a topic as its record lists them: takes the list over, recovers, adds, stores and deletes ledgers.
+"""The list of a topic's ledgers, in the topic's record: takes the list over from the former owner, recovers, adds and
+deletes ledgers.
 
 The order of the steps makes them safe. A ledger's file is created before the ledger is listed. If the write of the list
 succeeds, no later owner has read the list yet, so every later owner finds the ledger and fences it. A ledger is taken
@@ -40,7 +41,9 @@ NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
 
 
 class LedgerList:
-    """The ledgers of the managed ledger `owner`, whose record `keeper` writes; `succession` is that of its form."""
+    """The list of the ledgers of the managed ledger `owner`. `keeper` reads and writes the record. `succession` is the
+    order of the steps by which a new ledger is listed.
+    """
 
     __slots__ = (
         "_deleting",
@@ -78,20 +81,22 @@ class LedgerList:
 
     @property
     def has_dropped(self) -> bool:
-        """Whether there are ledgers that are off the list but whose files may still exist."""
+        """Whether there are ledgers that were taken off the list and whose files may still exist."""
         return bool(self._deleting)
 
     # ---- taking over ----
 
     def create_ahead(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedgerTask:
-        """Start to create the ledger for the next append. Pass the task to `take_over` or `undo`."""
+        """Begin to create the ledger for the next append. The caller passes the returned task to `take_over` or
+        `undo`.
+        """
         return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
 
     async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
         """Write this owner's epoch into the topic's record. After that, writes of the former owner to the record fail.
 
-        `alone` is True if nothing else in this process has the topic open. If `making` is given, that ledger is listed
-        in the same write and returned, provided that the topic had ledgers before; otherwise it is undone.
+        `alone` is True if nothing else in this process has the topic open. If `making` is given and the topic had
+        ledgers before, the new ledger is listed in the same write and returned. Otherwise it is deleted.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
@@ -112,8 +117,10 @@ class LedgerList:
         return made
 
     def undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
-        """Close a new ledger that is not used. Delete the ledger, unless the stored list may contain it, because then
-        the next owner has to find its file.
+        """Close a new ledger that is not used, and delete it.
+
+        If `is_listed`, the stored list may contain the ledger. Then it is not deleted, because the next owner has to
+        find it.
         """
         self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
 
@@ -147,8 +154,8 @@ class LedgerList:
         return record
 
     async def _made(self, making: NewLedgerTask, before: Sequence[LedgerRecord]) -> NewLedger | None:
-        """Return the new ledger; None if it could not be created, or if a former owner that still runs has begun a
-        later ledger.
+        """Return the ledger that the task created; None if it could not be created, or if a former owner that still
+        runs has created a later ledger.
         """
         await asyncio.wait([making])
         if (error := making.exception()) is not None:
@@ -180,7 +187,7 @@ class LedgerList:
             self.segments.append(segment_of(ledger))
 
     async def recover(self) -> None:
-        """Fence the ledgers that were left open and close them at their recovered length.
+        """Fence the ledgers that the former owner left open, and close them at their recovered length.
 
         A ledger that is absent or completely unreadable stays open in the list, so that it is recovered when it is
         available again. Until then, the ledger counts as one unreadable entry, so that readers notice the loss.
@@ -213,8 +220,8 @@ class LedgerList:
     # ---- the list ----
 
     async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone, ended: Step) -> NewLedger:
-        """Create a ledger and list it, while none is being written; `ended` is that of `Succession.begin`. The writer
-        of the ledger reports to `group_done`, as `OnDurable` describes.
+        """Create a ledger and list it, when no ledger of the topic is being written. `ended` waits until the former
+        ledger has ended. The writer of the ledger reports to `group_done`, as `OnDurable` describes.
 
         Raises:
             LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
@@ -222,17 +229,19 @@ class LedgerList:
         return await self._succession.begin(lambda: self._make(store, clock, group_done), self._add, ended)
 
     async def follow(self, store: MetadataStore, clock: Clock, group_done: GroupDone, end: Step) -> NewLedger:
-        """Create the successor of the ledger that is being written, list it, and end that ledger by `end`. Call
-        `followed` when appends go on. Arguments and errors otherwise as `begin`.
+        """Create the successor of the ledger that is being written, list it, and end the old ledger by calling `end`.
+        Call `followed` when appends continue. The other arguments and the errors are those of `begin`.
         """
         return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, end)
 
     async def followed(self) -> None:
-        """Store that the former ledger has ended, if the list does not say so yet. Raises as `save`."""
+        """Store that the former ledger has ended, if the stored list does not say so yet. Raises the errors of
+        `save`.
+        """
         await self._succession.followed(self.save)
 
     async def _add(self, new: NewLedger) -> None:
-        """List a new ledger; close it if that fails, and delete it, now or later."""
+        """Add a new ledger to the list. If that fails, close the ledger and delete it, now or later."""
         segment, writer = new
         self.segments.append(segment)
         try:
@@ -248,7 +257,7 @@ class LedgerList:
             raise
 
     async def new_id(self, store: MetadataStore) -> int:
-        """Draw the id of a new ledger; see `LedgerStorage.new_id`."""
+        """Return the id for a new ledger; see `LedgerStorage.new_id`."""
         return await self._storage.new_id(store, lambda work: self._owner.start(work, "forget-ledger-id-key"))
 
     async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
@@ -261,7 +270,7 @@ class LedgerList:
         return segment, writer
 
     async def save(self, *, is_open: bool = True) -> None:
-        """Write the record.
+        """Write the topic's record with the current list.
 
         Raises:
             LedgerFencedError: a later owner has written the record; the managed ledger is fenced.
@@ -286,8 +295,8 @@ class LedgerList:
                 raise
 
     def drop(self, segment: Segment) -> None:
-        """Take a ledger off the list, in memory. Call `save` to store the list, then `delete_dropped` to delete the
-        file.
+        """Take a ledger off the list in memory. Call `save` to store the list, then `delete_dropped` to delete the
+        ledger's file.
         """
         self.segments.remove(segment)
         self._storage.caches.readers.remove(segment)
@@ -302,7 +311,7 @@ class LedgerList:
             self._deleting.append(ledger_id)
 
     async def delete_dropped(self) -> None:
-        """Delete the files of all ledgers that are off the list; call `save` first."""
+        """Delete the files of all ledgers that were taken off the list. Call `save` first."""
         for ledger_id in list(self._deleting):
             await self._storage.delete(ledger_id)
             if ledger_id in self._deleting:

@@ -1,7 +1,7 @@
-"""What cannot be read in a topic's ledgers: recorded, logged, and skipped if the settings allow it.
+"""Records and logs which entries of a topic's ledgers cannot be read, and skips them if the settings allow it.
 
 Source: the part of Pulsar's `OpReadEntry` and `ManagedCursorImpl` that autoSkipNonRecoverableData switches. Pulsar
-skips as many entries as the failed read asked for. Here exactly the damaged entries are skipped.
+skips all entries that the failed read requested. Here only the damaged entries are skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ LossError: TypeAlias = LedgerCorruptedError | LedgerNotFoundError | LedgerUnread
 LOSSES: Final = (LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError)
 
 _MAX_LOGGED_RANGES: Final = 20
-"""The maximum number of ranges in one log line."""
+"""The maximum number of ranges of entries in one log line."""
 
 
 class DamagedLedger(NamedTuple):
@@ -39,7 +39,7 @@ class DamagedLedger(NamedTuple):
 
     @property
     def positions(self) -> list[str]:
-        """The ranges as text: `3:7` or `3:7-3:9`."""
+        """The ranges of entries that cannot be read, as text: `3:7` (ledger:entry) or `3:7-3:9`."""
         return [positions_text(self.ledger_id, first, last) for first, last in self.entries]
 
 
@@ -59,20 +59,22 @@ class Losses:
         return iter(self._ledgers.values())
 
     def opened(self, segment: Segment, reader: LedgerReader) -> None:
-        """Record the damage and the removed entries that the reader of a ledger just opened reports."""
+        """Record the damaged and removed entries that the reader of a ledger reports, which was just opened."""
         if reader.damage:
             self._note(segment, reader.file, reader.damage, reader.remedy)
         self._miss(segment, reader.gone, reader)
 
     def not_recovered(self, segment: Segment, error: LossError) -> None:
-        """Record a ledger whose length is unknown. It is not read before the topic is opened again."""
+        """Record a ledger that could not be recovered, so that its length is unknown. It is not read before the topic
+        is opened again.
+        """
         self._unreadable[segment.ledger_id] = error
         self.skips(segment, error)
 
     def skips(self, segment: Segment, error: LossError, reader: LedgerReader | None = None) -> bool:
-        """Record entries that cannot be read; return whether reading continues after them.
+        """Record that entries of a ledger cannot be read. Return whether reading skips them and continues.
 
-        False for every LedgerUnreadableError: an operator can fix its cause, and skipping would lose messages that
+        False for every LedgerUnreadableError: an operator can repair the cause, and skipping would lose messages that
         exist.
         """
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
@@ -90,8 +92,8 @@ class Losses:
         return True
 
     def check_readable(self, segment: Segment) -> None:
-        """Check that the ledger was not found to be completely unreadable or not recoverable. This avoids reading a
-        whole file again, which may take long.
+        """Check that no earlier attempt found the whole ledger unreadable or not recoverable. So the file need not be
+        read again, which may take long.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the error that was recorded for this
@@ -102,7 +104,7 @@ class Losses:
             raise error.with_traceback(None)
 
     def dropped(self, segment: Segment) -> None:
-        """Forget a ledger that no longer belongs to the topic."""
+        """Remove the recorded damage of a ledger that does not belong to the topic any more."""
         self._ledgers.pop(segment.ledger_id, None)
         self._unreadable.pop(segment.ledger_id, None)
 

@@ -1,12 +1,13 @@
 """A topic's storage: one sequence of entries over ledgers that are rolled, recovered and trimmed.
 
-One owner at a time. An owner gets its epoch with the bundle. It first writes the epoch to the topic's record; then it
-fences the ledgers that the former owner left open and closes them at their recovered length. A former owner that still
-runs fails at its next step: at the fence of its ledger, or at the version of the record or of a cursor.
+A topic has one owner at a time. An owner gets its epoch when it becomes owner of the topic's bundle. It first writes
+the epoch to the topic's record. Then it fences the ledgers that the former owner left open, and closes them at their
+recovered length. A former owner that still runs fails at its next step: at the fence of its ledger, or at the version
+of the record or of a cursor.
 
 A ledger is created at the first append, so a topic without messages has none. When a ledger is full, its successor is
-created while appends continue; the switch waits for one group commit, and in Pulsar's form for the list, see
-`succession`.
+created while appends continue; the switch to the successor waits for one group commit, and with Pulsar's records also
+for a write of the list (see `succession`).
 
 Source: Pulsar's `ManagedLedgerImpl`, with the epoch in place of BookKeeper's fencing.
 """
@@ -67,7 +68,7 @@ def _ignore(*_: object) -> None:
 
 
 class ManagedLedger(Generic[Context]):
-    """The entries and cursors of one topic. Create it by `open`. Call all methods on the event loop that opened it."""
+    """The entries and cursors of one topic. Created by `open`. All methods run on the event loop that opened it."""
 
     __slots__ = (
         "_alone", "_appender", "_close_task", "_cursors", "_fence", "_keeper", "_last", "_ledgers", "_losses",
@@ -136,13 +137,13 @@ class ManagedLedger(Generic[Context]):
         on_failed: OnEntriesFailed[Context] = _ignore,
         on_fenced: OnFenced = _ignore,
     ) -> Self:
-        """Take the topic over under `epoch` and recover it.
+        """Take over a topic from its former owner under `epoch`, and recover its ledgers.
 
         `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
         cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
-        closed the topic and no longer has the topic open. `closed`, if given, is set when the former owner has closed
-        the topic. Until then only the ledger for the next append is created. `form` is how the records of the topic
-        are stored.
+        closed the topic and no longer has the topic open. `closed`, if given, is an event that is set when the former
+        owner has closed the topic. Until then only the ledger for the next append is created. `form` says how the
+        records of the topic are stored.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
@@ -190,10 +191,10 @@ class ManagedLedger(Generic[Context]):
     # ---- appending ----
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: Context) -> None:
-        """Queue `entry`. `on_durable` or `on_failed` is called later with `context`.
+        """Queue `entry` to be stored. Later `on_durable` or `on_failed` is called with `context`.
 
         Raises:
-            LedgerFencedError: a later owner has taken the topic over.
+            LedgerFencedError: a later owner has taken over the topic.
             LedgerTerminatedError: the topic was terminated, or is being terminated.
             LedgerClosedError: the topic is closed or closing.
             ValueError: `num_messages` is negative.
@@ -246,8 +247,8 @@ class ManagedLedger(Generic[Context]):
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop for good because a later owner has the topic: fail all entries that are not reported yet, then call
-        `on_fenced` once.
+        """Stop permanently, because a later owner has the topic: report that all entries without a result have failed,
+        then call `on_fenced` once.
         """
         if self._state in (_State.FENCED, _State.CLOSED):
             return
@@ -273,13 +274,17 @@ class ManagedLedger(Generic[Context]):
         return self._ledgers.properties
 
     async def update_properties(self, properties: Mapping[str, str]) -> None:
-        """Add or replace these properties, and store all. After a LedgerUnavailableError they may be stored."""
+        """Add or replace the given properties of the topic, and store all. After a LedgerUnavailableError they may be
+        stored.
+        """
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
 
     async def replace_properties(self, properties: Mapping[str, str]) -> None:
-        """Store these properties instead of all. After a LedgerUnavailableError they may be stored."""
+        """Store the given properties of the topic instead of all existing ones. After a LedgerUnavailableError they may
+        be stored.
+        """
         self.check_open()
         self._ledgers.properties = dict(properties)
         await self._ledgers.save()
@@ -294,8 +299,9 @@ class ManagedLedger(Generic[Context]):
         return self._ledgers.terminated_at
 
     async def terminate(self) -> Position:
-        """Refuse appends for good: wait for the entries that were appended, store that the topic ends after them, and
-        return the position of the last one. If the topic is terminated already, return the same position again.
+        """Terminate the topic: refuse appends from now on, wait for the entries that were appended, and store that the
+        topic ends after them. Return the position of the last entry. If the topic is terminated already, return the
+        same position again.
 
         Only one call may run at a time. After an error, appends are still refused, because the end may be stored: call
         this method again.
@@ -336,23 +342,23 @@ class ManagedLedger(Generic[Context]):
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry] | None:
-        """Return the result of `read` if the first entry is in memory: an empty list at the end of the topic, None if
-        it is not cached.
+        """Return the result of `read` if the first entry is in memory. The list is empty at the end of the topic; None
+        if the entry is not in memory.
         """
         return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
 
     def cached_run(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> EntryRun | None:
-        """Return the entries that `read_cached` returns, as one run; None at the end of the topic, and if the first
-        entry is not cached.
+        """Return the entries that `read_cached` returns, as one `EntryRun`; None at the end of the topic, or if the
+        first entry is not in memory.
         """
         return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
 
     @property
     def last_interval(self) -> tuple[Interval, float]:
-        """The counts of the entries that were written in the last statistics interval, and the number of entries read
-        per second in it, from memory or files.
+        """The counts of the entries that were written in the last completed statistics interval, and the number of
+        entries that were read per second in it.
         """
         return self._appender.last_interval, self._reads.rate
 
@@ -367,7 +373,7 @@ class ManagedLedger(Generic[Context]):
         return list(self._losses)
 
     def entries_missing(self) -> None:
-        """Continue without entries that were found to be missing: cursors move past them."""
+        """Move the cursors past entries that were found to be missing."""
         self._last = self._segments.last_position
         self._trim_soon()
 
@@ -376,8 +382,8 @@ class ManagedLedger(Generic[Context]):
     ) -> list[Entry]:
         """Return the entries from `start` (inclusive) on, oldest first; an empty list at the end of the topic.
 
-        Returns at least one entry if there is one. Further entries follow within `max_entries` entries, `max_bytes` in
-        total, and until `max_messages` messages are reached. All are of one ledger, so there may be fewer than the
+        Returns at least one entry if there is one. Further entries follow up to `max_entries` entries, `max_bytes` in
+        total, and until `max_messages` messages are reached. All are in one ledger, so there may be fewer than the
         limits allow.
 
         Raises:
@@ -392,7 +398,7 @@ class ManagedLedger(Generic[Context]):
 
     async def messages_in(self, stretch: Stretch) -> int:
         """Return the number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was trimmed
-        meanwhile. It is exact where the storage has the columns of ledgers; see `Segment.messages_between`.
+        meanwhile. It may be an estimate, see `Segment.messages_between`.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.
@@ -428,7 +434,7 @@ class ManagedLedger(Generic[Context]):
         entries after it.
 
         Raises:
-            LedgerFencedError, LedgerClosedError, LedgerUnavailableError
+            LedgerFencedError, LedgerClosedError, LedgerUnavailableError: the cursor cannot be stored.
         """
         self.check_open()
         known = self._cursors.by_name.get(name)
@@ -457,23 +463,23 @@ class ManagedLedger(Generic[Context]):
             self._trim_soon()
 
     def cursor_moved(self, before: Position, after: Position) -> None:
-        """Start a trim if this cursor may have been the last cursor to leave a ledger."""
+        """Start to delete consumed ledgers, if this cursor may have been the last one that needed a ledger."""
         if after.ledger_id != before.ledger_id or self._segments.ends_at(after):
             self._trim_soon()
 
     # ---- trimming ----
 
     def roll_if_old(self) -> None:
-        """Start to continue in a new ledger if the present one is older than the settings allow: retention deletes
-        whole ledgers, and one with few entries would never be full.
+        """Continue in a new ledger, if the current one is older than the settings allow. A ledger with few entries
+        would never be full, and retention deletes whole ledgers only.
         """
         age_ms = self.settings.max_ledger_age_ms
         if age_ms and self._state is _State.OPEN:
             self._appender.roll_begun_before(self.clock.now_ms() - age_ms)
 
     def trim(self) -> None:
-        """Start to delete the consumed ledgers that retention no longer keeps. Call it when time has passed or the
-        retention has changed; other changes are noticed.
+        """Start to delete the consumed ledgers that retention no longer keeps. Call this regularly, and when the
+        retention has changed. Other changes start it by themselves.
         """
         self._trim_soon()
 
@@ -490,8 +496,8 @@ class ManagedLedger(Generic[Context]):
         self.start(self._trim(), f"trim-{self.topic}")
 
     async def _trim(self) -> None:
-        """Take consumed ledgers off the record, then delete their files. After a crash between the two steps, the next
-        open deletes the files.
+        """Take consumed ledgers off the topic's list, then delete their files. After a crash between the two steps, the
+        next owner deletes the files.
         """
         try:
             for segment in self._deletable():
@@ -511,13 +517,14 @@ class ManagedLedger(Generic[Context]):
         return self._tasks.start(work, name)
 
     async def settled(self) -> None:
-        """Return when no compaction, change of ledger, trim or write of this topic is running."""
+        """Wait until no compaction, change of ledger, deletion of ledgers or write of this topic is running."""
         await self.compacted.ended()
         while len(self._tasks):
             await self._tasks.ended()
 
     async def close(self) -> None:
-        """Wait for appended entries, write the cursors and the length of the ledger, release everything. Idempotent.
+        """Wait for appended entries, write the cursors and the length of the ledger, and release all resources.
+        Idempotent.
 
         Never raises: if the metadata store does not accept a write, the next owner recovers the state.
         """
@@ -540,8 +547,8 @@ class ManagedLedger(Generic[Context]):
             self._state = _State.CLOSED
 
     async def _store_last_state(self) -> None:
-        """Write the cursors and the ledger list concurrently: a store that writes in groups makes the caller wait only
-        once.
+        """Write the cursors and the ledger list concurrently, so that a store that writes in groups needs one group
+        only.
         """
         for segment in [s for s in self._segments if s.closed and not s.entries]:
             self._ledgers.drop(segment)

@@ -7,7 +7,7 @@ from pulsar_barycenter.ledger.position import joined
 
 
 class MissingEntries:
-    """Disjoint, sorted, inclusive ranges of entry ids."""
+    """The missing entries of a ledger: disjoint, sorted ranges of entry ids, both ends inclusive."""
 
     __slots__ = ("_firsts", "_lasts", "count")
 
@@ -20,7 +20,7 @@ class MissingEntries:
         return zip(self._firsts, self._lasts, strict=True)
 
     def add(self, ranges: Iterable[tuple[int, int]]) -> bool:
-        """Add inclusive ranges; return False if they contain no new entry."""
+        """Add ranges of missing entry ids, both ends inclusive. Return False if all of them were missing already."""
         before = self.count
         kept = joined([*self, *ranges])
         self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
@@ -28,20 +28,20 @@ class MissingEntries:
         return self.count > before
 
     def present_from(self, entry_id: int) -> int:
-        """Return the first id from `entry_id` (inclusive) on that is not missing."""
+        """Return the first entry id from `entry_id` (inclusive) on that is not missing."""
         at = bisect_right(self._firsts, entry_id) - 1
         return self._lasts[at] + 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
 
     def present_until(self, entry_id: int) -> int:
-        """Return the last id up to `entry_id` (inclusive) that is not missing; -1 if all are missing."""
+        """Return the last entry id up to `entry_id` (inclusive) that is not missing; -1 if all are missing."""
         at = bisect_right(self._firsts, entry_id) - 1
         return self._firsts[at] - 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
 
     def next_after(self, entry_id: int, stop: int) -> int:
-        """Return the start of the first missing range after `entry_id`, or `stop` if that is less."""
+        """Return the first missing entry id after `entry_id`, or `stop` if that is less."""
         at = bisect_right(self._firsts, entry_id)
         return min(stop, self._firsts[at]) if at < len(self._firsts) else stop
 
     def between(self, first: int, stop: int) -> int:
-        """Return the number of missing ids from `first` (inclusive) to `stop` (exclusive)."""
+        """Return the number of missing entry ids from `first` (inclusive) to `stop` (exclusive)."""
         return sum(max(min(last + 1, stop) - max(begin, first), 0) for begin, last in self)

@@ -1,8 +1,8 @@
 """The entries after a cursor's mark-delete position of which only some messages are acknowledged.
 
-What is left of such an entry is a bit set: bit i is set while message i of the batch is not acknowledged. In memory it
-is a number; on the wire and in a stored record it is a sequence of 64-bit words, bit 0 of the first word being the
-first message.
+The messages of such an entry that are not acknowledged are a bit set: bit i is set while message i of the batch is not
+acknowledged. In memory it is a number; on the wire and in a stored record it is a sequence of 64-bit words, bit 0 of
+the first word being the first message.
 
 Source: `batchDeletedIndexes` of Pulsar's `ManagedCursorImpl`.
 """
@@ -21,28 +21,32 @@ ALL: Final = -1
 WORD_BITS: Final = 64
 
 MAX_WORDS: Final = 250_000
-"""The most words that a cursor keeps in memory. 10,000 entries of 1,600 messages need as many."""
+"""The maximum number of 64-bit words that a cursor keeps in memory. 10,000 entries of 1,600 messages need this
+number.
+"""
 
 MAX_STORED_WORDS: Final = 10_000
-"""The most words in a stored record, so that it fits every metadata store: a word takes up to 21 bytes there."""
+"""The maximum number of 64-bit words in a cursor's record, so that the record fits every metadata store: a word takes
+up to 21 bytes.
+"""
 
 _WORD_MASK: Final = (1 << WORD_BITS) - 1
 
 
 def bits_of(words: Sequence[int]) -> int:
-    """Return the bit set of 64-bit words, which may be signed."""
+    """Return the bit set that a sequence of 64-bit words, which may be signed, stands for."""
     return int.from_bytes(struct.pack(f"<{len(words)}Q", *[word & _WORD_MASK for word in words]), "little")
 
 
 def words_of(bits: int) -> tuple[int, ...]:
-    """Return a bit set other than ALL as unsigned 64-bit words; the last one is not 0."""
+    """Return a bit set, other than ALL, as a sequence of unsigned 64-bit words; the last one is not 0."""
     count = -(-bits.bit_length() // WORD_BITS)
     return struct.unpack(f"<{count}Q", bits.to_bytes(8 * count, "little"))
 
 
 class PartialAcks:
-    """The messages that are not acknowledged in entries of which some messages are acknowledged; for at most
-    `max_entries` entries.
+    """For each partly acknowledged entry: which of its messages are not acknowledged. At most `max_entries` entries
+    are recorded.
 
     Partial acknowledgements of further entries are not recorded, nor those of entries with more than MAX_WORDS words of
     bits: their acknowledged messages may be delivered again. With `max_entries` 0 no partial acknowledgement is
@@ -65,7 +69,7 @@ class PartialAcks:
         """Acknowledge the messages of an entry that are not in `bits`; return the bit set of those that are still not
         acknowledged.
 
-        If 0 is returned, all messages are acknowledged, and nothing is recorded of the entry any more. If ALL is
+        If 0 is returned, all messages are acknowledged, and the entry is not recorded here any more. If ALL is
         returned, nothing has changed, because `max_entries` is reached.
         """
         before = self.left.get(position)
@@ -80,7 +84,7 @@ class PartialAcks:
         return bits
 
     def restore(self, position: Position, bits: int) -> None:
-        """Record a stored bit set, which is not 0, of an entry that has none yet; ignore it if `max_entries` is
+        """Record a bit set that was stored, for an entry that is not recorded yet. Ignore it if `max_entries` is
         reached.
         """
         self._put(position, bits)
@@ -101,13 +105,15 @@ class PartialAcks:
         del self._order[bisect_right(self._order, position) - 1]
 
     def remove(self, positions: Collection[Position]) -> None:
-        """Forget the entries at `positions`; others are ignored."""
+        """Remove the entries at `positions` from this record, because they are acknowledged. Entries that are not
+        recorded are ignored.
+        """
         for position in positions:
             if position in self.left:
                 self._remove(position)
 
     def remove_through(self, position: Position) -> None:
-        """Forget every entry up to and including `position`."""
+        """Remove every entry up to and including `position` from this record."""
         stop = bisect_right(self._order, position)
         for known in self._order[:stop]:
             self._words -= _words_in(self.left.pop(known))
@@ -123,8 +129,8 @@ class PartialAcks:
         self._words = 0
 
     def stored(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield (ledger, entry, words) for the record of the cursor, oldest first; at most the number that a record may
-        have.
+        """Yield (ledger, entry, words) to store in the cursor's record, oldest first; not more than MAX_STORED_WORDS
+        words in total.
         """
         room = MAX_STORED_WORDS
         for position in islice(self._order, self._max_entries):

@@ -1,13 +1,14 @@
-"""What the metadata store keeps of a topic's ledgers and cursors, and how only the latest owner can write it.
+"""The records of a topic's ledgers and cursors in the metadata store, and the rule by which only the latest owner can
+write them.
 
-Each record has the epoch of the owner that wrote it. An owner first takes the record over: it reads the record and
-replaces exactly that version. So it knows everything that was written before.
+Each record has the epoch of the owner that wrote it. A new owner first takes over the record: it reads the record and
+replaces exactly the version that it read. So it knows everything that was written before.
 
-`RecordForm` is how records are stored; who opens a topic hands one in. `RecordsWithEpochs` is our own. There the epochs
-decide when a write fails because the version differs from the expected one. A higher epoch in the record: another owner
-has taken over, and the writer gets LedgerFencedError. The writer's own epoch (an earlier write whose outcome it did not
-learn) or a lower one (the record was deleted and created again, and the version number repeats): the writer writes
-again.
+A `RecordForm` says how records are stored; the broker passes it when it opens a topic. `RecordsWithEpochs` is the form
+of clusters without Java brokers. In this form, if a write fails because the record has an unexpected version, the epoch
+in the record decides. A higher epoch in the record: another owner has taken over, and the writer gets
+LedgerFencedError. The writer's own epoch (an earlier write whose outcome it did not learn) or a lower one (the record
+was deleted and created again, and the version number repeats): the writer writes again.
 """
 
 import asyncio
@@ -23,7 +24,9 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """One ledger of a topic. If it is `closed`, the counts are final; if not, they have the values of its creation."""
+    """A ledger in a topic's list. If it is `closed`, its counts are final; otherwise they are those from when it was
+    created.
+    """
 
     ledger_id: int
     entries: int = 0
@@ -35,13 +38,13 @@ class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnedRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """A record with the epoch of the owner that wrote it."""
+    """A record in the metadata store that contains the epoch of the owner that wrote it."""
 
     epoch: int = 0
 
 
 class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A topic's ledgers, oldest first.
+    """The record of a topic: its ledgers, oldest first, and its properties.
 
     `open` is True while an owner of `epoch`, in the process `opened_by`, has not closed the topic. Ledgers in
     `deleting` do not belong to the topic, but their files may still exist. `compacted` are the compacted ledgers whose
@@ -64,11 +67,11 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
 
 class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive.
+    """The record of a durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive.
 
     `partial` are the entries of which only some messages are acknowledged, [ledger, entry, words]; see `partial_acks`
-    for the words. The record of a cursor without such entries has no such field. A broker that does not know the field
-    ignores it, and drops it when it writes the record: it delivers these entries whole.
+    for the words. The record of a cursor without such entries has no such field. A broker of an earlier release ignores
+    the field and drops it when it writes the record. Then these entries are delivered again as a whole.
     """
 
     mark_delete: tuple[int, int] = (-1, -1)
@@ -85,7 +88,7 @@ R = TypeVar("R", bound=OwnedRecord)
 
 
 class RecordKeeper(Protocol[R]):
-    """Writes one record for one owner; one write at a time."""
+    """Reads and writes one record for one owner, one write at a time."""
 
     @property
     def path(self) -> str: ...
@@ -93,14 +96,14 @@ class RecordKeeper(Protocol[R]):
     def epoch(self) -> int: ...
     @property
     def lock(self) -> asyncio.Lock:
-        """The lock for this record. Hold it while you build and write the record, so that an earlier state never
-        overwrites a later one.
+        """The lock for this record. Hold it while you build and write the record, so that a later state is never
+        overwritten by an earlier one.
         """
         ...
 
     async def load(self) -> R | None:
-        """Return the stored record and remember its version; None if there is none. An empty value counts as a record
-        of defaults.
+        """Read the stored record, remember its version, and return it; None if there is none. An empty value counts as
+        a record with default values.
 
         Raises:
             LedgerUnavailableError: the store did not answer, or the stored value is not a record of this kind.
@@ -108,38 +111,39 @@ class RecordKeeper(Protocol[R]):
         ...
 
     async def take_over(self, record: R) -> bool:
-        """Replace the record that `load` returned by `record`; return False and write nothing if it has changed since.
+        """Replace the record that `load` returned by `record`. If the stored record has changed since, write nothing
+        and return False.
 
         Raises:
-            LedgerUnavailableError: the store did not answer; the write may have happened.
+            LedgerUnavailableError: the store did not answer; the record may be written.
         """
         ...
 
     async def write(self, record: R) -> None:
-        """Write `record`, which has the keeper's epoch.
+        """Write `record`, which has the epoch of this keeper's owner.
 
         Raises:
             LedgerFencedError: a later owner has written the record.
             LedgerDeletedError: the record was deleted.
-            LedgerUnavailableError: the store did not answer, or cannot keep the record; the write may have happened.
+            LedgerUnavailableError: the store did not answer, or cannot keep the record; the record may be written.
         """
         ...
 
     async def confirm(self) -> None:
         """Check that this owner's record has not been replaced. If this succeeds, the next owner will read everything
-        that was stored before this call. Raises as `write`.
+        that was stored before this call. Raises the errors of `write`.
         """
         ...
 
     async def delete(self) -> None:
-        """Delete the record. It is no error if it does not exist. Raises as `write`."""
+        """Delete the record. It is no error if it does not exist. Raises the errors of `write`."""
         ...
 
 
 class RecordForm(Protocol):
-    """How the records of topics are stored: as what bytes, what proves that an owner still has a topic, and which open
-    ledgers a list may have. `store` is the metadata store of the cluster, `path` the path of the topic's record, `name`
-    an encoded name of a cursor.
+    """How the records of topics are stored: their format, what proves that an owner still has a topic, and how many
+    open ledgers a list may have. `store` is the metadata store of the cluster, `path` the path of the topic's record,
+    `name` an encoded name of a cursor.
     """
 
     @property
@@ -148,16 +152,16 @@ class RecordForm(Protocol):
         ...
 
     def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
-        """Return the keeper of a topic's list of ledgers, for an owner of `epoch`."""
+        """Return the object that reads and writes a topic's list of ledgers, for the owner with `epoch`."""
         ...
 
     def cursor(self, store: MetadataStore, path: str, name: str, *, epoch: int) -> RecordKeeper[CursorRecord]:
-        """Return the keeper of a cursor, for an owner of `epoch`."""
+        """Return the object that reads and writes a cursor's record, for the owner with `epoch`."""
         ...
 
 
 class RecordsWithEpochs:
-    """The form of clusters without Java brokers: JSON, with the epoch of the owner in each record."""
+    """How records are stored in clusters without Java brokers: as JSON, with the epoch of the owner in each record."""
 
     __slots__ = ()
 
@@ -176,7 +180,9 @@ RECORDS_WITH_EPOCHS: Final = RecordsWithEpochs()
 
 
 class EpochKeeper(Generic[R]):
-    """Keeps a record that has an epoch; a higher epoch in the record shows that another owner has taken over."""
+    """Reads and writes a record that has an epoch. A higher epoch in the stored record shows that another owner has
+    taken over.
+    """
 
     __slots__ = ("_kind", "_lock", "_store", "epoch", "path", "version")
 

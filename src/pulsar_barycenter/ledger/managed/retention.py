@@ -1,7 +1,7 @@
 """Decides which consumed ledgers a topic may delete.
 
-A ledger ends when its successor is created, so the list of ledgers has the time. If nothing is written for a while
-after the topic was opened, the ledger before is kept for that much longer.
+A ledger ends when its successor is created, so the time of its end is in the list. If nothing is written for a while
+after a topic was opened, no successor is created meanwhile, and the last ledger is kept for that much longer.
 
 Source: Pulsar's `ManagedLedgerImpl.internalTrimLedgers`, where the record of a ledger has the time of its end.
 """
@@ -13,11 +13,11 @@ from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 
 
 def released(consumed: Iterable[Segment], ledgers: Segments, retention: Retention, now_ms: int) -> list[Segment]:
-    """Return the ledgers in `consumed` that retention does not keep, in the given order, oldest first.
+    """Return those ledgers in `consumed` that retention does not keep, oldest first. `consumed` has the same order.
 
-    A ledger is released if it ended longer ago than the time of retention, or if the ledgers of the topic after it
-    still have the size of retention or more. All ledgers after the first one that is kept are kept, too. Ledgers
-    without entries are released with those before them.
+    Retention does not keep a ledger that ended longer ago than the time of retention, or if the ledgers after it have
+    the size of retention or more. All ledgers after the first one that is kept are kept, too. A ledger without entries
+    is returned if the ledgers before it are.
     """
     found = []
     left = ledgers.size

@@ -1,6 +1,6 @@
 """The ledgers of a topic in order, and the arithmetic of positions over them.
 
-`LedgerOwner` is the managed ledger as its parts see it, which do not import `managed_ledger`.
+`LedgerOwner` is the interface of the managed ledger for the modules that it uses.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from pulsar_barycenter.ledger.reader import LedgerReader, LedgerTotals
 class Segment:
     """One ledger of a managed ledger. `entries`, `size` (bytes) and `messages` count the durable entries.
 
-    The entry ids in `missing`, all below `entries`, were removed by a repair or skipped by a read. They become known
-    when the ledger is read; until then `size` and `messages` include them.
+    The entry ids in `missing`, all below `entries`, were removed by a repair or skipped by a read. They are found when
+    the ledger is read; until then `size` and `messages` include them.
     """
 
     __slots__ = (
@@ -46,17 +46,18 @@ class Segment:
 
     @property
     def index(self) -> EntryIndex | None:
-        """The ledger's columns, if they are in memory."""
+        """Sizes, message counts and publish times of the ledger's entries, if they are in memory."""
         return None if self.reader is None else self.reader.index
 
     def recovered(self, entries: int, totals: LedgerTotals) -> None:
-        """Count what the recovery of the ledger found, instead of what was counted before."""
+        """Replace the counts of this ledger by those that its recovery found."""
         self.entries = entries
         self.size, self.messages, self.max_publish_time_ms = totals
 
     def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
-        """Mark inclusive ranges of entries as missing; return whether any of them is new. `index`, if given, has the
-        columns from which `size` and `messages` are corrected.
+        """Mark ranges of entries, both ends inclusive, as missing. Return whether any of them is new.
+
+        `index`, if given, has the sizes and message counts by which `size` and `messages` are reduced.
         """
         is_new = self.missing.add(
             (first, min(last, self.entries - 1)) for first, last in ranges if first < self.entries
@@ -72,7 +73,7 @@ class Segment:
         return is_new
 
     def grow(self, index: EntryIndex, entries: int) -> None:
-        """Count the durable entries up to `entries` (exclusive) from the columns of `index`."""
+        """Count the durable entries up to `entries` (exclusive), whose sizes and message counts are in `index`."""
         first = self.entries
         if entries <= first:
             return
@@ -91,7 +92,7 @@ class Segment:
     def messages_between(self, first: int, stop: int) -> int:
         """Return the number of messages in the entries `first` (inclusive) to `stop` (exclusive).
 
-        The result is exact for a whole ledger, if no entry is a batch, and while the ledger's columns are in memory.
+        The result is exact for a whole ledger, if no entry is a batch, and while the ledger's entry index is in memory.
         Otherwise it uses the mean number of messages per entry.
         """
         count = stop - first - self.missing.between(first, stop)
@@ -108,12 +109,12 @@ class Segment:
         return index.messages_between(first, stop) - lost
 
     def messages_in(self, entry_id: int) -> int:
-        """Return the number of messages of an entry; 0 if the ledger's columns are not in memory."""
+        """Return the number of messages of an entry; 0 if the ledger's entry index is not in memory."""
         return 0 if self.index is None else self.index.messages_between(entry_id, entry_id + 1)
 
     def bytes_between(self, first: int, stop: int) -> int:
-        """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes; as exact as
-        `messages_between`.
+        """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes. It may be an estimate, as
+        that of `messages_between`.
         """
         if stop - first == self.entries:
             return self.size
@@ -124,7 +125,7 @@ class Segment:
 
 
 def segment_of(record: LedgerRecord) -> Segment:
-    """Return the segment that a stored record describes."""
+    """Return the segment (a ledger of a topic) that a record in the topic's list describes."""
     segment = Segment(record.ledger_id, created_at_ms=record.created_at)
     segment.entries, segment.size, segment.messages = record.entries, record.size, record.messages
     segment.max_publish_time_ms = record.max_publish_time
@@ -133,7 +134,7 @@ def segment_of(record: LedgerRecord) -> Segment:
 
 
 def record_of(segment: Segment) -> LedgerRecord:
-    """Return the record to store for a segment."""
+    """Return the record of a segment (a ledger of a topic) for the topic's list."""
     return LedgerRecord(
         ledger_id=segment.ledger_id,
         entries=segment.entries,
@@ -179,7 +180,7 @@ class Segments:
         return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
 
     def has(self, position: Position) -> bool:
-        """Return whether `position` is a durable entry that is not missing."""
+        """Return whether an entry exists at `position`: it is durable and not missing."""
         segment = self.find(position.ledger_id)
         entry_id = position.entry_id
         return (
@@ -190,12 +191,12 @@ class Segments:
 
     @property
     def size(self) -> int:
-        """The bytes of all ledgers."""
+        """The total size of all ledgers in bytes."""
         return sum(segment.size for segment in self._segments)
 
     def ended_at_ms(self, segment: Segment) -> int | None:
         """Return when a listed ledger ended, in ms since 1970: the time when the next ledger was created. None if there
-        is no next ledger. If that time is not known, the publish time of the ledger's last entry counts.
+        is no next ledger. If that time is not known, the publish time of the ledger's last entry is returned.
         """
         at = bisect_right(self._ids, segment.ledger_id)
         if at == len(self._ids):
@@ -203,7 +204,9 @@ class Segments:
         return self._segments[at].created_at_ms or segment.max_publish_time_ms
 
     def ends_at(self, position: Position) -> bool:
-        """Return whether no entry follows `position` (exclusive) in its ledger, which is closed or not listed."""
+        """Return whether `position` is at or after the last entry of its ledger, and the ledger is closed or not in the
+        list.
+        """
         segment = self.find(position.ledger_id)
         return segment is None or (
             segment.closed and segment.missing.present_from(position.entry_id + 1) >= segment.entries
@@ -275,19 +278,21 @@ class Segments:
         return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
 
     def messages_between(self, after: Position, upto: Position) -> int:
-        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive); see
-        `Segment.messages_between` for when it is exact.
+        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive); It may be an
+        estimate, see `Segment.messages_between`.
         """
         return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def bytes_between(self, after: Position, upto: Position) -> int:
-        """Return the size of the entries after `after` (exclusive) up to `upto` (inclusive), in bytes. A part of a
-        ledger whose columns are not in memory is estimated by the mean size of its entries.
+        """Return the size of the entries after `after` (exclusive) up to `upto` (inclusive), in bytes. For a part of a
+        ledger whose entry index is not in memory, the mean size of the ledger's entries is used.
         """
         return sum(segment.bytes_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def before_last(self, size: int) -> Position:
-        """Return the first position after which at most `size` bytes follow; as exact as `bytes_between`."""
+        """Return the first position after which at most `size` bytes follow. It may be an estimate, see
+        `bytes_between`.
+        """
         for segment in reversed(self._segments):
             if segment.size > size:
                 return Position(segment.ledger_id, segment.entries_before(size) - 1)
@@ -295,7 +300,7 @@ class Segments:
         return EARLIEST
 
     def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
-        """Yield (segment, first, stop) for each ledger between the two positions; `stop` is exclusive."""
+        """Yield (segment, first, stop) for each ledger with entries between the two positions; `stop` is exclusive."""
         for at in range(bisect_left(self._ids, after.ledger_id), len(self._ids)):
             segment = self._segments[at]
             if segment.ledger_id > upto.ledger_id:
@@ -307,7 +312,7 @@ class Segments:
 
 
 class LedgerOwner(Protocol):
-    """The part of a managed ledger that its list of ledgers, its losses and its cursors need."""
+    """The methods of a managed ledger that its list of ledgers, its losses and its cursors need."""
 
     @property
     def name(self) -> str: ...
@@ -319,15 +324,15 @@ class LedgerOwner(Protocol):
     def last_position(self) -> Position: ...
 
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        """Start a task of the managed ledger, which `close` waits for."""
+        """Start a task that belongs to the managed ledger: `close` waits for it."""
         ...
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop for good: a later owner has the topic."""
+        """Stop permanently, because a later owner has the topic."""
         ...
 
     def entries_missing(self) -> None:
-        """Continue without entries that were found to be missing."""
+        """Move the cursors past entries that were found to be missing."""
         ...
 
     def cursor_moved(self, before: Position, after: Position) -> None: ...

@@ -1,9 +1,9 @@
 """The size of a topic's ledgers, and what was written to the topic in each statistics interval and how quickly.
 
-A group of entries costs some additions; a single entry costs nothing. This has two consequences. The size histogram
-counts all entries of a group at the group's mean size. And only one append at a time is measured: the first one after
-the measurement before it has ended. It is among the first of its group to wait. Its latency is counted for all entries
-that became durable since the last measurement. If all entries have one size and wait equally long, the result is exact.
+To be fast, counting takes a few additions for each group of entries, and none for a single entry. This has two
+consequences. The size histogram counts all entries of a group with the group's mean size. And only one append at a time
+is measured: the first one after the measurement before it has ended. Its latency is counted for all entries that became
+durable since the last measurement. If all entries have one size and wait equally long, the result is exact.
 
 Source of the bounds: Pulsar's `ManagedLedgerMBeanImpl`. As there, buckets are of the last interval and not cumulative.
 """
@@ -15,7 +15,7 @@ from pulsar_barycenter.ledger.managed.segments import Segments
 
 
 class LedgerStats(NamedTuple):
-    """One ledger of a topic; `size` in bytes."""
+    """The size and content of one ledger of a topic; `size` is in bytes."""
 
     ledger_id: int
     entries: int
@@ -41,16 +41,17 @@ class ManagedLedgerStats(NamedTuple):
 
 
 LATENCY_BOUNDS_MS: Final = (0.5, 1, 5, 10, 20, 50, 100, 200, 1000)
-"""Inclusive upper bounds of the latency buckets, ms; one more bucket counts all above."""
+"""The upper bounds of the latency buckets in ms, inclusive. One more bucket counts all higher latencies."""
 SIZE_BOUNDS: Final = (128, 512, 1024, 2048, 4096, 16_384, 102_400, 1_048_576)
-"""Inclusive upper bounds of the size buckets, bytes; one more bucket counts all above."""
+"""The upper bounds of the size buckets in bytes, inclusive. One more bucket counts all larger entries."""
 
 
 class Interval(NamedTuple):
     """The entries that were written in one statistics interval.
 
-    `latencies` and `sizes` are numbers of entries by bucket. `latency_ms` is the sum over the entries in `latencies`;
-    `bytes` is the sum over the entries in `sizes`, of which there are `entries`. `rate` is in entries per second.
+    `latencies` and `sizes` are the numbers of entries in each bucket. `latency_ms` is the sum over the entries in
+    `latencies`; `bytes` is the sum over the entries in `sizes`, of which there are `entries`. `rate` is in entries per
+    second.
     """
 
     latencies: tuple[int, ...] = (0,) * (len(LATENCY_BOUNDS_MS) + 1)
@@ -86,16 +87,16 @@ class WriteStats:
 
     @property
     def times_next(self) -> bool:
-        """Whether the next append is to be measured. Ask before each append."""
+        """Whether the latency of the next append is to be measured. Ask before each append."""
         return self._began_s is None
 
     def begin_timing(self, now_s: float, ahead: int) -> None:
-        """Measure an append that is made at `now_s`, after `ahead` entries that are not durable yet."""
+        """Begin to measure the latency of an append at `now_s`. `ahead` entries before it are not durable yet."""
         self._began_s = now_s
         self._ahead = ahead
 
     def written(self, entries: int, size: int, now_s: float) -> None:
-        """Count entries that became durable, at least one, of `size` bytes in total."""
+        """Count `entries` (at least one) that became durable, of `size` bytes in total."""
         self._entries += entries
         self._bytes += size
         self._sizes[bisect_left(SIZE_BOUNDS, size / entries)] += entries
@@ -112,7 +113,7 @@ class WriteStats:
         self._began_s = None
 
     def failed(self) -> None:
-        """Stop the measurement, because everything that was not durable failed."""
+        """Stop the measurement that is running, because all entries that were not durable have failed."""
         self._began_s = None
         self._untimed = 0
 

@@ -1,10 +1,11 @@
-"""The order of the steps by which a topic gets its next ledger. It belongs to the form of the topic's record.
+"""The order of the steps by which a topic gets its next ledger. It depends on how the topic's record is stored
+(`RecordForm`).
 
-A list may have two open ledgers where every later owner recovers all open ones: then the successor is listed while the
-full ledger is written, and appends wait for one group commit only (`SuccessorFirst`). Java brokers recover the last
-ledger of a list only. There, a ledger ends before its successor is listed, and one write of the list has both, the end
-and the successor (`EndFirst`). A crash before that write leaves a list whose last ledger has ended, and a successor
-that nothing names.
+If every later owner recovers all open ledgers of a list, the list may have two of them: then the successor is listed
+while the full ledger is still written, and appends wait for one group commit only (`SuccessorFirst`). Java brokers
+recover the last ledger of a list only. With them, a ledger ends before its successor is listed, and one write of the
+list stores both, the end and the successor (`EndFirst`). A crash before that write leaves a list whose last ledger has
+ended, and a successor that no list contains.
 
 Source of the second order: `ManagedLedgerImpl.ledgerClosed` and `createComplete` of Pulsar. The successor is created
 earlier here, while appends continue.
@@ -18,32 +19,34 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Succession(Protocol):
-    """The order of the steps. `make` creates a ledger, and `add` lists it, or deletes it if that fails. What `make` and
-    `add` raise passes through.
+    """The order of the steps by which a topic gets its next ledger. `make` creates a ledger; `add` writes it to the
+    topic's list, or deletes it if that fails. Errors of `make` and `add` are raised to the caller.
     """
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
     ) -> New:
-        """Return a ledger for a topic of which none is being written. `ended` waits until one whose writer failed has
-        ended.
+        """Create and list a ledger for a topic when none of its ledgers is being written, and return it.
+
+        `ended` waits until the former ledger, whose writer failed, has ended.
         """
         ...
 
     async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
-        """Return the successor of the ledger that is being written. `end` makes appends wait, and ends that ledger.
+        """Create and list the successor of the ledger that is being written, and return it. `end` makes appends wait,
+        and ends the old ledger.
 
-        If `end` was not called before an error, the former ledger goes on.
+        If there is an error before `end` was called, the old ledger is continued.
         """
         ...
 
     async def followed(self, save: Step) -> None:
-        """Store the end of the former ledger by `save`, if the list does not have it yet."""
+        """Store the end of the former ledger by calling `save`, if the stored list does not have it yet."""
         ...
 
 
 class SuccessorFirst:
-    """Lists the successor, then ends the former ledger."""
+    """An order of steps: store the successor in the list of ledgers, then end the former ledger."""
 
     __slots__ = ()
 
@@ -64,7 +67,7 @@ class SuccessorFirst:
 
 
 class EndFirst:
-    """Ends the former ledger, then lists its end and its successor by one write."""
+    """An order of steps: end the former ledger, then store its end and its successor in one write of the list."""
 
     __slots__ = ()
 

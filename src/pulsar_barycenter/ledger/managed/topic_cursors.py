@@ -19,7 +19,7 @@ from pulsar_barycenter.naming.topic import decode_local_name, encode_local_name
 
 
 class TopicCursors:
-    """The cursors of the managed ledger `owner`, whose record `keeper` writes."""
+    """The durable cursors of the managed ledger `owner`. `keeper` reads and writes the topic's record."""
 
     __slots__ = ("_ahead", "_form", "_keeper", "_owner", "_store", "by_name", "deleting")
 
@@ -36,9 +36,7 @@ class TopicCursors:
         """Cursors whose deletion has begun and that the store may still have, because it did not answer."""
 
     async def read_ahead(self) -> None:
-        """Read the cursors while the topic is still being taken over. Errors are ignored: `load` reads those cursors
-        again.
-        """
+        """Read the cursors before the topic is taken over. Errors are ignored: `load` reads those cursors again."""
         with suppress(MetadataError):
             names = await self._store.children(self._keeper.path)
             keepers = {name: self._cursor_keeper(name) for name in names}
@@ -48,13 +46,14 @@ class TopicCursors:
                     self._ahead[name] = keeper, record
 
     async def load(self) -> None:
-        """Take all cursors over under the owner's epoch. From then on the former owner's writes to them fail.
+        """Take over all cursors: write the owner's epoch into their records. From then on the former owner's writes to
+        them fail.
 
         Call it after the topic was taken over: this reads the names of the cursors again, because the former owner may
         have created a cursor before the topic was taken over.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError
+            LedgerFencedError, LedgerUnavailableError: a cursor could not be taken over.
         """
         ahead, self._ahead = self._ahead, {}
         try:
@@ -76,7 +75,7 @@ class TopicCursors:
     async def _take(
         self, encoded_name: str, keeper: RecordKeeper[CursorRecord], record: CursorRecord | None = None
     ) -> None:
-        """Take a cursor over. `record` is the stored cursor, if `keeper` has read it already; else None."""
+        """Take over one cursor. `record` is its stored record, if `keeper` has read it already; else None."""
         while True:
             record = record or await keeper.load()
             if record is None:
@@ -95,7 +94,8 @@ class TopicCursors:
         return self._form.cursor(self._store, keeper.path, encoded_name, epoch=keeper.epoch)
 
     async def create(self, name: str, mark_delete: Position, properties: Mapping[str, str]) -> Cursor:
-        """Store a new cursor, and check that this owner still has the topic. A former cursor of that name is deleted.
+        """Store a new cursor, and check that this owner still has the topic. If there was a cursor of that name before,
+        its record is replaced.
 
         Raises:
             LedgerFencedError: a later owner has the topic; the managed ledger is fenced.
@@ -137,6 +137,6 @@ class TopicCursors:
         return True
 
     def abandon(self) -> None:
-        """Stop writing cursors. Acknowledgements that are not stored are lost."""
+        """Stop writing the records of cursors. Acknowledgements that are not stored are lost."""
         for cursor in self.by_name.values():
             cursor.abandon()

@@ -1,4 +1,5 @@
-"""What a cursor has not acknowledged, as stretches of existing entries. Pure: positions and ledgers in, stretches out.
+"""Computes which entries a cursor has not acknowledged, as stretches: consecutive existing entries of one ledger. No
+I/O.
 
 Only whole entries count: a batch is one entry. Source: `getPositionAfterN` of Pulsar's `ManagedLedgerImpl` with
 `IndividualDeletedEntries.Exclude`, and `filterReadEntries` of its `ManagedCursorImpl`.
@@ -12,7 +13,9 @@ from pulsar_barycenter.ledger.position import EARLIEST, Position, joined
 
 
 class Stretch(NamedTuple):
-    """The entries `first` (inclusive) to `stop` (exclusive) of one ledger: they exist, and none is acknowledged."""
+    """A stretch: the entries `first` (inclusive) to `stop` (exclusive) of one ledger, all of which exist and are not
+    acknowledged.
+    """
 
     segment: Segment
     first: int
@@ -26,9 +29,11 @@ class Stretch(NamedTuple):
 def unacked_stretches(
     segments: Segments, mark: Position, acked: Iterable[tuple[int, int, int]], upto: Position
 ) -> Iterator[Stretch]:
-    """Yield the entries after `mark` (exclusive) up to `upto` (inclusive) that are neither acknowledged nor missing.
+    """Yield, as stretches, the entries after `mark` (exclusive) up to `upto` (inclusive) that are neither acknowledged
+    nor missing.
 
-    `acked` are ranges (ledger, first, last), both ends inclusive. The stretches come in order and never touch.
+    `acked` are ranges (ledger, first, last), both ends inclusive. The stretches are in order, and there is a gap
+    between them.
     """
     acked_in: dict[int, list[tuple[int, int]]] = {}
     for ledger_id, first, last in acked:
@@ -52,7 +57,9 @@ def unacked_stretches(
 
 
 def nth_entry(stretches: Iterable[Stretch], number: int) -> Position:
-    """Return the position of the entry `number`, counted from 1; EARLIEST if there are fewer entries."""
+    """Return the position of the entry with this number in the stretches, counted from 1; EARLIEST if there are fewer
+    entries.
+    """
     left = number
     for segment, first, stop in stretches:
         if left <= stop - first:

@@ -1,15 +1,16 @@
-"""The records that Pulsar keeps of topics: read, changed and written so that Java brokers go on with them.
+"""Reads, changes and writes the records of topics that Pulsar stores, so that Java brokers can continue with them.
 
-Problem. In a cluster with Java brokers a topic moves between them and Python brokers. Both must find all that the other
-stored: which ledgers there are, where they end, what each subscription has acknowledged.
+Problem. In a cluster with Java brokers a topic moves between them and Python brokers. Each must find everything that
+the other stored: which ledgers there are, where they end, what each subscription has acknowledged.
 
-Rules. What a record has and our managed ledgers cannot keep is refused with the reason, or kept as it was read; it is
-never dropped. There is no epoch in Pulsar's records: who changes a record from a version that another owner has
-replaced, has lost the topic.
+Rules. If a record contains something that our managed ledgers do not support, the record is refused with the reason, or
+that part is kept as it was read; it is never dropped. Pulsar's records have no epoch. Instead, an owner that finds that
+another owner has replaced the version it knows has lost the topic.
 
-`managed_ledger_formats_pb2` are the records, `record_codec` their bytes, `compression` what some values are wrapped in.
-`ledger_marks` has the custom metadata of ledgers. `ledgers_mapping` and `cursors_mapping` translate to the records of
-`managed.records` and back; `acked_words` has the two forms of acknowledged entries. `taking` says which topics a Python
-broker must leave to Java brokers. `records_in_pulsars_form` keeps them in a metadata store for `managed`;
-`cursor_ledgers` has what does not fit there, on bookies. `errors` has what can fail. All but these two is pure.
+`managed_ledger_formats_pb2` defines the records, `record_codec` encodes and decodes them, `compression` handles
+compressed values. `ledger_marks` has the custom metadata of ledgers. `ledgers_mapping` and `cursors_mapping` convert
+them to the records of `managed.records` and back; `acked_words` has the two formats of acknowledged entries. `taking`
+says which topics a Python broker must leave to Java brokers. `records_in_pulsars_form` stores the records in a metadata
+store for `managed`; `cursor_ledgers` stores on bookies the cursors that are too large for it. `errors` has the
+exceptions. Only these two modules before it do I/O.
 """

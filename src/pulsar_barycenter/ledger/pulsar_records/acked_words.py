@@ -1,7 +1,8 @@
-"""The acknowledged entries of a cursor, in the forms in which Pulsar stores them.
+"""Converts the acknowledged entries of a cursor from and to the two formats in which Pulsar stores them.
 
-A range of Pulsar is after its lower and up to its upper position; ours are [ledger, first, last], both ends inclusive.
-Instead of ranges, a cursor ledger may have 64-bit words for each ledger: bit i of all of them is entry i.
+A range in Pulsar excludes its lower position and includes its upper one. Our ranges are [ledger, first, last], both
+ends inclusive. Instead of ranges, a cursor ledger may have 64-bit words for each ledger: bit i of all of them is entry
+i.
 
 Source: `ManagedCursorImpl.recoverIndividualDeletedMessages` and `buildIndividualDeletedMessageRanges` of Pulsar.
 """
@@ -17,7 +18,7 @@ from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
 )
 
 MAX_RANGES: Final = 100_000
-"""The inclusive limit of the ranges of a cursor that are read. Pulsar writes 10,000 by default."""
+"""The maximum number (inclusive) of ranges of a cursor that are read. Pulsar writes 10,000 by default."""
 
 Range: TypeAlias = tuple[int, int, int]
 """A ledger, the first and the last entry, both inclusive."""
@@ -27,7 +28,7 @@ _FULL: Final = (1 << _WORD_BITS) - 1
 
 
 def ranges_of_messages(stored: Iterable[MessageRange]) -> Iterator[Range]:
-    """Yield stored ranges in their order.
+    """Convert Pulsar's stored ranges of acknowledged entries to ours, in the same order.
 
     Raises:
         PulsarRecordError: a range ends before it begins.
@@ -47,7 +48,7 @@ def ranges_of_messages(stored: Iterable[MessageRange]) -> Iterator[Range]:
 
 
 def messages_of_ranges(ranges: Iterable[Range]) -> list[MessageRange]:
-    """Return the ranges to store."""
+    """Convert ranges of acknowledged entries to those that Pulsar stores."""
     return [
         MessageRange(
             lowerEndpoint=NestedPositionInfo(ledgerId=ledger, entryId=first - 1),
@@ -58,14 +59,16 @@ def messages_of_ranges(ranges: Iterable[Range]) -> list[MessageRange]:
 
 
 def ranges_of_words(stored: Iterable[LongListMap]) -> Iterator[Range]:
-    """Yield the ranges in words, those of each ledger in order.
+    """Convert Pulsar's 64-bit words of acknowledged entries to ranges. The ranges of each ledger are in order.
 
     Raises:
         PulsarRecordError: a ledger id is negative.
     """
     for part in stored:
         if part.key < 0:
-            raise PulsarRecordError(f"acknowledged entries of the ledger {part.key}, which cannot exist")
+            raise PulsarRecordError(
+                f"the cursor has acknowledged entries of the ledger {part.key}, but a ledger id is never negative"
+            )
         for first, last in _runs(part.values):
             yield part.key, first, last
 
@@ -88,7 +91,7 @@ def _runs(words: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Return the ranges in order, joined where they touch or overlap.
+    """Return the ranges in order. Ranges that overlap or follow one another without a gap are joined.
 
     Raises:
         PulsarRecordError: there are more than MAX_RANGES.

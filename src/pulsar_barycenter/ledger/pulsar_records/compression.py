@@ -1,4 +1,4 @@
-"""Compressed values of the metadata store.
+"""Compresses and decompresses values that Pulsar stores in the metadata store.
 
     u16 0x4778 | u32 size of the head | head: the compression, the uncompressed size | the compressed value
 
@@ -30,10 +30,10 @@ from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
 )
 
 MAX_STORED_BYTES: Final = 1 << 20
-"""The inclusive limit of a stored value: what ZooKeeper stores at most by default."""
+"""The maximum size in bytes (inclusive) of a stored value: ZooKeeper stores no larger one by default."""
 
 MAX_PLAIN_BYTES: Final = 16 << 20
-"""The inclusive limit of a value after decompression."""
+"""The maximum size in bytes (inclusive) of a value after decompression."""
 
 _START: Final = struct.Struct(">Hi")
 _MAGIC: Final = 0x4778
@@ -41,7 +41,7 @@ _ARROW_NAMES: Final = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}
 
 
 def unpack(value: bytes) -> tuple[bytes, CompressionType.ValueType]:
-    """Return the record's bytes in a stored value, and how they were compressed.
+    """Return the bytes of the record that a stored value contains, and how they were compressed.
 
     Raises:
         PulsarRecordError: the value exceeds a bound, is damaged, or its compression needs pyarrow.
@@ -55,7 +55,9 @@ def unpack(value: bytes) -> tuple[bytes, CompressionType.ValueType]:
     _, head_bytes = _START.unpack_from(value)
     end = _START.size + head_bytes
     if not 0 <= head_bytes <= len(value) - _START.size:
-        raise PulsarRecordError(f"the head of the compressed value has {head_bytes} bytes, more than there are")
+        raise PulsarRecordError(
+            f"the head of the compressed value has {head_bytes} bytes, more than there are in the value"
+        )
     try:
         head = CompressedHead.FromString(value[_START.size : end])
     except DecodeError as error:
@@ -69,7 +71,7 @@ def unpack(value: bytes) -> tuple[bytes, CompressionType.ValueType]:
 
 
 def pack(plain: bytes, compression: CompressionType.ValueType) -> bytes:
-    """Return the value to store.
+    """Return the value to store for the bytes of a record.
 
     Raises:
         PulsarRecordError: the compression needs pyarrow, or the value exceeds a bound.
@@ -96,7 +98,7 @@ def _decompressed(compression: CompressionType.ValueType, packed: bytes, size: i
     else:
         found = _by_arrow(compression, packed, size)
     if len(found) != size:
-        raise PulsarRecordError(f"the compressed value does not have the {size:,} bytes that its head says")
+        raise PulsarRecordError(f"the compressed value does not have the {size:,} bytes that its head announces")
     return found
 
 

@@ -1,7 +1,8 @@
-"""The ledgers of cursors on bookies: Java's are read, and each of ours has one entry.
+"""The ledgers on bookies that store cursors. Those that Java brokers wrote are read; each that this code writes has one
+entry.
 
-Java adds an entry to such a ledger for each move of the cursor, so the last entry is the state. Reading takes the
-ledger over first, as another owner may still add to it.
+A Java broker adds an entry to such a ledger for each change of the cursor, so the last entry is the current state.
+Reading first takes over (fences) the ledger, because another owner may still add to it.
 
 Source: `ManagedCursorImpl.recoverFromLedger` and `persistPositionToLedger` of Pulsar.
 """
@@ -29,7 +30,9 @@ log = structlog.get_logger(__name__)
 
 
 class CursorLedgersOnBookies:
-    """Ledgers of one cluster of bookies, with ids that BookKeeper gives; new ones are made with `shape`."""
+    """Stores cursors in ledgers on one cluster of bookies. BookKeeper gives the ids; new ledgers get the quorums in
+    `shape`.
+    """
 
     __slots__ = ("_client", "_shape")
 
@@ -69,7 +72,7 @@ class CursorLedgersOnBookies:
             await self._client.delete(ledger_id)
 
     async def _close(self, writer: LedgerWriter) -> None:
-        """Close a ledger. One that stays open is closed by the next owner, who finds its entry."""
+        """Close a ledger. If that fails, the next owner closes it, and finds its entry."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await writer.close()
@@ -78,7 +81,7 @@ class CursorLedgersOnBookies:
             log.info("ledger_left_open", ledger=writer.ledger, reason=reason)
 
     async def _forget(self, ledger_id: int) -> None:
-        """Delete a ledger that nothing names."""
+        """Delete a ledger that no cursor's key names."""
         try:
             await self._client.delete(ledger_id)
         except MetadataError as error:

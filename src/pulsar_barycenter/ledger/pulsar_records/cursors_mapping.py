@@ -1,12 +1,11 @@
-"""A cursor: Pulsar's records and ours, one from the other.
+"""Converts Pulsar's record of a cursor to ours, and back.
 
-A cursor is in its key of the metadata store, or, if it has many ranges, in the last entry of a ledger that the key
-names; the key then still has the mark-delete position from the time when the ledger was made.
+A cursor's state is in its key of the metadata store, or, if it has many ranges, in the last entry of a ledger that the
+key names. Then the mark-delete position in the key is that from when the ledger was created.
 
 Pulsar's cursors have numbers (`properties`, of the mark-delete position) and texts (`cursorProperties`, of the
-subscription). Ours have texts. The properties of the cursors of deduplication and compaction are Pulsar's numbers,
-those of all others its texts. The kind that our record does not have stays as it was read, like all fields that it
-lacks.
+subscription). Ours have texts. For the cursors of deduplication and compaction ours correspond to Pulsar's numbers, for
+all others to its texts. The other kind stays as it was read, like all fields that our record does not have.
 
 Source: `ManagedCursorImpl` of Pulsar.
 """
@@ -36,11 +35,11 @@ from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
 )
 
 NO_LEDGER: Final = -1
-"""The `cursorsLedgerId` of a cursor that is in its key."""
+"""The value of `cursorsLedgerId` for a cursor whose state is in its key."""
 
 MAX_RANGES_IN_KEY: Final = 1000
-"""The inclusive limit of ranges and partly acknowledged entries in a key. Source: Pulsar's
-managedLedgerMaxUnackedRangesToPersistInMetadataStore.
+"""The maximum number (inclusive) of ranges and partly acknowledged entries that a cursor's key may have. Source:
+Pulsar's managedLedgerMaxUnackedRangesToPersistInMetadataStore.
 """
 
 COMPACTION: Final = "__compaction"
@@ -50,14 +49,14 @@ _WORD: Final = 1 << WORD_BITS
 
 
 def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
-    """Return our record of the cursor `name`, which is in its key.
+    """Convert Pulsar's record of the cursor `name`, whose state is in its key, to ours.
 
     Raises:
         PulsarRecordError: the record contradicts itself.
-        ForeignRecordError: our cursors cannot keep it.
+        ForeignRecordError: our cursors do not support something in it.
     """
     if not info.HasField("markDeleteLedgerId") or not info.HasField("markDeleteEntryId"):
-        raise PulsarRecordError("the cursor has no mark-delete position, and no ledger")
+        raise PulsarRecordError("the cursor's record has no mark-delete position, and no ledger")
     return _record(
         name,
         info,
@@ -69,8 +68,9 @@ def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
 
 
 def record_of_position(name: str, info: ManagedCursorInfo, position: PositionInfo) -> CursorRecord:
-    """Return our record of a cursor whose key names a ledger, with `position` in its last entry. Raises as
-    `record_of_cursor`.
+    """Convert Pulsar's record of a cursor to ours. Its key names a ledger, whose last entry is `position`.
+
+    Raises the errors of `record_of_cursor`.
     """
     ranges = (
         ranges_of_messages(position.individualDeletedMessages)
@@ -88,20 +88,21 @@ def record_of_position(name: str, info: ManagedCursorInfo, position: PositionInf
 
 
 def needs_ledger(record: CursorRecord) -> bool:
-    """Return whether the record has too much for its key."""
+    """Return whether the cursor's record is too large for its key, so that it needs a ledger."""
     return len(record.ranges) + len(record.partial_acks) > MAX_RANGES_IN_KEY
 
 
 def info_of_cursor(
     name: str, before: ManagedCursorInfo, record: CursorRecord, *, ledger_id: int, now_ms: int
 ) -> ManagedCursorInfo:
-    """Return the key of the cursor `name`, with what `before`, the stored one, has besides.
+    """Convert our record of the cursor `name` to the value of its key. Other fields keep the value that they have in
+    `before`, the stored value.
 
     `ledger_id` is the ledger whose last entry is `position_of_cursor` of the same record, or NO_LEDGER. The cursor
     counts as active at `now_ms` (ms since 1970) if its position has moved.
 
     Raises:
-        ForeignRecordError: Java brokers could not go on with it.
+        ForeignRecordError: Java brokers could not continue with it.
     """
     info = ManagedCursorInfo()
     info.CopyFrom(before)
@@ -125,7 +126,7 @@ def info_of_cursor(
 
 
 def position_of_cursor(key: ManagedCursorInfo, record: CursorRecord) -> PositionInfo:
-    """Return the entry of a cursor's ledger. `key` is `info_of_cursor` of the same record."""
+    """Return the entry to write to a cursor's ledger. `key` is the result of `info_of_cursor` for the same record."""
     return PositionInfo(
         ledgerId=record.mark_delete[0],
         entryId=record.mark_delete[1],
@@ -144,7 +145,9 @@ def _record(
     numbers: Iterable[LongProperty],
 ) -> CursorRecord:
     if mark.ledgerId < -1 or mark.entryId < -1:
-        raise PulsarRecordError(f"the mark-delete position is {mark.ledgerId}:{mark.entryId}, which is no position")
+        raise PulsarRecordError(
+            f"the mark-delete position is {mark.ledgerId}:{mark.entryId}, which is not a possible position"
+        )
     complete, partial = _parts(batches)
     if name in _WITH_NUMBERS:
         properties = {number.name: str(number.value) for number in numbers}
@@ -152,7 +155,8 @@ def _record(
         properties = {text.name: text.value for text in info.cursorProperties}
     if name == COMPACTION and COMPACTED_LEDGER in properties:
         raise ForeignRecordError(
-            f"ledger {properties[COMPACTED_LEDGER]} has what compaction kept, in a form that only Java brokers read"
+            f"ledger {properties[COMPACTED_LEDGER]} has the compacted messages of the topic, in a format that only "
+            "Java brokers read"
         )
     return CursorRecord(
         mark_delete=(mark.ledgerId, mark.entryId),
@@ -165,13 +169,17 @@ def _record(
 def _parts(
     batches: Iterable[BatchedEntryDeletionIndexInfo],
 ) -> tuple[list[Range], tuple[tuple[int, int, tuple[int, ...]], ...]]:
-    """Return the entries of which no message is left, and the words of the others."""
+    """Return the entries of which all messages are acknowledged, and, for the others, the bit sets of those that are
+    not.
+    """
     complete: list[Range] = []
     partial = {}
     for batch in batches:
         place = batch.position
         if place.ledgerId < 0 or place.entryId < 0:
-            raise PulsarRecordError(f"a part of entry {place.ledgerId}:{place.entryId}, which cannot exist")
+            raise PulsarRecordError(
+                f"the cursor has acknowledged messages of entry {place.ledgerId}:{place.entryId}, which cannot exist"
+            )
         words = words_of(bits_of(batch.deleteSet))
         if words:
             partial[place.ledgerId, place.entryId] = words
@@ -196,5 +204,7 @@ def _numbers(name: str, record: CursorRecord) -> Iterator[LongProperty]:
             )
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and -(1 << 63) <= int(text) < 1 << 63):
-            raise ForeignRecordError(f"the property {key} of cursor {name} is {text[:40]!r}, and Pulsar keeps numbers")
+            raise ForeignRecordError(
+                f"the property {key} of cursor {name} is {text[:40]!r}, but Pulsar keeps numbers only: set a number"
+            )
         yield LongProperty(name=key, value=int(text))

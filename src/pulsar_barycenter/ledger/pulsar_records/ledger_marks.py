@@ -17,7 +17,7 @@ def of_topic(name: str) -> dict[str, bytes]:
 
 
 def of_cursor(name: str, cursor: str) -> dict[str, bytes]:
-    """Return the custom metadata of the ledger of a cursor, which is not encoded."""
+    """Return the custom metadata of a ledger that stores a cursor. The name of the cursor is not encoded."""
     return {**of_topic(name), "pulsar/cursor": cursor.encode()}
 
 

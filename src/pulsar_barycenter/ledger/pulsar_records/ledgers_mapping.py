@@ -1,4 +1,4 @@
-"""A topic's list of ledgers: Pulsar's record and ours, one from the other.
+"""Converts Pulsar's record of a topic's list of ledgers to ours, and back.
 
 | ours | Pulsar's |
 |---|---|
@@ -11,7 +11,7 @@
 | `compacted` | refused: Java brokers could not read our compacted ledgers |
 | `epoch`, `open`, `opened_by` | not stored: the version of the record proves who has the topic |
 
-A record is written into the one that was read, so fields that our record does not have stay as they are.
+Our record is written into the record of Pulsar that was read, so fields that ours does not have stay as they are.
 
 Source: `ManagedLedgerImpl.buildManagedLedgerInfo` of Pulsar.
 """
@@ -28,7 +28,7 @@ from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import K
 from pulsar_barycenter.naming.counted import count_of
 
 MAX_LEDGERS: Final = 100_000
-"""The inclusive limit of the ledgers in a record that is read."""
+"""The maximum number (inclusive) of ledgers in a topic's record that is read."""
 
 DELETING: Final = "barycenter.deleting"
 MESSAGES: Final = "barycenter.messages"
@@ -38,7 +38,7 @@ _MAX_DIGITS: Final = 18
 
 
 def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
-    """Return our record of Pulsar's. Its epoch is 0, and no owner has it open.
+    """Convert Pulsar's record of a topic to ours. The epoch in it is 0, and `open` is False.
 
     Raises:
         PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS.
@@ -49,7 +49,7 @@ def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
     deleting = _ids(properties.pop(DELETING, ""))
     listed = {part.ledgerId for part in info.ledgerInfo}
     if listed.intersection(deleting):
-        raise PulsarRecordError(f"the property {DELETING} names ledgers that are listed")
+        raise PulsarRecordError(f"the property {DELETING} names ledgers that are listed: the topic's list has them too")
     return ManagedLedgerRecord(
         ledgers=_ledgers(info),
         deleting=deleting,
@@ -59,11 +59,12 @@ def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
 
 
 def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> ManagedLedgerInfo:
-    """Return Pulsar's record of ours, with what `before`, the stored one, has besides.
+    """Convert our record of a topic to Pulsar's. Other fields keep the value that they have in `before`, the stored
+    record.
 
     Raises:
-        ForeignRecordError: Java brokers could not go on with it: there is a compacted ledger of ours, or a ledger that
-            is not the last one is open. They recover the last one only.
+        ForeignRecordError: Java brokers could not continue with it, because there is a compacted ledger of ours, or a
+            ledger that is not the last one is open.
     """
     if record.compacted_ledgers:
         raise ForeignRecordError(
@@ -72,7 +73,8 @@ def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> M
     for ledger in record.ledgers[:-1]:
         if not ledger.closed:
             raise ForeignRecordError(
-                f"ledger {ledger.ledger_id} is open and not the last one; close it before its successor is listed"
+                f"ledger {ledger.ledger_id} is open but not the last one, and Java brokers recover the last one "
+                "only; close it before its successor is listed"
             )
     info = ManagedLedgerInfo()
     info.CopyFrom(before)
@@ -92,14 +94,16 @@ def _check(info: ManagedLedgerInfo) -> None:
         raise PulsarRecordError(f"the topic has {count_of(len(info.ledgerInfo), 'ledger')}, more than {MAX_LEDGERS:,}")
     for part in info.ledgerInfo:
         if min(part.ledgerId, part.entries, part.size, part.timestamp) < 0:
-            raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number")
+            raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number in the topic's record")
         if has_offload(part):
             raise ForeignRecordError(
                 f"ledger {part.ledgerId} was offloaded to tiered storage, which only Java brokers read"
             )
     for sooner, later in pairwise(part.ledgerId for part in info.ledgerInfo):
         if later <= sooner:
-            raise PulsarRecordError(f"ledger {later} follows ledger {sooner}, but ids of ledgers grow")
+            raise PulsarRecordError(
+                f"ledger {later} follows ledger {sooner} in the topic's list, but ledger ids must increase"
+            )
 
 
 def has_offload(part: ManagedLedgerInfo.LedgerInfo) -> bool:
@@ -151,7 +155,9 @@ def _terminated(info: ManagedLedgerInfo) -> tuple[int, int] | UnsetType:
         return UNSET
     end = info.terminatedPosition
     if end.ledgerId < -1 or end.entryId < -1:
-        raise PulsarRecordError(f"the topic is terminated at {end.ledgerId}:{end.entryId}, which is no position")
+        raise PulsarRecordError(
+            f"the topic is terminated at {end.ledgerId}:{end.entryId}, which is not a possible position"
+        )
     return end.ledgerId, end.entryId
 
 
@@ -174,7 +180,9 @@ def _set_properties(info: ManagedLedgerInfo, record: ManagedLedgerRecord) -> Non
 def _ids(text: str) -> tuple[int, ...]:
     parts = text.split(",") if text else []
     if not all(_is_number(part) for part in parts):
-        raise PulsarRecordError(f"the property {DELETING} is {text[:40]!r}, expected ids of ledgers with commas")
+        raise PulsarRecordError(
+            f"the topic's property {DELETING} is {text[:40]!r}, expected ids of ledgers, separated by commas"
+        )
     return tuple(map(int, parts))
 
 

@@ -1,7 +1,7 @@
-"""The records of Pulsar as bytes: a topic's list of ledgers, a cursor, and an entry of a cursor's ledger.
+"""Encodes and decodes the records of Pulsar: a topic's list of ledgers, a cursor, and an entry of a cursor's ledger.
 
-Fields that this code does not know are kept: a record that was read is changed and written, not built anew. An empty
-value is a topic without ledgers.
+Fields that this code does not know are kept: a record that was read is changed and written, not created again. An empty
+value is the record of a topic without ledgers.
 
 Source: `MetaStoreImpl` and `ManagedCursorImpl` of Pulsar.
 """
@@ -20,27 +20,29 @@ from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
 )
 
 MAX_ENTRY_BYTES: Final = 5_253_120
-"""The inclusive limit of an entry of a cursor ledger: what Pulsar's bookies accept."""
+"""The maximum size in bytes (inclusive) of an entry of a cursor's ledger, which is also the limit of Pulsar's
+bookies.
+"""
 
 _M = TypeVar("_M", bound=Message)
 
 
 class StoredLedgers(NamedTuple):
-    """A topic's list of ledgers, and the compression of its value."""
+    """A topic's list of ledgers as Pulsar stores it, and how the stored value is compressed."""
 
     info: ManagedLedgerInfo
     compression: CompressionType.ValueType
 
 
 class StoredCursor(NamedTuple):
-    """A cursor, and the compression of its value."""
+    """A cursor as Pulsar stores it, and how the stored value is compressed."""
 
     info: ManagedCursorInfo
     compression: CompressionType.ValueType
 
 
 def read_ledgers(path: str, value: bytes) -> StoredLedgers:
-    """Return a topic's list of ledgers.
+    """Decode a topic's list of ledgers, the value at `path`.
 
     Raises:
         PulsarRecordError: the value cannot be read, or exceeds a bound of `compression`.
@@ -49,12 +51,12 @@ def read_ledgers(path: str, value: bytes) -> StoredLedgers:
 
 
 def read_cursor(path: str, value: bytes) -> StoredCursor:
-    """Return a cursor. Raises as `read_ledgers`."""
+    """Decode a cursor, the value at `path`. Raises the errors of `read_ledgers`."""
     return StoredCursor(*_read(path, value, ManagedCursorInfo))
 
 
 def write_record(path: str, stored: StoredLedgers | StoredCursor) -> bytes:
-    """Return the value to store at `path`.
+    """Encode a topic's list of ledgers, or a cursor, as the value to store at `path`.
 
     Raises:
         PulsarRecordError: the value would exceed a bound of `compression`.
@@ -66,26 +68,30 @@ def write_record(path: str, stored: StoredLedgers | StoredCursor) -> bytes:
 
 
 def read_position(ledger_id: int, entry: bytes) -> PositionInfo:
-    """Return the position in an entry of the cursor ledger `ledger_id`. Such entries are never compressed.
+    """Decode an entry of the cursor's ledger `ledger_id`. Such entries are never compressed.
 
     Raises:
         PulsarRecordError: the entry cannot be read, or is larger than MAX_ENTRY_BYTES.
     """
     place = f"cursor ledger {ledger_id}"
     if len(entry) > MAX_ENTRY_BYTES:
-        raise PulsarRecordError(f"{place}: its entry has {len(entry):,} bytes, more than {MAX_ENTRY_BYTES:,}")
+        raise PulsarRecordError(
+            f"{place}: the entry that was read has {len(entry):,} bytes, more than the limit of {MAX_ENTRY_BYTES:,}"
+        )
     return _parsed(place, entry, PositionInfo)
 
 
 def write_position(info: PositionInfo) -> bytes:
-    """Return the entry of a cursor ledger.
+    """Encode an entry of a cursor's ledger.
 
     Raises:
-        PulsarRecordError: it is larger than MAX_ENTRY_BYTES.
+        PulsarRecordError: the entry is larger than MAX_ENTRY_BYTES.
     """
     entry = info.SerializeToString()
     if len(entry) > MAX_ENTRY_BYTES:
-        raise PulsarRecordError(f"the cursor takes {len(entry):,} bytes, more than {MAX_ENTRY_BYTES:,} of an entry")
+        raise PulsarRecordError(
+            f"the cursor takes {len(entry):,} bytes, more than the {MAX_ENTRY_BYTES:,} that an entry may have"
+        )
     return entry
 
 

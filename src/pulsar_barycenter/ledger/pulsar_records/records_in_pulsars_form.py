@@ -1,11 +1,11 @@
-"""Keeps the records of topics as Pulsar stores them, so that Java and Python brokers have topics in turn.
+"""Reads and writes the records of topics as Pulsar stores them, so that Java and Python brokers can own topics in turn.
 
-There is no epoch. An owner replaces exactly the version that it read or wrote last. If the version is another one,
-another owner has the topic, and this one stops. One case remains: the store did not answer earlier writes, one of which
-took effect. The version is then the next one, and the value has the bytes of that write.
+The records have no epoch. An owner replaces exactly the version that it read or wrote last. If the version is another
+one, another owner has the topic, and this one stops. One case remains: the store did not answer earlier writes, one of
+which took effect. The version is then the next one, and the value has the bytes of that write.
 
-The ledger of a cursor is written, closed and only then named by the key. It is deleted after the key no longer names
-it. A crash in between leaves a ledger that nobody names, as with Pulsar.
+The ledger of a cursor is written and closed before the cursor's key names it. It is deleted after the key no longer
+names it. A crash in between leaves a ledger that no key names, as with Pulsar.
 
 Source: `MetaStoreImpl` and `ManagedCursorImpl` of Pulsar.
 """
@@ -55,11 +55,11 @@ T = TypeVar("T")
 
 
 class CursorLedgers(Protocol):
-    """The ledgers of cursors in BookKeeper."""
+    """The ledgers on bookies that store cursors."""
 
     async def last_entry(self, ledger_id: int) -> bytes | None:
-        """Take a ledger over, so that its former writer can add no entry, and return its last entry; None if the ledger
-        or the entry does not exist.
+        """Take over a ledger, so that its former writer can add no entry. Return its last entry; None if the ledger or
+        the entry does not exist.
 
         Raises:
             LedgerError: the ledger cannot be read now.
@@ -67,11 +67,11 @@ class CursorLedgers(Protocol):
         ...
 
     async def write(self, topic: str, cursor: str, entry: bytes) -> int:
-        """Create a ledger with one entry and close it; return its id. `topic` and `cursor` are the names for
-        `ledger_marks`.
+        """Create a ledger with one entry, close it, and return its id. The names `topic` and `cursor` are stored in its
+        custom metadata.
 
         Raises:
-            LedgerError: no entry is confirmed.
+            LedgerError: the entry was not stored.
         """
         ...
 
@@ -79,23 +79,25 @@ class CursorLedgers(Protocol):
         """Delete a ledger. It is no error if it does not exist.
 
         Raises:
-            LedgerError: it may still exist.
+            LedgerError: the ledger may still exist.
         """
         ...
 
 
 class RecordReplacedError(LedgerFencedError):
-    """Another owner has written a record, which has no epoch."""
+    """Another owner has written the record of a topic or cursor, as its version shows; the record has no epoch."""
 
     def __init__(self, path: str, version: int, found: int) -> None:
         LedgerError.__init__(
-            self, f"{path}: this owner wrote version {version}, and another one has written version {found} since"
+            self, f"{path}: this owner wrote version {version}, but another owner has written version {found} since"
         )
         self.epoch = version
 
 
 class RecordsInPulsarsForm:
-    """The form of clusters with Java brokers. `cursor_ledgers` are the ledgers of cursors that do not fit their key."""
+    """How records are stored in clusters with Java brokers. `cursor_ledgers` stores the cursors that are too large for
+    their keys.
+    """
 
     __slots__ = ("_clock", "_cursor_ledgers")
 
@@ -115,7 +117,7 @@ class RecordsInPulsarsForm:
 
 
 class VersionedValue:
-    """A key of which one owner replaces the version that it knows."""
+    """The value of a key that one owner writes: each write replaces exactly the version that this owner knows."""
 
     __slots__ = ("_lock", "_store", "_unanswered", "path", "version")
 
@@ -133,17 +135,17 @@ class VersionedValue:
         return self._lock
 
     async def load(self) -> bytes | None:
-        """Return the value and remember its version; None if there is none."""
+        """Read the value and remember its version; return None if the key does not exist."""
         found = await self._answer(self._store.get(self.path))
         self._unanswered.clear()
         self.version = MUST_NOT_EXIST if found is None else found.stat.version
         return None if found is None else found.value
 
     async def put(self, value: bytes) -> bool:
-        """Replace the known version by `value`; return False if there is another version.
+        """Write `value` if the key still has the known version; return False if it has another one.
 
         Raises:
-            LedgerUnavailableError: the store did not answer; the write may have happened.
+            LedgerUnavailableError: the store did not answer; the value may be written.
         """
         try:
             stat = await self._answer(self._store.put(self.path, value, expected_version=self.version))
@@ -157,11 +159,12 @@ class VersionedValue:
         return True
 
     async def replace(self, value: bytes) -> None:
-        """Replace the known version by `value`, or that of an earlier write that was not answered.
+        """Write `value` if the key still has the known version, or the version that an earlier write without an answer
+        created.
 
         Raises:
             LedgerFencedError: another owner has written the value, or deleted it.
-            LedgerUnavailableError: the store did not answer; the write may have happened.
+            LedgerUnavailableError: the store did not answer; the value may be written.
         """
         while not await self.put(value):
             found = await self._answer(self._store.get(self.path))
@@ -169,13 +172,13 @@ class VersionedValue:
                 raise self._lost(found)
 
     async def confirm(self) -> None:
-        """Check that nobody else has written. Raises as `replace`."""
+        """Check that no other owner has written the key. Raises the errors of `replace`."""
         found = await self._answer(self._store.get(self.path))
         if (found is None or found.stat.version != self.version) and not self._is_own(found):
             raise self._lost(found)
 
     async def delete(self) -> None:
-        """Delete the key. It is no error if it does not exist. Raises as `replace`."""
+        """Delete the key. It is no error if it does not exist. Raises the errors of `replace`."""
         while True:
             try:
                 return await self._answer(self._store.delete(self.path, expected_version=self.version))
@@ -187,7 +190,9 @@ class VersionedValue:
                     raise self._lost(found) from None
 
     def _is_own(self, found: Record | None) -> bool:
-        """Return whether the found value is a write that was not answered, and adopt its version if so."""
+        """Return whether `found` is the value of an earlier write of this owner that was not answered. If so, adopt its
+        version.
+        """
         if found is None or found.stat.version != self.version + 1 or _digest(found.value) not in self._unanswered:
             return False
         self.version = found.stat.version
@@ -209,7 +214,7 @@ class VersionedValue:
 
 
 class LedgersKeeper:
-    """Keeps a topic's list of ledgers."""
+    """Reads and writes a topic's list of ledgers, as Pulsar stores it."""
 
     __slots__ = ("_stored", "_value", "epoch")
 
@@ -264,7 +269,7 @@ class LedgersKeeper:
 
 
 class CursorKeeper:
-    """Keeps a cursor: in its key, or in a ledger that the key names."""
+    """Reads and writes a cursor as Pulsar stores it: in its key, or in a ledger that the key names."""
 
     __slots__ = ("_clock", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
 

@@ -1,4 +1,4 @@
-"""Which topics a Python broker must leave to Java brokers, by their records."""
+"""Decides, by a topic's records, whether a Python broker must leave the topic to Java brokers."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ BUFFER_SNAPSHOTS: Final = "__transaction_buffer_snapshot"
 def reasons_not_to_take(
     local_name: str, ledgers: ManagedLedgerInfo, cursors: Mapping[str, ManagedCursorInfo], siblings: Collection[str]
 ) -> list[str]:
-    """Return why a Python broker must not take a topic; an empty list if it may.
+    """Return the reasons why a Python broker must not serve a topic; an empty list if it may.
 
     `local_name` is the topic's name in its namespace, `cursors` are its durable cursors by name, `siblings` the local
     names of the persistent topics of its namespace. All names are decoded.

@@ -64,7 +64,9 @@ _MANAGER: Final = "load_manager_class_name"
 
 
 def _names(facts: Facts) -> Iterator[Advice]:
-    """Yield advice on class names."""
+    """Yield advice on the keys whose values name a class: the load manager, and the shedding and placement
+    strategies.
+    """
     config = facts.config
     try:
         manager_kind(config.load_manager_class_name)
@@ -97,8 +99,8 @@ def _of_modular(facts: Facts) -> Iterator[Advice]:
 
 
 def _apart(facts: Facts) -> Advice:
-    """Return the advice for two strategy keys that disagree: one names a strategy that sheds and places, the other
-    another.
+    """Return the advice for a shedding key and a placement key that disagree: one names a strategy that both sheds and
+    places bundles, the other key names another strategy.
     """
     shedder, named = shedder_name(facts.config), short_name(facts.config.load_balancer_load_placement_strategy)
     if named in BOTH:
@@ -138,7 +140,9 @@ def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice
 
 
 def _refused(facts: Facts, attribute: str, error: StrategyError, severity: Severity, effect: str) -> Advice:
-    """Return an error as advice: its text up to the last semicolon is the sentence, the rest is what to do."""
+    """Return an error of the configuration as advice: the error's text up to the last semicolon is the sentence, the
+    rest of the text is what to do.
+    """
     text, _, mend = str(error).rpartition("; ")
     value = format_value(getattr(facts.config, attribute))
     for start in (

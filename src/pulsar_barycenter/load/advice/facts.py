@@ -18,7 +18,7 @@ class Severity(enum.StrEnum):
     WARNING = "warning"
     """The setting does not have the effect that its key promises."""
     NOTE = "note"
-    """The setting works, but may not be what was intended."""
+    """The setting works, but is perhaps not what was intended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about a configuration that rules read."""
+    """A configuration, and the values derived from it that the rules of the advice read."""
 
     config: BrokerConfig
     known_network: float | None = None
@@ -48,7 +48,7 @@ class Facts:
 
     @cached_property
     def shedder(self) -> str:
-        """The shedder's short name; "" if there is none or shedding is off."""
+        """The short name of the shedding strategy in force; "" if there is none or shedding is off."""
         config = self.config
         if not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return ""
@@ -92,14 +92,16 @@ class Facts:
         return None if each_way is None else 2 * each_way
 
     def advise(self, attribute: str, sentence: str, mend: str, severity: Severity = Severity.WARNING) -> Advice:
-        """Return advice on the key of an attribute of `BrokerConfig`."""
+        """Return advice on the configuration key that belongs to the attribute `attribute` of `BrokerConfig`."""
         value = format_value(getattr(self.config, attribute))
         return Advice(key_name(attribute), value, severity, sentence, mend)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that, if it `holds`, gives the advice `sentence` and `mend` on the key of `attribute`."""
+    """A rule: if the function `holds` returns True for a configuration, the rule gives advice on the key of
+    `attribute`. The advice says the effect (`sentence`) and what to do (`mend`).
+    """
 
     attribute: str
     holds: Callable[[Facts], bool]

@@ -10,7 +10,9 @@ from pulsar_barycenter.load.simple.simple_settings import SimpleStrategy
 
 
 def findings(facts: Facts) -> Iterator[Advice]:
-    """Yield the advice of every rule that holds, among those for the load manager and the strategies in force."""
+    """Yield the advice of every rule whose condition is true, among the rules for the load manager and the strategies
+    in force.
+    """
     rules = [
         *GENERAL,
         *BY_MANAGER.get(facts.manager, ()),

@@ -59,7 +59,9 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
 
 
 def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> Integers:
-    """Return `group_counts` by the load reports alone; computed once per group. Do not change the result."""
+    """Return the result of `group_counts` from the load reports alone, computed once per group. The caller must not
+    change the result.
+    """
     bundles, brokers = snapshot.bundles, len(snapshot.brokers)
     owned = None if snapshot.extensible is None else snapshot.extensible.owned
     before = bundles.memo.get(("group", group))
@@ -84,7 +86,8 @@ def anti_affinity(
 ) -> tuple[FilterOutcome, ...]:
     """Remove failure domains, then brokers, that have more of the namespace's anti-affinity group than others.
 
-    Returns an outcome for each step, of which the last one counts; none for a namespace without a group.
+    Returns the outcomes of the two steps (domains, brokers) in order; the last outcome has the brokers that remain.
+    Returns no outcome for a namespace without a group.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not candidates.any():
@@ -119,7 +122,7 @@ def _fewest(candidates: Flags, values: Floats | Integers, code: Code, settings: 
 
 @lru_cache(maxsize=4)
 def _domain_rows(brokers: tuple[str, ...], policies: ClusterPolicies) -> Indices:
-    """Return the failure domain of each broker as a number."""
+    """Return a number for each broker; brokers of the same failure domain have the same number."""
     names = [policies.domain_of(broker) for broker in brokers]
     row_of = {name: row for row, name in enumerate(sorted(set(names)))}
     return np.array([row_of[name] for name in names], np.int32)
@@ -128,8 +131,8 @@ def _domain_rows(brokers: tuple[str, ...], policies: ClusterPolicies) -> Indices
 def anti_affinity_veto(snapshot: LoadSnapshot, allowed: Flags, namespace: str) -> Compared | None:
     """Return the comparison that forbids unloading a bundle of `namespace`; None if it may be unloaded.
 
-    `allowed` are the brokers that policies allow. If all of them have the same number of namespaces of the group, at
-    least one, the bundle would come back to its broker.
+    `allowed` are the brokers that policies allow. If all these brokers have the same number of namespaces of the group,
+    and that is at least one, the bundle would come back to its broker.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not counts.any():

@@ -50,7 +50,7 @@ def version_key(text: str) -> VersionKey:
 
 
 def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
-    """Remove the brokers whose version is older than the latest version of a candidate.
+    """Remove the candidates whose version is older than the latest version among the candidates.
 
     Raises:
         FilterFailedError: there is no candidate, or a candidate reports no version, or not a semantic one.
@@ -62,7 +62,7 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     for row in rows:
         version = snapshot.brokers.versions[row]
         if version is None:
-            raise FilterFailedError(f"{snapshot.brokers.names[row]} reports no version")
+            raise FilterFailedError(f"{snapshot.brokers.names[row]} reports no version, so versions cannot be compared")
         keys[row] = version_key(version)
     latest = max(keys.values())
     kept = np.zeros(len(candidates), bool)

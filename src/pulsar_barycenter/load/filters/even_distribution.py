@@ -24,7 +24,9 @@ _KEYS: Final = ("loadBalancerDistributeBundlesEvenlyEnabled",)
 
 
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
-    """Remove brokers with more bundles of `namespace`, reported or preallocated, than the one with the fewest."""
+    """Remove all candidates except those with the fewest bundles of `namespace`; reported and preallocated bundles
+    count.
+    """
     bundles, row, brokers = snapshot.bundles, snapshot.namespace_row(namespace), len(candidates)
     arriving = snapshot.on_their_way.arriving.get_or_none(namespace) or {}
     count, least = int(np.count_nonzero(candidates)), 0
@@ -44,7 +46,9 @@ def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str)
 
 
 class _Counts(msgspec.Struct, frozen=True, gc=False):
-    """Builds the comparisons: how many bundles of the namespace in `row` a broker has, and `least`, the fewest."""
+    """Builds the comparisons for a reason: the number of bundles of one namespace that a broker has, against `least`,
+    the fewest of all candidates. `row` is the namespace's row in the snapshot.
+    """
 
     bundles: BundleTable
     namespace: str

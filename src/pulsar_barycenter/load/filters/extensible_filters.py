@@ -37,7 +37,7 @@ _Filter = Callable[[Flags], Sequence[FilterOutcome]]
 
 @dataclass(frozen=True, slots=True)
 class ExtensibleFilterSettings:
-    """The settings of the filters.
+    """The settings of the filters of the extensible load manager.
 
     `transfer`: an unloaded bundle goes to a broker that was chosen for it. `move_with_policies`: bundles may move even
     if their namespace has an isolation policy or an anti-affinity group.
@@ -65,7 +65,9 @@ class ExtensibleFilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The candidates that the filters kept, the outcome of each filter, and why filters failed."""
+    """The result of all filters: the candidates that they kept, the outcome of each filter, and for filters that failed
+    the reason.
+    """
 
     candidates: Flags
     outcomes: tuple[FilterOutcome, ...]
@@ -124,7 +126,8 @@ _FREE: Final[_Kind] = (None, None)
 
 
 class AllowedTransfers:
-    """How bundles may be transferred in one snapshot; `__call__` returns which transfers are allowed.
+    """Finds which transfers of bundles the filters allow in one snapshot; `__call__` returns this for a list of
+    bundles.
 
     The result of the filters depends only on the isolation policy and the anti-affinity group of a namespace, so they
     run once for each pair of policy and group.
@@ -137,13 +140,14 @@ class AllowedTransfers:
         self._left: dict[_Kind, list[bool]] = {}
 
     def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
-        """Return for each of these bundles whether it may leave `source`, for `destination` if given.
+        """Return for each of these bundles whether the bundle may leave `source`: to `destination`, or to any broker if
+        `destination` is None.
 
         Bundles and brokers are row numbers in the snapshot.
 
-        No filter may fail, and all must keep the destination. Without a destination, or if bundles are only unloaded
-        and not transferred, it is enough that one other broker remains. Every bundle counts as one with persistent
-        topics: Pulsar's check also knows only the name of the bundle and not its topics.
+        A bundle may leave if no filter fails and all filters keep the destination. Without a destination, or if bundles
+        are only unloaded and not transferred, it is enough that the filters keep one other broker. Every bundle counts
+        as one with persistent topics: Pulsar's check also knows only the name of the bundle and not its topics.
         """
         if not len(bundles):
             return []
@@ -163,7 +167,9 @@ class AllowedTransfers:
         return found
 
     def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
-        """Return whether bundles of this kind, such as the one in row `bundle`, may move as `__call__` says."""
+        """Return whether bundles of this kind (isolation policy and anti-affinity group), such as the bundle in row
+        `bundle`, may leave `source` for `destination`.
+        """
         left = self._left.get(kind)
         if left is None:
             left = self._left[kind] = self._left_by_filters(kind, bundle)
@@ -174,7 +180,9 @@ class AllowedTransfers:
         return destination != source
 
     def _left_by_filters(self, kind: _Kind, bundle: int) -> list[bool]:
-        """Return which brokers may take bundles of this kind; none if a filter fails."""
+        """Return one flag per broker: whether the filters let it take bundles of this kind; no flag is set if a filter
+        fails.
+        """
         if kind == _FREE or self._settings.move_with_policies:
             request = PlacementRequest(self._snapshot.bundles.names[bundle])
             narrowed = narrow(self._snapshot, request, self._settings, live_brokers(self._snapshot))
@@ -185,6 +193,6 @@ class AllowedTransfers:
 
 
 def live_brokers(snapshot: LoadSnapshot) -> Flags:
-    """Return the brokers that are registered."""
+    """Return one flag per broker of the snapshot, set if the broker is registered."""
     load = snapshot.extensible
     return snapshot.brokers.everyone if load is None else load.live

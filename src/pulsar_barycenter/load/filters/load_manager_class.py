@@ -16,7 +16,8 @@ _KEYS: Final = ("loadManagerClassName",)
 
 
 def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:
-    """Remove brokers whose load manager has another class name than `class_name`, or that report no class name.
+    """Remove the candidates whose load manager has another class name than `class_name`, and those that report no class
+    name.
 
     `class_name` is a Java class name with its package; the comparison ignores the package.
     """

@@ -34,13 +34,17 @@ ONLY_DRAINED = "only drained brokers may serve it, so a drained broker is used"
 
 @dataclass(frozen=True, eq=False)
 class IsolationColumns:
-    """Which brokers the isolation policies match, as flags; each policy is matched when a namespace first needs it."""
+    """Which brokers the isolation policies match, as one flag per broker; a policy is matched with the brokers when a
+    namespace first needs the policy.
+    """
 
     brokers: tuple[str, ...]
     isolation: IsolationPolicies
 
     def of(self, policy: IsolationPolicy) -> tuple[Flags, Flags]:
-        """Return which brokers are primary in the policy, and which are secondary and not primary."""
+        """Return two flags per broker: whether the broker is primary in the policy, and whether it is secondary and not
+        primary.
+        """
         found = self._found.get(policy.name)
         if found is None:
             primary = self._matching(policy.primary)
@@ -53,7 +57,7 @@ class IsolationColumns:
 
     @cached_property
     def shared(self) -> Flags:
-        """Brokers that are primary in no policy."""
+        """One flag per broker, set if the broker is primary in no isolation policy."""
         return ~self._matching(self.isolation.primary)
 
     @cached_property
@@ -77,7 +81,9 @@ def _isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -
 
 
 def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
-    """Return the columns of a snapshot, cached by brokers and policies because matching is expensive."""
+    """Return which brokers of a snapshot the isolation policies match; cached for the same brokers and policies,
+    because matching is expensive.
+    """
     memo, isolation = snapshot.brokers.memo, snapshot.policies.isolation
     found: IsolationColumns | None = memo.get(("isolation columns", None))
     if found is None or found.isolation is not isolation:
@@ -88,7 +94,8 @@ def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
     """Return which live brokers may serve the bundle.
 
-    With `among` only these brokers count as live, and the caller has removed drained ones.
+    If `among` is given, only the brokers in `among` count as live; the caller has then already removed the drained
+    brokers.
     """
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
@@ -117,7 +124,8 @@ def _candidates(
 
 
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
-    """Return the outcome of `judge` for the live brokers that are not drained.
+    """Return the outcome of `judge`, a function from flags of brokers to a filter's outcome, for the live brokers that
+    are not drained.
 
     If `judge` keeps none of them, return its outcome for all live brokers, with a note.
     """
@@ -168,8 +176,8 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
-    """Return `kind` for a namespace without policy: without brokers that are primary in a policy or whose id has no
-    port.
+    """Return the outcome for a namespace without isolation policy: `kind` without the brokers that are primary in a
+    policy or whose id has no port.
 
     `kind` is the outcome that kept the brokers which serve the kind of topics (persistent or not).
     """

@@ -35,10 +35,10 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
     """The result of a filter: the brokers `kept` of the candidates `among`, the number removed (`gone`), and why.
 
-    The code of a removed broker is the first one in `codes` whose flags are set in the broker's row, else `code`.
-    `compared` returns the numbers, if there are any. `note` becomes part of the reason, whichever broker is chosen.
-    `ignored`: the filter would have removed every broker, so it kept all. `counted` is the number of brokers kept, if
-    known.
+    The code, which says why a broker was removed, is the first one in `codes` whose flag is set for the broker, else
+    `code`. `compared` returns the numbers, if there are any. `note` is a text that becomes part of the reason,
+    whichever broker is chosen. `ignored`: the filter would have removed every broker, so it kept all. `counted` is the
+    number of brokers kept, if known.
     """
 
     among: Flags
@@ -54,11 +54,13 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def left(self) -> int:
-        """The number of brokers kept."""
+        """The number of brokers that the filter kept."""
         return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
 
     def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:
-        """Return why the brokers in these rows were removed; `names` has the names of all rows."""
+        """Return for each of the brokers in these rows why the filter removed it; `names` has the broker of each
+        row.
+        """
         compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
         for rows, code in reversed(self.codes):
@@ -74,8 +76,8 @@ def compare(
     limit: tuple[str, float],
     unit: str = "",
 ) -> list[Compared]:
-    """Return a comparison with `limit` for each of these brokers (rows), of its value in `figures`. `limit` is a name
-    and a value.
+    """Return for each of these brokers (rows) the comparison of the broker's value in `figures` with `limit`, which is
+    a name and a value.
     """
     return of_figures(what, map(float, map(figures.item, brokers)), relation, *limit, unit)
 
@@ -89,7 +91,7 @@ def narrowed(
     codes: tuple[tuple[Flags, Code], ...] = (),
     note: str = "",
 ) -> FilterOutcome:
-    """Return the outcome for the candidates `among` of which `kept` are kept."""
+    """Return the outcome of a filter that keeps the brokers `kept` of the candidates `among` and removes the others."""
     left = int(np.count_nonzero(kept))
     gone = int(np.count_nonzero(among)) - left
     return FilterOutcome(among, kept, gone, code, settings, compared, codes, note, counted=left)

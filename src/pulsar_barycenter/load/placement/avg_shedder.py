@@ -40,7 +40,7 @@ _KEYS: Final = (OVERLOAD_KEY,)
 
 
 class PlannedTransfer(NamedTuple):
-    """The source and the destination of a planned transfer, by broker id."""
+    """A transfer of a bundle that the AvgShedder planned: source and destination, as broker ids."""
 
     source: str
     destination: str
@@ -54,7 +54,7 @@ NOTHING_PLANNED: Final[Planned] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AvgShedderPlacement(Placer[Planned]):
-    """Chooses the planned destination. `overload_limit` is in percent."""
+    """Places a bundle on the destination that the AvgShedder planned for it. `overload_limit` is in percent."""
 
     name: ClassVar[str] = NAME
 
@@ -101,7 +101,7 @@ class AvgShedderPlacement(Placer[Planned]):
         return PlacementChoice(planned, NAME, Code.PLANNED, rejected_count=int(candidates.sum()) - 1)
 
     def planned(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Return the moves of the plan if the AvgShedder made it, else the memory unchanged."""
+        """Return the moves of `plan` as the new memory if the AvgShedder made the plan, else `memory` unchanged."""
         if plan.strategy != NAME:
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -109,12 +109,12 @@ class AvgShedderPlacement(Placer[Planned]):
         return {bundle: PlannedTransfer(sources[bundle], broker) for bundle, broker in plan.destinations().items()}
 
     def tried(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Return the empty memory."""
+        """Return an empty memory: once the plan was carried out or failed, no bundle has a planned destination."""
         return NOTHING_PLANNED
 
 
 def drawn(candidates: Flags, rng: random.Random, code: Code, *compared: Compared) -> PlacementChoice:
-    """Choose one of `candidates` at random; no broker if there is no candidate."""
+    """Return a random one of `candidates` as the choice; no broker if there is no candidate."""
     rows = candidates.nonzero()[0]
     if not len(rows):
         return no_choice(NAME)

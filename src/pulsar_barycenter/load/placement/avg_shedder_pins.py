@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 class Pins(GrowingMap[str, str]):
-    """Maps a bundle to the broker that it is pinned to. Immutable: `adding` returns another object."""
+    """The pins: which broker each bundle is pinned to, that is, goes to at its next placement. Immutable: `adding`
+    returns another object.
+    """
 
     __slots__ = ()
 
@@ -45,7 +47,7 @@ class Pins(GrowingMap[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class AvgShedderPins(Placer[Pins]):
-    """Chooses the broker that the bundle is pinned to. Has no settings."""
+    """Places a bundle on the broker that the bundle is pinned to. Has no settings."""
 
     name: ClassVar[str] = NAME
 
@@ -77,7 +79,7 @@ class AvgShedderPins(Placer[Pins]):
         return memory.planned(plan.destinations(), plan.snapshot.brokers.names)
 
     def tried(self, plan: SheddingPlan, memory: Pins) -> Pins:
-        """Drop the pins of the plan's bundles, if the plan is the AvgShedder's."""
+        """Drop the pins of the plan's bundles if the AvgShedder made the plan, else return the memory unchanged."""
         if plan.strategy != NAME:
             return memory
         return memory.without([plan.snapshot.bundles.names[row] for row in plan.rows.tolist()])

@@ -31,7 +31,9 @@ _MAX_ALTERNATIVES: Final = 10
 
 
 class BrokerCount(msgspec.Struct, frozen=True, gc=False):
-    """The number of bundles that a broker has or gets, and the kinds of topics that it serves."""
+    """The number of bundles that a broker has or is about to get, and the kinds of topics (persistent, non-persistent)
+    that it serves.
+    """
 
     bundles: int = 0
     persistent: bool = True
@@ -86,7 +88,7 @@ def fewest_bundles(
 ) -> Placement:
     """Return the placement of a bundle of `namespace`; of several brokers with the fewest bundles, `rng` draws one.
 
-    Its broker is None if policies allow none.
+    The placement's broker is None if policies allow no broker.
     """
     allowed = allowed_brokers(brokers, policies, namespace, non_persistent=non_persistent)
     if not allowed:

@@ -48,7 +48,9 @@ _LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
-    """A planned move: source and destination (ids), the bundle's work, and its row in the snapshot of the plan."""
+    """A planned move of a bundle: source and destination (broker ids), the bundle's work (its load, see
+    `bundle_loads`), and the bundle's row in the snapshot of the plan.
+    """
 
     source: str
     destination: str
@@ -58,8 +60,8 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundKnowledge:
-    """The knowledge of the last round about bundles and brokers. The round was at `at_ms` (epoch ms) and used
-    `snapshot`.
+    """What the last shedding round of LeastDisturbance knew about bundles and brokers. The round was at `at_ms` (epoch
+    ms) and used `snapshot`.
     """
 
     at_ms: int
@@ -69,13 +71,13 @@ class RoundKnowledge:
 
     @cached_property
     def typical(self) -> Mapping[str, tuple[float, float]]:
-        """The mean work of a bundle by namespace, by the recent and by the settled estimate; "" has the mean over all
-        bundles.
+        """The mean work of a bundle in each namespace, as a pair: by the recent and by the settled estimate. The key ""
+        has the mean over all bundles.
         """
         return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
-        """Return the work of a bundle: the higher one of its recent and its settled estimate."""
+        """Return the work (load) of a bundle: the higher one of its recent and its settled estimate."""
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
@@ -157,8 +159,8 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        """Choose the planned destination. Without a plan, choose the candidate with the least predicted usage with the
-        bundle.
+        """Choose the planned destination of the bundle. Without a plan, choose the candidate whose predicted usage,
+        with the bundle added, is the least.
 
         Of candidates with equal usage, the one with the fewest bundles is chosen. A broker with an outdated report is
         chosen only if all reports are outdated.
@@ -199,7 +201,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         usage: Floats,
         after: Floats,
     ) -> tuple[int, Code]:
-        """Return the least loaded candidate; for a planned move the source, if no other would be less loaded."""
+        """Return the row of the candidate that would be least loaded with the bundle; for a planned move the source, if
+        no other broker would be less loaded than the source.
+        """
         least = _least(after, usage, counts, self.settings.band)
         source = None if move is None else snapshot.brokers.index.get(move.source)
         if source is not None and candidates[source] and after[least] >= usage[source]:
@@ -207,15 +211,16 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return least, Code.LEAST_PREDICTED
 
     def _first(self, snapshot: LoadSnapshot) -> RoundKnowledge:
-        """Return what is known before the first round: by the reports of this snapshot alone."""
+        """Return the knowledge of brokers and bundles before the first round, taken from the reports of this snapshot
+        alone.
+        """
         loads = first_loads(snapshot)
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
         return RoundKnowledge(snapshot.taken_at_ms, loads, lines, snapshot)
 
     def _expected(self, snapshot: LoadSnapshot, known: RoundKnowledge, memory: PlacementMemory) -> Expected:
         """Return the expected load for this snapshot. A placed bundle counts only if the snapshot lists it as on its
-        way:
-        otherwise it was not moved.
+        way to its broker: otherwise it was not moved.
         """
         before, pairs = memory.expected, snapshot.on_their_way.pairs
         if before is not None and _is_same(before.snapshot, snapshot):
@@ -246,7 +251,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Remember the moves of a LeastDisturbance plan, and the knowledge of its round."""
+        """Return the memory with the moves of `plan`, if LeastDisturbance made the plan, and with the knowledge of its
+        round.
+        """
         if not isinstance(plan, DisturbancePlan):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -263,7 +270,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return PlacementMemory(known, moves)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Forget the moves of the plan."""
+        """Return the memory without the moves of a plan, after the plan was carried out or failed."""
         return PlacementMemory(memory.known, {}, memory.expected, memory.pending)
 
 
@@ -282,7 +289,9 @@ def _chain(latest: Pending | None) -> Iterator[Pending]:
 
 
 def _count(expected: Expected, broker: int, work: float, home: int) -> None:
-    """Count a bundle for the broker that gets it, and no longer for the broker whose report includes it."""
+    """Add the work of a bundle to the row `broker`, which gets the bundle, and subtract it from the row `home`, the
+    broker whose report includes the bundle.
+    """
     if home == broker:
         return
     expected.more[broker] += work

@@ -36,7 +36,7 @@ _KEYS: Final = (OVERLOAD_KEY,)
 
 @dataclass(frozen=True, slots=True)
 class LeastLongTermMessageRate(Placer[None]):
-    """Chooses the broker with the lowest score (`scores`). `overload_limit` is a fraction."""
+    """Places a bundle on the broker with the lowest score (see `scores`). `overload_limit` is a usage as a fraction."""
 
     name: ClassVar[str] = NAME
     overload_limit: float = 0.85
@@ -53,8 +53,8 @@ class LeastLongTermMessageRate(Placer[None]):
         return None
 
     def scores(self, snapshot: LoadSnapshot) -> Floats:
-        """Return each broker's score in msg/s: its long-term rate and the rate of bundles preallocated to it. The
-        lowest wins.
+        """Return each broker's score in msg/s: the long-term rate of the broker plus that of the bundles preallocated
+        to it. The broker with the lowest score is chosen.
 
         The rate is in + out. Above the overload limit (strict) the score is infinite. Short-term data and the bundle to
         be placed do not change the scores.
@@ -102,7 +102,9 @@ class LeastLongTermMessageRate(Placer[None]):
 
 
 class _Ranked(msgspec.Struct, frozen=True, gc=False):
-    """Builds the numbers behind a choice; `scores` are those of `others`, the best brokers that were not chosen."""
+    """Builds the numbers that explain a choice. `others` are the best brokers that were not chosen, `scores` their
+    scores.
+    """
 
     strategy: LeastLongTermMessageRate
     brokers: BrokerTable
@@ -136,10 +138,10 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Known:
-    """What is kept for a table of brokers, from one choice to the next.
+    """Data about a table of brokers that is kept from one choice of a broker to the next choice.
 
-    These are the reported rates (msg/s), to which `scores` adds the preallocated bundles, and the order of the brokers
-    by the scores of the last choice.
+    It has the reported rate of each broker (msg/s), to which `scores` adds the rates of preallocated bundles, and the
+    order in which the previous choice sorted the brokers by score.
     """
 
     def __init__(self, reported: Floats) -> None:

@@ -41,7 +41,7 @@ class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
     is_whole: bool = False
 
     def of(self, brokers: BrokerTable) -> Self:
-        """Return the memory for these brokers."""
+        """Return the initial memory for these brokers: no broker has a smoothed usage yet."""
         if self.names is brokers.names or self.names == brokers.names:
             return self
         known = dict(zip(self.names, self.usage.tolist(), strict=True))
@@ -50,7 +50,9 @@ class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
-    """Chooses below the mean of smoothed usages. `difference` (to the mean) and `history_weight` are fractions."""
+    """Places a bundle on a random broker whose smoothed usage is at least `difference` below the mean. `difference` and
+    `history_weight` are fractions.
+    """
 
     name: ClassVar[str] = NAME
     difference: float = 0.1
@@ -79,8 +81,8 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         """Choose at random among the candidates whose smoothed usage c has `c + difference <= mean`; if there are none,
         among all candidates.
 
-        Each call takes the candidates' smoothed usages one step: `history * h + (1 - h) * usage`, or the usage itself
-        for a broker without history, without bundles or without messages.
+        Each call updates the smoothed usage of each candidate to `history * h + (1 - h) * usage`, where h is
+        `history_weight`; or to the usage itself for a broker without history, without bundles or without messages.
         """
         if not np.count_nonzero(candidates):
             return no_choice(NAME), memory
@@ -101,7 +103,9 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores, is_whole)
 
     def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Integers]:
-        """Return each broker's usage, the usages times `1 - history_weight`, and the rows not smoothed by history."""
+        """Return each broker's usage; the same usages times `1 - history_weight`; and the rows of the brokers whose
+        usage is not smoothed with their history.
+        """
         found: tuple[Floats, Floats, Integers] | None = brokers.memo.get((NAME, self))
         if found is None:
             usage, latest = brokers.weighted_usage(self.weights), brokers.latest

@@ -33,7 +33,7 @@ NAME: Final = "LeastResourceUsageWithWeight"
 
 @dataclass(frozen=True, slots=True)
 class LeastResourceUsageWithWeight(Placer[None]):
-    """Chooses below the mean of reported usages. `difference` (to the mean) is a fraction."""
+    """Places a bundle on a random broker whose reported usage is at least `difference`, a fraction, below the mean."""
 
     name: ClassVar[str] = NAME
     difference: float = 0.1

@@ -17,7 +17,9 @@ _SAMPLED: Final = 8
 
 
 class Figures(NamedTuple):
-    """The numbers behind a choice. `rejected` has the other candidates, best first, at most MAX_ALTERNATIVES."""
+    """The numbers that explain a choice of a broker: `compared` for the chosen broker; `rejected` for the other
+    candidates, best first, at most MAX_ALTERNATIVES.
+    """
 
     compared: tuple[Compared, ...] = ()
     rejected: tuple[Alternative, ...] = ()
@@ -39,7 +41,7 @@ class PlacementChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Placer(Strategy[Memory]):
-    """Chooses the owner of a bundle among candidates."""
+    """A placement strategy: chooses the owner of a bundle among candidates."""
 
     __slots__ = ()
 
@@ -47,14 +49,16 @@ class Placer(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Memory
     ) -> tuple[PlacementChoice, Memory]:
-        """Return which of `candidates` (flags over the brokers) owns `bundle`, and the next memory."""
+        """Return the choice of the broker, among `candidates` (one flag per broker), that is to own `bundle`, and the
+        strategy's memory for the next call.
+        """
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the memory with which the bundles of a plan are placed."""
+        """Return the memory with which the bundles of a shedder's plan are then placed."""
         return memory
 
     def tried(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the memory after the plan was carried out, or failed."""
+        """Return the strategy's memory after a shedder's plan was carried out, or failed."""
         return memory
 
 

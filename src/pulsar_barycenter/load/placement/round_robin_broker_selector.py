@@ -37,7 +37,7 @@ class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The brokers of the remembered order."""
+        """The names of the brokers in the remembered order."""
         return tuple(self.names[row] for row in self.rows.tolist())
 
     def __eq__(self, other: object) -> bool:
@@ -50,7 +50,7 @@ class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
-    """Chooses the next broker in the remembered order. Has no settings."""
+    """Places bundles on the brokers in turn, in a remembered order. Has no settings."""
 
     name: ClassVar[str] = NAME
 

@@ -12,7 +12,9 @@ needed."""
 
 
 class ScoreOrder:
-    """The rows of `scores`, lowest score first, of equal scores the first row. No score is NaN."""
+    """The rows of `scores` sorted by score, lowest first; of equal scores the lower row comes first. No score is
+    NaN.
+    """
 
     def __init__(self, scores: Floats) -> None:
         self._sort(scores)
@@ -24,7 +26,9 @@ class ScoreOrder:
         self._keys = list(zip(scores[order].tolist(), self._rows, strict=True))
 
     def follow(self, scores: Floats) -> None:
-        """Replace the scores of the same rows; cheap if few differ. The caller must not change the array afterwards."""
+        """Replace the scores by new ones of the same rows, and sort again; cheap if few scores differ. The caller must
+        not change the array afterwards.
+        """
         changed = (scores != self._scores).nonzero()[0].tolist()
         if len(changed) * _MANY > len(scores):
             return self._sort(scores)

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class ExtensibleResourceWeights(NamedTuple):
-    """The weights of `BrokerLoadData.weighted_max_ema`; unlike those of the modular load manager, with memory."""
+    """The weights of resources in the usage of a broker with the extensible load manager
+    (`BrokerLoadData.weighted_max_ema`). Unlike with the modular load manager, memory has a weight.
+    """
 
     cpu: float = 1.0
     memory: float = 0.0
@@ -43,7 +45,7 @@ class ExtensibleResourceWeights(NamedTuple):
 
 
 class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The load of one broker.
+    """The load of one broker, as brokers with the extensible load manager publish it.
 
     `max_resource_usage` and `weighted_max_ema` are fractions, and 1.0 until the first measurement, so that no bundle is
     placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages; each measurement
@@ -120,12 +122,14 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return the load as before the first measurement: the averages restart after a bundle came or left."""
+        """Return the load with its averages removed, as before the first measurement. The averages restart whenever a
+        bundle comes to the broker or leaves it.
+        """
         return BrokerLoadData()
 
 
 class BundleLoadData(msgspec.Struct, frozen=True, rename="camel"):
-    """One of a broker's heaviest bundles."""
+    """The name and the stats of one of a broker's heaviest bundles."""
 
     bundle_name: str
     stats: NamespaceBundleStats
@@ -229,8 +233,8 @@ def decode_top_bundles(document: bytes) -> TopBundlesLoadData:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoadReportRule:
-    """When a broker publishes its load. `threshold_percent` is the least change: of usage in percentage points, of
-    other values in percent.
+    """The rule for when a broker publishes its load: after `max_interval_ms`, or after a change of more than
+    `threshold_percent`, which is in percentage points for a usage and in percent for other values.
     """
 
     max_interval_ms: float = 900_000

@@ -31,7 +31,7 @@ _STEPS_S: Final = (10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_4
 
 
 class LoadQuestionError(ValueError):
-    """A time span or a step is out of bounds; the text says which."""
+    """The time span or the step of a question for loads over time is out of bounds; the text says which."""
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -50,7 +50,7 @@ class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """The loads at `at` (epoch ms), or in the step that begins then."""
+    """The loads of the brokers at the time `at` (epoch ms), or in the step that begins at that time."""
 
     at: int
     brokers: tuple[BrokerLoad, ...]
@@ -77,14 +77,15 @@ class LoadQuestion:
         return at_ms // self.step_ms * self.step_ms if self.since_ms <= at_ms < self.until_ms else None
 
     def from_earlier(self, ms: int) -> "LoadQuestion":
-        """Return the question that starts earlier by `ms`, rounded up to whole steps."""
+        """Return the same question with a start that is earlier by `ms`, rounded up to whole steps."""
         return replace(self, since_ms=self.since_ms + -ms // self.step_ms * self.step_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLoad:
-    """The loads in tables: `loads` by the start of their step (epoch ms). Loads before `whole_since_ms` may be missing,
-    because only a limited number is read at once. `note` is a remark for the reader, or "".
+    """The answer that the tables of the pipeline give to a question: `loads` by the start of their step (epoch ms).
+    Loads before `whole_since_ms` may be missing, because only a limited number is read at once. `note` is a remark for
+    the reader, or "".
     """
 
     loads: Mapping[int, Sequence[BrokerLoad]]
@@ -97,7 +98,8 @@ LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
 
 
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Loads from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; 0: as they were measured.
+    """The loads of brokers from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; `step` 0:
+    at the times when they were measured.
 
     `moments`, oldest first, omit steps of unknown load. Moments before `whole_since` may be missing; `note` says so, or
     why there are no tables.
@@ -162,7 +164,8 @@ def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, lis
 
 
 def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tuple[int, int]]:
-    """Yield the start of each step in which a moment is valid, the step of the moment first, and for how many ms.
+    """Yield each step in which the loads of one moment are valid: the start of the step, and for how many ms of it they
+    are valid. The step that contains the moment comes first.
 
     `until_ms` is the time of the next moment; None: this is the last one.
     """
@@ -178,9 +181,8 @@ def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tupl
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question without the steps that moments at `times_ms` (oldest first) cover at its start and its end.
-    None:
-    they cover all steps.
+    """Return the question for the steps that remembered moments do not cover: without the covered steps at its start
+    and at its end. `times_ms` are the times of the moments, oldest first. None: they cover all steps.
     """
     step_ms = question.step_ms
     whole = _covered(step_ms, times_ms)
@@ -251,8 +253,8 @@ def over_time(
 
 
 def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
-    """Return each step with its loads, oldest first; a load is valid until its broker's next one, at most for
-    `holds_ms`.
+    """Return each step with the loads in it, oldest first. The load of a broker is valid until the broker's next load,
+    at most for `holds_ms`.
     """
     steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
     last: dict[str, tuple[int, BrokerLoad]] = {}

@@ -31,7 +31,9 @@ _LONG_MAX = 2**63 - 1
 
 
 def narrow_to_float32(value: float) -> float:
-    """Return the nearest 32-bit float, widened again; infinite out of its range, as a cast in Java."""
+    """Return the 32-bit float that is nearest to `value`, as a Python float; infinite if `value` is out of the range of
+    32 bits, as with a cast in Java.
+    """
     try:
         return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
     except OverflowError:
@@ -57,7 +59,9 @@ def percent_usage(usage: float, limit: float) -> float:
 
 
 class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
-    """The amount used and the capacity, in one unit; (-1, -1) means unknown."""
+    """The usage of one resource of a broker: the amount used and the capacity, in the same unit; (-1, -1) means
+    unknown.
+    """
 
     usage: float = 0.0
     limit: float = 0.0
@@ -75,7 +79,7 @@ RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth
 
 
 class HasResources(Protocol):
-    """A report or a measurement: it has a field for each of RESOURCES."""
+    """A load report or a measurement, which has a field for each resource in RESOURCES."""
 
     @property
     def cpu(self) -> ResourceUsage: ...
@@ -90,7 +94,7 @@ class HasResources(Protocol):
 
 
 def resources_of(used: HasResources) -> tuple[ResourceUsage, ...]:
-    """Return the usage of each of RESOURCES."""
+    """Return the usage of each resource in `used`, in the order of RESOURCES."""
     return used.cpu, used.memory, used.direct_memory, used.bandwidth_in, used.bandwidth_out
 
 
@@ -118,7 +122,7 @@ class NamespaceBundleStats(msgspec.Struct, frozen=True, rename="camel", kw_only=
 
 
 class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The URLs of one named listener."""
+    """The URLs of a broker on one of its advertised listeners."""
 
     broker_service_url: str | None = None
     broker_service_url_tls: str | None = None
@@ -127,7 +131,9 @@ class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
 
 class ResourceWeights(NamedTuple):
-    """The weights of `weighted_resource_usage`; as in Pulsar 4.x, memory has none."""
+    """The weights of resources in the usage of a broker with the modular load manager (`weighted_resource_usage`); as
+    in Pulsar 4.x, memory has no weight.
+    """
 
     cpu: float = 1.0
     direct_memory: float = 0.0
@@ -186,7 +192,9 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
 
 
 class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """One window of a bundle: averages over its last samples, see `pulsar_barycenter.load.reports.windows`."""
+    """One window of a bundle, that is, averages over the bundle's last samples; see
+    `pulsar_barycenter.load.reports.windows`.
+    """
 
     max_samples: int = 0
     num_samples: int = 0
@@ -197,7 +205,7 @@ class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_onl
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """Both windows of a bundle: the value at /loadbalance/bundle-data/<bundle>."""
+    """The short-term and the long-term window of a bundle: the value at /loadbalance/bundle-data/<bundle>."""
 
     short_term_data: TimeAverageMessageData
     long_term_data: TimeAverageMessageData
@@ -205,7 +213,9 @@ class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=F
 
 
 class TimeAverageBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """Sums of the windows of a broker's bundles: the value at /loadbalance/broker-time-average/<broker>."""
+    """The time averages of a broker, which are the sums of the windows of its bundles: the value at
+    /loadbalance/broker-time-average/<broker>.
+    """
 
     short_term_msg_throughput_in: float = 0.0
     short_term_msg_throughput_out: float = 0.0
@@ -247,13 +257,13 @@ DEFAULT_STATS: Final = NamespaceBundleStats(
 
 
 def default_bundle_data() -> BundleData:
-    """Return the data of an unknown bundle; its first sample replaces all of it."""
+    """Return the data that an unknown bundle counts with; the first sample of the bundle replaces all of the data."""
     return _bundle_data_of(DEFAULT_STATS, 0, 0)
 
 
 def bundle_data_of_quota(quota: ResourceQuota) -> BundleData:
-    """Return the data of a bundle of which only the quota is known. Both windows have the quota as average and count as
-    full.
+    """Return the data of a bundle of which only the resource quota is known. Both windows have the quota as average and
+    count as full.
     """
     stats = NamespaceBundleStats(
         msg_rate_in=quota.msg_rate_in,
@@ -312,14 +322,16 @@ def largest(terms: Iterable[float]) -> float:
 
 
 def percent_change(old: float, new: float) -> float:
-    """Return 100 × |old - new| / |old|; infinite if only `old` is 0, and 0 if both are."""
+    """Return the change in percent, 100 × |old - new| / |old|; infinite if only `old` is 0, and 0 if both are 0."""
     if old == 0:
         return 0.0 if new == 0 else math.inf
     return 100.0 * abs((old - new) / old)
 
 
 def exact_sum(values: Iterable[float]) -> float:
-    """Return the sum, rounded only once, so that the order does not matter; a plain sum if a partial sum overflows."""
+    """Return the sum of the values, rounded only once, so that their order does not matter; a plain sum if a partial
+    sum overflows.
+    """
     items = list(values)
     try:
         return math.fsum(items)
@@ -328,7 +340,9 @@ def exact_sum(values: Iterable[float]) -> float:
 
 
 def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
-    """Return the sums of all fields; exact for floats, so that the order does not matter."""
+    """Return the sums of all fields over `stats`; sums of floats are rounded only once, so that the order does not
+    matter.
+    """
     items = list(stats)
     return NamespaceBundleStats(
         msg_rate_in=exact_sum(s.msg_rate_in for s in items),
@@ -345,7 +359,7 @@ def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
 def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
     """Return `data` with new loads of bundles: sums, counts, and the gains and losses accumulated so far.
 
-    A bundle that left and came back since the last written report is in both sets, as in Pulsar.
+    A bundle that left and came back since the last written report is in both the gains and the losses, as in Pulsar.
     Source: `LocalBrokerData.update`.
     """
     before, now = set(data.bundles), set(stats)
@@ -368,7 +382,9 @@ def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats])
 
 
 def _steps(value: float, resolution: int) -> int:
-    """Return `value` / `resolution` truncated toward zero to 64 bits, NaN as 0, as a cast in Java."""
+    """Return `value` / `resolution` as a whole number: truncated toward zero and bounded to 64 bits, with NaN as 0, as
+    by a cast in Java.
+    """
     quotient = value / resolution
     if math.isnan(quotient):
         return 0
@@ -376,7 +392,9 @@ def _steps(value: float, resolution: int) -> int:
 
 
 def _nearest_steps(value: float, resolution: int) -> int:
-    """Return `value` / `resolution` rounded to 64 bits, halves upward, NaN as 0, as Java's `Math.round` does."""
+    """Return `value` / `resolution` as a whole number: rounded, halves upward, and bounded to 64 bits, with NaN as 0,
+    as by Java's `Math.round`.
+    """
     quotient = value / resolution
     if not math.isfinite(quotient):
         return _steps(value, resolution)
@@ -387,8 +405,9 @@ def _nearest_steps(value: float, resolution: int) -> int:
 def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
     """Return a sort key that orders bundles as Pulsar 4.x does (larger = more loaded).
 
-    Differences below 100 000 bytes/s, 100 msg/s, 500 topics and sessions or 100 000 bytes of cache may not count.
-    Traffic is rounded to whole steps; counts and bytes of cache are truncated, like windows in `bundle_data_rank`.
+    Each value is compared in steps: of 100 000 bytes/s, 100 msg/s, 500 topics and sessions, or 100 000 bytes of cache.
+    Traffic is rounded to the nearest step; counts and bytes of cache are rounded down. So bundles in the same step are
+    equal.
     Source: `NamespaceBundleStats.compareTo` (4.2).
     """
     return (
@@ -401,7 +420,9 @@ def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
 
 
 def bundle_data_rank(data: BundleData) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return a sort key for BundleData, short-term data first. Source: `BundleData.compareTo`."""
+    """Return a sort key that orders bundles by load, larger for more load: by the short-term window, then by the
+    long-term window. Source: `BundleData.compareTo`.
+    """
     return _window_rank(data.short_term_data), _window_rank(data.long_term_data)
 
 

@@ -32,7 +32,9 @@ LOOK_FILE = "looked"
 
 
 class PublicationId(NamedTuple):
-    """The identity of a publication: its batch, and when it was published (epoch ms)."""
+    """The identity of a publication, which is the result that the pipeline publishes after each batch: the id of the
+    batch, and when the result was published (epoch ms).
+    """
 
     batch_id: int
     published_at: int
@@ -55,8 +57,8 @@ CHANGE: Final = ".after-"
 
 
 def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
-    """Return the ids at the begin of a document: of the publication that it results in, and of the publication that it
-    changes, None if it has a whole publication.
+    """Return the two ids at the beginning of a document: the id of the publication that results from the document, and
+    the id of the publication that the document changes (None if the document has a whole publication).
 
     Returns None if the document does not begin with these ids.
     """
@@ -112,12 +114,16 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
     long_term_msg_rate_out: list[float] = []
 
     def __post_init__(self) -> None:
-        """Refuse columns of unequal length, which would assign values to the wrong names."""
+        """Raise a ValueError if columns that belong together differ in length, because values would be assigned to the
+        wrong names.
+        """
         for key, columns in (("bundle", BUNDLE_COLUMNS), ("broker", BROKER_COLUMNS)):
             length = len(getattr(self, key))
             for column in columns:
                 if len(getattr(self, column)) != length:
-                    raise ValueError(f"column {column} has {len(getattr(self, column))} items, {key} has {length}")
+                    raise ValueError(
+                        f"column {column} has {len(getattr(self, column))} items, but column {key} has {length}"
+                    )
 
     @property
     def id(self) -> PublicationId:
@@ -140,13 +146,13 @@ class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     changed: PipelinePublication
 
     def __post_init__(self) -> None:
-        """Refuse a change whose rows are from another publication."""
+        """Raise a ValueError if the rows of this change are from another publication than its id says."""
         if self.changed.id != (self.batch_id, self.published_at):
             raise ValueError(f"the change to batch {self.batch_id} has rows of batch {self.changed.batch_id}")
 
     @property
     def rows(self) -> int:
-        """The number of bundles that were changed or removed."""
+        """The number of bundles that this change changes or removes."""
         return len(self.changed.bundle) + len(self.bundles_gone)
 
 
@@ -224,7 +230,7 @@ def _fields(document: bytes) -> dict[str, msgspec.Raw]:
     try:
         return msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     except RecursionError as error:
-        raise msgspec.DecodeError("its brackets are nested too deeply") from error
+        raise msgspec.DecodeError("the brackets of the JSON document are nested too deeply") from error
 
 
 def _made(found: dict[str, Any]) -> PipelinePublication:

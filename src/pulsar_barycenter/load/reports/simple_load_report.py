@@ -35,7 +35,8 @@ from pulsar_barycenter.load.reports.load_report import (
 
 
 class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One report. `name` is the broker id, `timestamp` is epoch ms; gains and losses are sorted.
+    """One load report of the simple load manager. `name` is the broker id, `timestamp` is epoch ms; gains and losses
+    are sorted.
 
     The twelve allocated fields are sums of the quotas of the broker's bundles, and of those assigned to it but not yet
     loaded: CPU in percent of one core, memory in MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with
@@ -93,7 +94,7 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def complete(report: LoadReport) -> LoadReport:
-    """Return `report` with all fields that depend on other fields, such as sums over bundles."""
+    """Return `report` with those fields filled in that depend on other fields, such as sums over bundles."""
     total = sum_stats(report.bundle_stats.values())
     usage = report.system_resource_usage
     return msgspec.structs.replace(
@@ -128,7 +129,9 @@ def decode_load_report(document: bytes) -> LoadReport:
 
 
 class _ReportedStats(msgspec.Struct, rename="camel"):
-    """The bundles of a report of the simple load manager, or of the modular one."""
+    """The stats of the bundles in a report: `bundle_stats` of the simple load manager's, `last_stats` of the modular
+    load manager's.
+    """
 
     bundle_stats: dict[str, NamespaceBundleStats] = {}
     last_stats: dict[str, NamespaceBundleStats] = {}
@@ -216,7 +219,8 @@ def load_report_of(data: LocalBrokerData) -> LoadReport:
 def with_quotas(
     report: LoadReport, allocated: ResourceQuota, preallocated: ResourceQuota, cpu_factor: float
 ) -> LoadReport:
-    """Return `report` with the sums of the quotas of its bundles, and of those on their way to the broker.
+    """Return `report` with the sums of two sets of quotas: of the bundles that the broker has (`allocated`), and of the
+    bundles that are on their way to it (`preallocated`).
 
     `cpu_factor` is percent of one core per msg/s.
     """
@@ -245,7 +249,7 @@ def gains_and_losses(
 
 
 def is_above_load_level(usage: SystemResourceUsage, percent: float) -> bool:
-    """Return whether CPU, direct memory or a bandwidth is above `percent` of its limit (strict); memory never counts.
+    """Return whether CPU, direct memory or a bandwidth uses more than `percent` of its limit; memory never counts.
 
     Source: `SimpleLoadManagerImpl.isAboveLoadLevel`.
     """
@@ -253,7 +257,7 @@ def is_above_load_level(usage: SystemResourceUsage, percent: float) -> bool:
 
 
 def is_below_load_level(usage: SystemResourceUsage, percent: float) -> bool:
-    """Return whether CPU, direct memory and both bandwidths are below `percent` of their limits (strict).
+    """Return whether CPU, direct memory and both bandwidths all use less than `percent` of their limits.
 
     Source: `SimpleLoadManagerImpl.isBelowLoadLevel`.
     """

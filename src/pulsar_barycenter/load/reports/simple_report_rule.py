@@ -29,7 +29,9 @@ def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class SimpleReportRule:
-    """When a report is written: three intervals in ms, and a change of usage in percentage points (strict)."""
+    """The rule for when a broker with the simple load manager writes a report: three intervals in ms, and the change of
+    usage, in percentage points, that must be exceeded.
+    """
 
     min_interval_ms: float = 5_000
     max_interval_ms: float = 900_000

@@ -63,7 +63,7 @@ Count = TypeVar("Count", bound="_Arithmetic")
 
 
 class _Arithmetic(Protocol):
-    """A number, or an array of numbers with elementwise arithmetic."""
+    """The type of values that `fold` computes with: a number, or an array of numbers with elementwise arithmetic."""
 
     def __add__(self, other: Any, /) -> Any: ...
     def __sub__(self, other: Any, /) -> Any: ...
@@ -72,7 +72,7 @@ class _Arithmetic(Protocol):
 
 
 def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple[Average, Count]:
-    """Return (average, n) after one more `sample`.
+    """Return the average and the number of samples of a window after one more `sample`.
 
     The arguments are scalars, or arrays of one shape that are folded elementwise (columns of many bundles). It expects
     0 ≤ n ≤ `max_samples`; the new n is in 1..`max_samples`.
@@ -87,7 +87,8 @@ def bounded_rate(rate: float) -> float:
 
 
 def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
-    """Return `window` after one more sample; counts out of range, possible in foreign records, are bounded first.
+    """Return `window` after one more sample. A count of samples that is out of range, which a record of another program
+    can have, is bounded first.
 
     An average that would not be finite is computed from bounded values (`bounded_rate`) instead.
     """
@@ -188,7 +189,8 @@ class LiveFold:
         """Broker to incarnation to its newest report, for at most INCARNATIONS incarnations."""
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
-        """Return whether `report` was not folded in before, and is not older than a report that was.
+        """Return whether `report` was not folded in before, and is not older than a report of the same broker that was
+        folded in.
 
         Each report counts once, even if reports of several incarnations of a broker alternate.
         """
@@ -206,13 +208,13 @@ class LiveFold:
         return report.last_update > seen.last_update
 
     def unknown(self, report: LocalBrokerData) -> list[str]:
-        """Return the bundles of `report` without data here. The caller passes their stored data to `remember` before it
-        calls `accept`.
+        """Return the bundles of `report` of which this object has no data. The caller reads their stored data, if any,
+        and passes it to `remember` before it calls `accept`.
         """
         return [name for name in report.last_stats if name not in self.bundles]
 
     def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
-        """Set the data of a bundle, as of this time (epoch ms), unless the bundle already has data."""
+        """Set the data of a bundle, which was valid at `as_of_ms` (epoch ms), unless the bundle already has data."""
         if name not in self.bundles:
             self.bundles[name] = data
             self._as_of[name] = as_of_ms
@@ -249,12 +251,14 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Lower `_none_before_ms` to the oldest report of these bundles: possibly no broker reports them any more."""
+        """Lower `_none_before_ms`, the time before which no bundle needs to be dropped, to the oldest report of these
+        bundles: possibly no broker reports the bundles any more.
+        """
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 
     def forget(self, name: str) -> None:
-        """Drop a bundle that no longer exists."""
+        """Drop the data of a bundle that no longer exists."""
         self.bundles.pop(name, None)
         self._as_of.pop(name, None)
 

@@ -76,7 +76,7 @@ def balance_of(snapshot: LoadSnapshot, config: "BrokerConfig") -> Balance:
 
 
 def judged(names: tuple[str, ...], found: BestUsage) -> Balance:
-    """Return the balance of the brokers of these names and usages."""
+    """Return how evenly the brokers are used that have these names and usages."""
     counted = np.flatnonzero(found.fresh)
     if len(counted) < 2:
         sentence = (

@@ -23,7 +23,8 @@ class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One decision or verdict, as a line of output. `kind` is a kind of the decision log, or "verdict".
+    """One line of output: a decision about a bundle, or a verdict on a broker. `kind` is a kind of the decision log, or
+    "verdict".
 
     A verdict gives the reason why `broker` sheds `unloads` bundles or sheds none. `placement` is the reason why a
     bundle goes to `destination`.
@@ -44,8 +45,9 @@ class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a bundle is and its load: `latest` by the newest report of its broker, `figures` by the short window, on
-    which decisions are based. `held` is why no shedder may choose the bundle; "" if shedders may."""
+    """A bundle's broker and load. The load is `latest` by the broker's newest report, and `figures` by the short-term
+    window, on which decisions are based. `held` is why no shedder may choose the bundle; "" if shedders may.
+    """
 
     kind: str = "bundle"
     bundle: str
@@ -57,7 +59,7 @@ class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
-    """Return one state for each broker that reports the bundle."""
+    """Return the state of a bundle for each broker that reports it; several while the bundle moves."""
     bundles = snapshot.bundles
     found = []
     for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
@@ -86,7 +88,8 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
 def concerning(
     lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
 ) -> list[Decided]:
-    """Return the lines about a bundle, a namespace or a broker; the caller passes exactly one of the three.
+    """Return those of `lines` that are about a bundle, a namespace or a broker; the caller passes exactly one of the
+    three.
 
     For a bundle this includes the verdict on its owner.
     """
@@ -107,5 +110,5 @@ def _concerns(line: Decided, owners: set[str], bundle: str, namespace: str, brok
 
 
 def sources_of(lines: Iterable[Decided]) -> list[str]:
-    """Return the brokers that give bundles away, each once."""
+    """Return the brokers from which the unloads in `lines` take bundles, each broker once."""
     return list(dict.fromkeys(line.source for line in lines if line.kind == "unload"))

@@ -35,7 +35,9 @@ broker knows it for topics that clients have looked up."""
 
 
 class Destinations(ABC, Generic[Memory]):
-    """The destinations of one round. `memory` is the memory after all calls so far."""
+    """Chooses the destinations of the bundles that one round sheds. `memory` is the memory of the selection after all
+    calls so far.
+    """
 
     memory: Memory
 
@@ -48,27 +50,29 @@ class Destinations(ABC, Generic[Memory]):
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Count the bundle in this row for its destination; `load` is a newer load of the cluster, None if there is
-        none.
+        """Record that the bundle in this row leaves for the destination in `placement`, so that later choices include
+        it. `load` is a newer load of the cluster, None if there is none.
         """
 
     @property
     @abstractmethod
     def load(self) -> LoadSnapshot:
-        """The load, in which the bundles that left count as preallocations of their destinations."""
+        """The load of the cluster, in which the bundles that left count as preallocated to their destinations."""
 
     def close(self) -> None:
         """End the round: drop from `memory` the data that is valid only in this round."""
 
 
 class Selection(ABC, Generic[Memory]):
-    """A way to choose owners, with its settings. `drained` brokers are candidates only if there is no other one."""
+    """Chooses the owners of bundles, with fixed settings. `drained` brokers are candidates only if there is no other
+    broker.
+    """
 
     drained: frozenset[str]
 
     @abstractmethod
     def start(self) -> Memory:
-        """Return the initial memory."""
+        """Return the memory of the selection before its first choice."""
 
     @abstractmethod
     def destinations(
@@ -79,7 +83,9 @@ class Selection(ABC, Generic[Memory]):
         rng: random.Random,
         requests: Requests = PlacementRequest,
     ) -> Destinations[Memory]:
-        """Return the destinations of a round that carries out `plan`; `snapshot` is the present load."""
+        """Return the object that chooses the destinations in a round that carries out `plan`; `snapshot` is the present
+        load.
+        """
 
     @abstractmethod
     def place(
@@ -97,7 +103,8 @@ Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemor
 
 @dataclass(frozen=True, slots=True)
 class FilteredSelection(Selection[SelectionMemory]):
-    """The selection of the modular and the extensible load manager: policies, filters, then the placement strategy.
+    """The way in which the modular and the extensible load manager choose owners: by policies, then filters, then the
+    placement strategy.
 
     Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
     whether to use the shedder's destination. Without `vetoes` the shedder has checked the policies, and its destination
@@ -156,7 +163,9 @@ class FilteredSelection(Selection[SelectionMemory]):
         rng: random.Random,
         memory: SelectionMemory | None = None,
     ) -> Iterator[Placement]:
-        """See `Selection`. A bundle that the snapshot does not have counts with default data, as on a live leader."""
+        """Yield the owners of unowned bundles, as `Selection.place` does. A bundle that the snapshot does not have
+        counts with the default load of an unknown bundle, as on a live leader.
+        """
         memory, snapshot = memory or self.start(), with_drained(snapshot, self.drained)
         for bundle in bundles:
             placement, memory = self.choose(snapshot, PlacementRequest(bundle), rng, memory)
@@ -209,7 +218,9 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         return found
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Count a bundle with windows for its destination, so that the next choice includes it."""
+        """Record that the bundle leaves for its destination, so that the next choice includes its load; a bundle
+        without load data is not recorded.
+        """
         if load is not None:
             self._load = load
         elif (
@@ -220,7 +231,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
             self._load = self._load.moving(row, placement.broker)
 
     def close(self) -> None:
-        """Forget the planned destinations."""
+        """End the round: drop the planned destinations from `memory`."""
         self.memory = self.memory.updated(
             self._selection.placer, lambda placer, before: placer.tried(self._plan.decided, before)
         )

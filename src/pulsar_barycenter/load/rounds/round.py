@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 
 class UnloadOutcome(NamedTuple):
-    """The result of an unload. `load` is a newer load of the cluster that includes the move; None: nothing newer."""
+    """Whether an unload was done, and in `load` a newer load of the cluster that includes the move; None: there is no
+    newer load.
+    """
 
     done: bool
     load: LoadSnapshot | None = None
@@ -106,7 +108,7 @@ def moves(
 
 @dataclass(frozen=True, slots=True)
 class RoundMemory(Generic[Memory]):
-    """The memory between rounds: the shedder's, and the selection's (see `Selection`)."""
+    """What is remembered between rounds: the memory of the shedder, and that of the selection (see `Selection`)."""
 
     shedding: Any
     selection: Memory
@@ -114,18 +116,22 @@ class RoundMemory(Generic[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Round(Generic[Memory]):
-    """A round of the leader: the strategies that shed bundles and choose their destinations."""
+    """Carries out rounds of the leader with two strategies: `shedder` chooses the bundles that leave, `selection` their
+    destinations.
+    """
 
     shedder: Shedder[Any]
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return the memory before the first round; the shedder's is read from `document`, if there is one."""
+        """Return the memory before the first round. The shedder's part is read from `document`, the stored form of its
+        memory; None: the shedder starts without memory.
+        """
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
 
     def document(self, memory: RoundMemory[Memory]) -> MemoryDocument:
-        """Return the memory of the shedder as a document."""
+        """Return the shedder's part of `memory` as a document that can be stored; `start` reads it."""
         return self.shedder.document(memory.shedding)
 
     def run(
@@ -135,7 +141,8 @@ class Round(Generic[Memory]):
         rng: random.Random,
         takes: Callable[[Unload], bool] = lambda _unload: True,
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
-        """Return what the leader would do if every unload succeeds that `takes` accepts, and its next memory.
+        """Return what the leader would do in a round if every unload succeeds for which `takes` returns True, and the
+        memory for the next round.
 
         `takes` is called once for each unload, in the order of the round; the others count as failed.
         """
@@ -155,7 +162,7 @@ class Round(Generic[Memory]):
 
 
 def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Round[Any]:
-    """Return the round that a configuration asks for, of this load manager.
+    """Return the shedder and the selection that a configuration asks for with this load manager, as a `Round`.
 
     Raises:
         StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
@@ -164,7 +171,7 @@ def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR)
 
 
 def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Selection[Any]:
-    """Return how this load manager chooses owners with a configuration.
+    """Return the object that chooses owners as this load manager does with this configuration.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.

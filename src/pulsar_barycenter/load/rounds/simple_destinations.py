@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimpleSelection(Selection[SimpleMemory]):
-    """The selection by quotas and ranks, as lookups right after the round would make it.
+    """The simple load manager's way to choose owners, by quotas and ranks: as lookups right after the round would
+    choose.
 
     Quotas are learned from the snapshot alone, so the quota of a bundle follows from its present load, within the
     limits of one step from the default.
@@ -91,7 +92,7 @@ class SimpleDestinations(Destinations[SimpleMemory]):
         return stays(unload, Code.NO_DESTINATION, cause=found.reason) if found.broker is None else found
 
     def select(self, bundle: str) -> Placement:
-        """Return the owner of a bundle with the reason; from then on the bundle counts for it."""
+        """Return the owner of a bundle with the reason; later choices count the bundle for this owner."""
         found, self._ranking, self.memory = select_broker(
             self._ranking,
             self._requests(bundle),
@@ -104,11 +105,13 @@ class SimpleDestinations(Destinations[SimpleMemory]):
         return found
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Do nothing: the ranking already counts the bundle."""
+        """Do nothing: `choose` has already counted the bundle in the ranking of the brokers."""
 
 
 class NextLookup(Destinations[None]):
-    """Chooses no destination: a live leader of the simple load manager leaves that to the next lookup."""
+    """Chooses no destination for any bundle, as a live leader of the simple load manager, which leaves the choice to
+    the next lookup.
+    """
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
         self._load = snapshot
@@ -125,4 +128,4 @@ class NextLookup(Destinations[None]):
         return Placement.because(unload.reason, unload.bundle, None)
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Do nothing: the destination is not known yet."""
+        """Do nothing, because the destination of the bundle is not known yet."""

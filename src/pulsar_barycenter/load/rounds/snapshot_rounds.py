@@ -27,7 +27,8 @@ def shedding_rounds(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> tuple[list[list[Decided]], MemoryDocument]:
-    """Return the decisions of each round, and the memory of the shedder after the last one.
+    """Return the decisions of `cycles` shedding rounds on one snapshot, round by round, and the memory of the shedder
+    after the last round.
 
     Brokers report nothing between the rounds: loads stay the same, and moved bundles are on their way.
 
@@ -127,7 +128,8 @@ def placement_lines(
 def split_rounds(
     snapshot: LoadSnapshot, config: BrokerConfig, cycles: int, manager: ManagerKind = ManagerKind.MODULAR
 ) -> list[list[Decided]]:
-    """Return which bundles are split, and which are too large but not split, in each run.
+    """Return for each of `cycles` runs of the split strategy which bundles are split, and which are too large but not
+    split.
 
     Each namespace counts as having the reported bundles. The extensible load manager splits bundles that were too large
     in several runs in a row, here in the middle of their range.

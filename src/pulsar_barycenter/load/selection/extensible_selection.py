@@ -36,7 +36,8 @@ def select_broker_extensible(
     *,
     without: Collection[str] = (),
 ) -> tuple[Placement, SelectionMemory]:
-    """Return the owner of the bundle with its reason, and the next memory.
+    """Return the owner that the extensible load manager chooses for the bundle, with the reason, and the memory for the
+    next choice.
 
     Brokers in `without` are not candidates: brokers that are lost, or that failed to take over the bundle. Bundles of
     namespaces that are excluded from shedding go to brokers in turn, without `placer`.

@@ -46,7 +46,7 @@ _IN_TURN: Final = RoundRobinBrokerSelector()
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """The settings of a selection. `overload_limit` is a fraction."""
+    """The settings by which the modular load manager chooses an owner. `overload_limit` is a usage as a fraction."""
 
     load_manager_class_name: str
     max_topics: int = 50_000
@@ -72,13 +72,15 @@ class SelectionSettings:
 
 
 class SelectionMemory(msgspec.Struct, frozen=True):
-    """The memories of the strategies, carried from one selection to the next."""
+    """The memories of the placement strategy and of the choice of brokers in turn, carried from one selection to the
+    next.
+    """
 
     placement: Remembered = NOTHING_REMEMBERED
     round_robin: RoundRobinMemory = msgspec.field(default_factory=RoundRobinMemory)
 
     def updated(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
-        """Return the memories after `change` was applied to that of `placer`."""
+        """Return the memories after the function `change` was applied to the memory of `placer`."""
         after = self.placement.then(placer, change(placer, self.placement.of(placer)))
         return self if after is self.placement else msgspec.structs.replace(self, placement=after)
 
@@ -91,7 +93,9 @@ def select_broker(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[Placement, SelectionMemory]:
-    """Return the owner of the bundle with its reason, and the next memory; the caller preallocates the bundle."""
+    """Return the owner that the modular load manager chooses for the bundle, with the reason, and the memory for the
+    next choice. The caller records the bundle as preallocated to that broker.
+    """
     policies = policy_candidates(snapshot, request)
     outcomes, notes, left = _narrowed(snapshot, request, settings, policies)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
@@ -120,7 +124,7 @@ def choose(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the strategy's choice among `candidates`, and the next memory."""
+    """Return the placement strategy's choice among the brokers `candidates`, and the memory for the next choice."""
     before = memory.placement
     choice, placement = placer.decide(snapshot, candidates, request.bundle, rng, before.of(placer))
     after = before.then(placer, placement)
@@ -135,8 +139,8 @@ def next_in_turn(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the next of `candidates` in turn, without the placement strategy: for namespaces excluded from
-    shedding.
+    """Return the next one of `candidates` in a fixed order, without asking the placement strategy: for namespaces that
+    are excluded from shedding.
     """
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
     return choice, SelectionMemory(memory.placement, round_robin)

@@ -18,7 +18,7 @@ def explained(
     outcomes: Sequence[FilterOutcome],
     notes: Sequence[str] = (),
 ) -> Placement:
-    """Return the choice as a placement whose reason is built on demand.
+    """Return the strategy's choice of a broker for `bundle` as a placement, whose reason is built on demand.
 
     `outcomes` are the filters' outcomes, in order: the candidates of a filter are the brokers that the previous one
     kept, and the strategy chose among those that the last one kept. In the reason, the brokers that the strategy
@@ -30,7 +30,7 @@ def explained(
 
 
 class _Explained(msgspec.Struct, frozen=True, gc=False):
-    """Builds the reason of a choice. `narrowing` are the outcomes of filters that removed brokers.
+    """Builds the reason of a strategy's choice. `narrowing` are the outcomes of the filters that removed brokers.
 
     This object keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
     """

@@ -4,7 +4,7 @@ Brokers publish without asking each other, so a record may be based on a state t
 meantime. Every reader of the records, and compaction, applies this rule to each record in turn, so all keep the same
 ones.
 
-A record is refused if the present one has the same or a later version, if its state may not follow (`TRANSITIONS`), or
+A record is refused if the present one has the same or a later version, if its state must not follow (`TRANSITIONS`), or
 if its brokers do not match those of the present record. For a record with `force`, and for the first record of a bundle
 in the metadata store, only the version is checked. A tombstone is always accepted.
 
@@ -31,7 +31,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 
 
 class Conflict(enum.Enum):
-    """Why a record is refused."""
+    """Why a bundle's ownership record must not replace the record that is stored."""
 
     STALE = "the present record has this version or a later one"
     GAP = "versions between the present record and this one are missing"
@@ -43,7 +43,9 @@ class Conflict(enum.Enum):
 def conflict(
     earlier: ServiceUnitStateData | None, later: ServiceUnitStateData | None, storage: StorageType
 ) -> Conflict | None:
-    """Return why `later` does not replace `earlier`; None if it does. A record of None means that there is none."""
+    """Return why the ownership record `later` must not replace the record `earlier`; None if it may. An argument of
+    None means that the bundle has no record.
+    """
     if later is None:
         return None
     if earlier is None:
@@ -62,8 +64,8 @@ def conflict(
 
 
 def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
-    """Return whether the brokers in `later` match the brokers in `earlier`. The state of `later` may follow that of
-    `earlier`.
+    """Return whether the brokers in `later` match the brokers in `earlier`. The caller has checked that the state of
+    `later` may follow the state of `earlier`.
     """
     match earlier.state, later.state:
         case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:

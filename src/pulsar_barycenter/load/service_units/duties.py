@@ -16,7 +16,9 @@ from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitS
 
 
 class Held(enum.Enum):
-    """What a broker has of a bundle: a term in which it serves the bundle, only clients, or nothing."""
+    """What a broker has of a bundle at the moment: a term, in which it serves the bundle; only connected clients; or
+    nothing.
+    """
 
     NOTHING = "nothing"
     SERVING = "the term that the record began, in which it still serves"
@@ -26,7 +28,7 @@ class Held(enum.Enum):
 
 
 class Role(enum.Enum):
-    """The role of the broker that reads a record."""
+    """The role that a bundle's ownership record gives to the broker that reads the record."""
 
     OWNER = "owns the bundle"
     OWNER_WITHOUT_NUMBER = "owns the bundle, and the record does not number the term"
@@ -69,7 +71,7 @@ DUTIES: Final[Mapping[tuple[Role, Held], Duty]] = {
 
 
 def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
-    """Return the role of the broker `me` in a bundle's record; None: the bundle has no record."""
+    """Return the role of the broker `me` in a bundle's ownership record; a record of None: the bundle has no record."""
     if record is None:
         return Role.NONE
     is_destination, is_source = record.dst_broker == me, record.source_broker == me
@@ -90,5 +92,7 @@ def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
 
 
 def duty_of(role: Role, held: Held) -> Duty:
-    """Return what a broker in this role, which has `held` of a bundle, has to do next about the bundle."""
+    """Return what a broker has to do next about a bundle, from its role in the bundle's ownership record and from what
+    it has of the bundle (`held`).
+    """
     return DUTIES.get((role, held), Duty.NOTHING if held is Held.NOTHING else Duty.LET_GO)

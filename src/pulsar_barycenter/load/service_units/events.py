@@ -30,7 +30,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 def assigning(
     before: ServiceUnitStateData | None, broker: str, now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the record that assigns a bundle without owner to `broker`."""
+    """Return the ownership record that assigns a bundle without owner to `broker`."""
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
         dst_broker=broker,
@@ -41,7 +41,7 @@ def assigning(
 
 
 def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the record with which a broker takes a bundle that is assigned to it."""
+    """Return the ownership record with which a broker takes a bundle that is assigned to it."""
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=before.dst_broker,
@@ -54,7 +54,9 @@ def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitS
 
 
 def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the record with which a broker owns a bundle by force, even if the previous record names other brokers."""
+    """Return the ownership record with which a broker makes itself the owner of a bundle by force, even if the previous
+    record names other brokers.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=broker,
@@ -74,7 +76,8 @@ def releasing(
     topics: Iterable[str] = (),
     request_id: str = "",
 ) -> ServiceUnitStateData:
-    """Return the record that asks the owner to give up a bundle, for `destination` or for any broker.
+    """Return the ownership record that asks the owner to give up a bundle, to `destination`, or to any broker if that
+    is None.
 
     If the owner itself publishes the record, `topics` may be the topics with producers (see `handed_over`); here they
     are still open.
@@ -92,7 +95,8 @@ def releasing(
 
 
 def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str] = ()) -> ServiceUnitStateData:
-    """Return the record with which the source of a transfer has stopped serving, so that the destination can start.
+    """Return the ownership record by which the source of a transfer says that it has stopped serving the bundle, so
+    that the destination can start.
 
     Producers wait at `topics`; the record names the first of these topics, up to the limits of a record.
     """
@@ -108,7 +112,7 @@ def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str]
 
 
 def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the record with which the owner has given up a bundle and stopped serving it."""
+    """Return the ownership record by which the owner says that it has given up a bundle and stopped serving it."""
     return ServiceUnitStateData(
         ServiceUnitState.FREE,
         dst_broker=before.dst_broker,
@@ -122,7 +126,9 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
 def splitting(
     before: ServiceUnitStateData, children: Iterable[str], now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the record that asks the owner to split a bundle into `children` (ranges), which the owner keeps."""
+    """Return the ownership record that asks the owner to split a bundle into `children` (ranges), which the owner
+    keeps.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.SPLITTING,
         source_broker=before.dst_broker,
@@ -134,7 +140,9 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the record of a bundle that was split, after the owner owns all its children."""
+    """Return the ownership record of a bundle that was split and no longer exists, for the time when the owner owns all
+    its children.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,
         dst_broker=before.dst_broker,

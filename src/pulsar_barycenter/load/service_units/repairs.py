@@ -17,7 +17,9 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 
 
 def concerns(record: ServiceUnitStateData, broker: str) -> bool:
-    """Return whether the loss of `broker` needs a repair: it owns or gets the bundle, or has to complete a change."""
+    """Return whether the record needs a repair if `broker` is lost: the broker owns the bundle, or is about to get it,
+    or has to complete a change.
+    """
     if record.state.is_active and record.dst_broker == broker:
         return True
     return record.state.is_in_flight and record.source_broker == broker
@@ -26,8 +28,8 @@ def concerns(record: ServiceUnitStateData, broker: str) -> bool:
 def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, epoch: int) -> ServiceUnitStateData:
     """Return the record with which `successor` gets a bundle; None: no broker gets it.
 
-    Its source is the previous owner, lost or not: if that broker lives, it must release the bundle. The successor
-    continues a split that had begun. `epoch` is for a record that begins a term.
+    The record names the previous owner, lost or not, as its source broker: if that broker lives, it must release the
+    bundle. The successor continues a split that had begun. `epoch` is for a record that begins a term.
     """
     before = record.dst_broker if record.state is ServiceUnitState.OWNED else record.source_broker
     if successor is None:
@@ -61,7 +63,9 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """The repairs that the leader has to make, found in all records. Bundles are in the order of their records."""
+    """The ownership records that the leader has to repair, found among all records. Bundles are in the order of their
+    records.
+    """
 
     lost_brokers: set[str] = field(default_factory=set)
     orphans: dict[str, ServiceUnitStateData] = field(default_factory=dict)
@@ -78,10 +82,10 @@ def look_over(
     in_flight_ms: int,
     tombstone_ms: int,
 ) -> Findings:
-    """Return the necessary repairs; `records` are (bundle, record) pairs.
+    """Return the repairs that ownership records need; `records` are (bundle, record) pairs.
 
     They are about three things: brokers that records name and that are not `live`; changes that take longer than
-    `in_flight_ms`; and records without owner that are older than `tombstone_ms`. Both times are strict.
+    `in_flight_ms`; and records without owner that are older than `tombstone_ms`. Both limits are exclusive.
     """
     found = Findings()
     for bundle, record in records:

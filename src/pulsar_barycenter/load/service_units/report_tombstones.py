@@ -21,7 +21,7 @@ TOMBSTONE_INTERVAL_MS: Final = 10_000
 
 
 class ReportEffect(enum.Enum):
-    """The effect of a record on a broker's own reports."""
+    """The effect of an ownership record on the load reports that a broker has written about itself to the topic."""
 
     NONE = "they stay valid"
     FORGET = "the averages restart with the next measurement"
@@ -31,7 +31,8 @@ class ReportEffect(enum.Enum):
 def effect_on_reports(
     record: ServiceUnitStateData | None, me: str, *, last_tombstone_ms: int, now_ms: int
 ) -> ReportEffect:
-    """Return the effect of an accepted record on the reports of the broker `me`, after its duty is done.
+    """Return the effect that an accepted ownership record has on the load reports of the broker `me`, once the broker
+    has done what the record asks of it.
 
     `last_tombstone_ms` is the time of this broker's last tombstone in the topic (epoch ms), 0 for never.
     """

@@ -70,12 +70,12 @@ class ServiceUnitState(enum.StrEnum):
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a broker must act to complete a change."""
+        """Whether a change of the bundle's owner is under way, which a broker must complete."""
         return self in _IN_FLIGHT
 
     @property
     def is_active(self) -> bool:
-        """Whether a broker owns the bundle, or is about to."""
+        """Whether a broker owns the bundle, or is about to own it."""
         return self in _IN_FLIGHT or self is ServiceUnitState.OWNED
 
 
@@ -83,7 +83,7 @@ _IN_FLIGHT: Final = frozenset({ServiceUnitState.ASSIGNING, ServiceUnitState.RELE
 
 
 class StorageType(enum.Enum):
-    """Where the records are stored, which decides the possible transitions."""
+    """Where ownership records are stored. This decides which states of a record may follow each other."""
 
     SYSTEM_TOPIC = "system topic"
     """A compacted topic: a reader may see a state without the steps that led to it."""
@@ -117,8 +117,9 @@ Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
 
 
 class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
-    """The record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the ranges of
-    children to their future owners, None for the broker that splits."""
+    """The ownership record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the ranges
+    of children to their future owners, None for the broker that splits.
+    """
 
     state: ServiceUnitState
     dst_broker: BrokerName | None = None
@@ -134,9 +135,11 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
     request_id: RequestId | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a record on which no broker can act, as Pulsar does."""
+        """Raise a ValueError for a record that names no broker although its state needs one, as Pulsar does."""
         if self.state is not ServiceUnitState.FREE and not (is_named(self.dst_broker) or is_named(self.source_broker)):
-            raise ValueError(f"state {self.state}: neither dstBroker nor sourceBroker is named")
+            raise ValueError(
+                f"state {self.state}: the record must name a broker, but has neither dstBroker nor sourceBroker"
+            )
 
     @property
     def is_transfer(self) -> bool:
@@ -145,7 +148,9 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def owner(self) -> str | None:
-        """The broker that owns the bundle or is about to; None if it is given up without a destination."""
+        """The broker that owns the bundle or is about to own it; None if the owner gave up the bundle without a
+        destination.
+        """
         match self.state:
             case ServiceUnitState.OWNED | ServiceUnitState.ASSIGNING | ServiceUnitState.RELEASING:
                 return self.dst_broker or None
@@ -159,7 +164,7 @@ def is_named(broker: str | None) -> bool:
 
 
 def topics_to_name(topics: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the first topics, up to the limits of a record; None if there are no topics."""
+    """Return the first of the topics, as many as the limits of a record allow; None if there are no topics."""
     named: list[str] = []
     left = TOPICS_LENGTH
     for topic in topics:
@@ -175,7 +180,7 @@ def state_of(record: ServiceUnitStateData | None) -> ServiceUnitState:
 
 
 def next_version(record: ServiceUnitStateData | None) -> int:
-    """Return the version of the record that replaces this one."""
+    """Return the version number of the ownership record that replaces `record`."""
     if record is None:
         return FIRST_VERSION
     return LEAST_VERSION if record.version_id == GREATEST_VERSION else record.version_id + 1
@@ -185,7 +190,7 @@ _DECODER: Final = msgspec.json.Decoder(ServiceUnitStateData)
 
 
 def decode_record(document: bytes) -> ServiceUnitStateData:
-    """Return the record in `document`; unknown fields are ignored.
+    """Return the ownership record in the JSON `document`; unknown fields are ignored.
 
     Raises:
         msgspec.DecodeError: it is not JSON, a field has the wrong type or is out of bounds (numbers: 64 bits), the
@@ -195,5 +200,5 @@ def decode_record(document: bytes) -> ServiceUnitStateData:
 
 
 def encode_record(record: ServiceUnitStateData) -> bytes:
-    """Return the JSON of a record, without fields that are None, as Pulsar writes it."""
+    """Return the JSON of an ownership record, without fields that are None, as Pulsar writes it."""
     return encode_without_none(record)

@@ -23,7 +23,9 @@ class MetadataStability(enum.Enum):
 
 
 def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int) -> MetadataStability:
-    """Return the stability of the store at `now_ms`; `reestablished_at_ms` None: no session was ever lost."""
+    """Return whether the metadata store counts as stable at `now_ms`. `reestablished_at_ms` is when the session was
+    last established again; None: no session was ever lost.
+    """
     if not has_session:
         return MetadataStability.UNSTABLE
     if reestablished_at_ms is not None and now_ms - reestablished_at_ms <= JITTERY_MS:
@@ -34,9 +36,9 @@ def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int
 def cleanup_delay_ms(
     state: MetadataStability, *, reestablished_at_ms: int | None, now_ms: int, session_timeout_ms: int
 ) -> int | None:
-    """Return for how long from `now_ms` a broker whose key is gone does not yet count as lost.
+    """Return for how many ms from `now_ms` a broker whose key is missing from the store does not yet count as lost.
 
-    0: it counts as lost. None: it does not, as long as this state lasts.
+    0: the broker counts as lost now. None: it does not count as lost as long as the store's `state` lasts.
     """
     if state is MetadataStability.UNSTABLE:
         return None

@@ -41,8 +41,8 @@ _AMOUNT_KEYS: Final = ("maxUnloadPercentage", "minUnloadMessage", "minUnloadMess
 
 @dataclass(frozen=True, slots=True)
 class HitCounts:
-    """For each threshold, the number of rounds in a row in which the gap of a broker's pair reached it, by broker id; a
-    missing broker has 0.
+    """How often the gap between the two brokers of a pair has reached each threshold: for each threshold, the number of
+    rounds in a row by broker id; a missing broker has 0.
     """
 
     low: Mapping[str, int] = field(default_factory=dict)
@@ -51,7 +51,8 @@ class HitCounts:
 
 @dataclass(frozen=True, slots=True)
 class AvgShedder(Shedder[HitCounts]):
-    """The strategy: thresholds are in points of usage, hits in rounds, the minima in msg/s and bytes/s, in + out.
+    """The strategy AvgShedder: thresholds are in percentage points of usage, hits are numbers of rounds, the minima are
+    in msg/s and bytes/s, in + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -86,7 +87,7 @@ class AvgShedder(Shedder[HitCounts]):
         return HitCounts()
 
     def decide(self, snapshot: LoadSnapshot, hits: HitCounts) -> tuple[FittingPlan, HitCounts]:
-        """Return the plan, each bundle with its destination, and the next counts.
+        """Return the plan of bundles to unload, each with its destination, and the counts for the next round.
 
         Counts belong to brokers, not to pairs. A gap below `low` deletes the counts of both brokers, a gap below `high`
         their high counts. A pair acts as soon as one count of one of its brokers is high enough. Then the
@@ -128,8 +129,8 @@ class AvgShedder(Shedder[HitCounts]):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Columns over pairs, widest gap first: the rows of both brokers, whether the pair acts, and the traffic that may
-    move.
+    """Columns over pairs of a full and an empty broker, widest gap first: the rows of both brokers, whether the pair
+    acts (bundles may move), and the traffic that may move.
 
     The traffic `need` is in msg/s where `by_rate`, else in bytes/s; it is 0 if it is below the minimum.
     """
@@ -161,7 +162,9 @@ def _counted(
 
 
 def _amounts(snapshot: LoadSnapshot, settings: AvgShedder, lesser: Integers, greater: Integers) -> tuple[Flags, Floats]:
-    """Return for each pair whether message rates decide, and the amount that may leave; 0 if below the minimum."""
+    """Return for each pair of brokers whether message rates decide (else throughput), and the amount of traffic that
+    may leave; 0 if it is below the minimum.
+    """
     latest = snapshot.brokers.latest
     with np.errstate(over="ignore", invalid="ignore"):
         rate = (latest.rate[greater] - latest.rate[lesser]) * settings.share

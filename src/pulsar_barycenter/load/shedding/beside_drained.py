@@ -25,7 +25,8 @@ from pulsar_barycenter.load.strategy import Memory
 
 @dataclass(frozen=True)
 class PlanBesideDrained:
-    """The plan for `snapshot`, translated from `decided`, the plan for the cluster without drained brokers.
+    """A shedder's plan for `snapshot`, converted from `decided`, the plan that the shedder made for the cluster without
+    its drained brokers.
 
     `brokers` and `bundles` map rows of `decided` to rows of `snapshot`.
     """

@@ -56,8 +56,8 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """One strategy of the family (see the module): its metrics, in `unit`, and how many deviations above the mean are
-    tolerated.
+    """A shedder that tolerates brokers up to `threshold` standard deviations above the mean of a metric. The metrics of
+    brokers and bundles are in `unit`.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -131,7 +131,9 @@ def _deviation(squares: float, count: int, mean: float) -> float:
 def _moves(
     snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float
 ) -> list[DeviationMove]:
-    """Return the moves: at most one more than a round makes, to show that bundles wait."""
+    """Return the moves that the strategy chooses: at most one more than a round makes, which shows that bundles have to
+    wait.
+    """
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
     least = [(value, row) for row, value in enumerate(metric.tolist())]
@@ -169,7 +171,9 @@ def _moves(
 
 
 class _Bundles:
-    """The bundles of each broker that are not chosen yet; only as many of the heaviest are sorted as were needed."""
+    """The bundles of each broker that are not chosen yet. Of a broker's bundles, only the heaviest are sorted, and more
+    only when they are needed.
+    """
 
     def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats) -> None:
         self._snapshot = snapshot
@@ -249,7 +253,7 @@ class DeviationVerdicts:
 
     @property
     def need(self) -> Floats:
-        """How far each broker's metric is above the greatest tolerated value."""
+        """How far the metric of each broker is above the greatest value that the strategy tolerates."""
         return self.metric - (self.mean + self.member.threshold * self.deviation)
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
@@ -277,7 +281,9 @@ class DeviationVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class DeviationPlan(ShedPlan):
-    """`rows` in the order of selection over all brokers; `before` is the metric of the source before the move."""
+    """The plan of a deviation shedder: `rows` are the bundles in the order in which they were chosen, over all brokers;
+    `before` is the metric of the source before each move.
+    """
 
     verdicts: DeviationVerdicts
 

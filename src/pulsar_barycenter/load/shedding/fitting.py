@@ -21,20 +21,23 @@ _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """`need` is the maximum traffic that leaves each broker: in msg/s where `by_rate`, else in bytes/s."""
+    """The verdicts of a shedder that picks bundles which fit into a budget. `need` is the maximum traffic that leaves
+    each broker: in msg/s if `by_rate` is set for the broker, else in bytes/s.
+    """
 
     @property
     def by_rate(self) -> Flags: ...
 
     @property
     def destination(self) -> Indices:
-        """For each broker, the row of the destination of its bundles; -1: placement decides."""
+        """For each broker the row of the broker to which its bundles go; -1: the placement strategy decides."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FittingPlan(ShedPlan):
-    """`rows` as in `ShedPlan`, but with brokers in the order of selection.
+    """The bundles to unload: `rows` of the snapshot's bundles, grouped by broker, with the brokers in the order in
+    which the strategy selected them.
 
     `before` is the budget that was left when a row was selected, in the unit of the broker's budget.
     """
@@ -61,7 +64,9 @@ class FittingPlan(ShedPlan):
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
+        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose. No reasons
+        are built.
+        """
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
         pairs = zip(self.rows.tolist(), goals, strict=True)

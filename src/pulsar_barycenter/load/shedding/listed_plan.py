@@ -19,7 +19,7 @@ from pulsar_barycenter.load.strategy_plugins import PluginError
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """A bundle to unload: its row in the snapshot, and why.
+    """A bundle to unload, as a strategy of another package lists it: the bundle's row in the snapshot, and why.
 
     `because` continues the sentence "the shedding strategy chose it: ". `compared` are the numbers that decided. The
     placement strategy chooses the destination.
@@ -32,7 +32,7 @@ class Shed:
 
 @dataclass(frozen=True, slots=True)
 class ListedPlan:
-    """The bundles to unload, in this order; a `SheddingPlan`.
+    """A shedder's plan that lists the bundles to unload, in this order; implements `SheddingPlan`.
 
     `kept_because` is why the brokers that shed nothing do not shed. `settings` are the keys that would change the
     decision.
@@ -49,15 +49,19 @@ class ListedPlan:
         count = len(self.snapshot.bundles)
         if any(not 0 <= row < count for row in rows) or len(set(rows)) < len(rows):
             raise PluginError(
-                f"{self.strategy} lists bundles {rows[:16]}: each must be a row from 0 to {count - 1}, once"
+                f"{self.strategy} lists bundles {rows[:16]}: each must be the number of a row, from 0 to {count - 1},"
+                " and occur once"
             )
         numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
         if not all(map(math.isfinite, numbers)):
-            raise PluginError(f"{self.strategy} compares a number that is not finite: ask its authors")
+            raise PluginError(
+                f"{self.strategy} gives a number that is not finite as a reason to unload:"
+                " report this to the authors of the strategy"
+            )
 
     @property
     def decided(self) -> "ListedPlan":
-        """This plan."""
+        """This plan itself, because no drained broker was left out."""
         return self
 
     @property
@@ -74,7 +78,7 @@ class ListedPlan:
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """None: the plan does not say which usages the strategy compared."""
+        """Always None: a listed plan does not say which usages the strategy compared."""
         return None
 
     def __len__(self) -> int:

@@ -18,7 +18,9 @@ _RADIX: Final = 2**16
 
 
 def heaviest_first(values: Floats, most: int = NO_LIMIT) -> Integers:
-    """Return the positions of the `most` greatest `values`, greatest first, equal ones in their order; no NaN."""
+    """Return the positions of the `most` greatest `values`, greatest first, equal values in their order. No value may
+    be NaN.
+    """
     if len(values) // 2 <= most < len(values):
         return heaviest_first(values)[:most]
     if most == 1 < len(values):
@@ -50,7 +52,7 @@ def heaviest_values(values: Floats, most: int = NO_LIMIT) -> Floats:
 
 
 def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers]:
-    """Return the positions sorted by group, stable, and the `count + 1` edges of the groups.
+    """Return the positions of `groups` sorted by group (stable), and the `count + 1` edges between the groups.
 
     Groups are 0 to `count - 1`. The positions of group g are `order[edges[g] : edges[g + 1]]`.
     """
@@ -62,7 +64,9 @@ def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers
 
 
 def sheddable_rows(snapshot: LoadSnapshot, sheds: Flags) -> Integers:
-    """Return the rows of bundles that may be shed, of the brokers that `sheds` flags, sorted by name."""
+    """Return the rows of the bundles that may be shed and whose broker `sheds` flags, sorted by the name of the
+    bundle.
+    """
     bundles = snapshot.bundles
     if not len(bundles) or not sheds.any():
         return np.zeros(0, np.int64)

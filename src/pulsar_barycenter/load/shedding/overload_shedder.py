@@ -31,7 +31,9 @@ NAME: Final = "OverloadShedder"
 
 @dataclass(frozen=True, slots=True)
 class OverloadShedder(Shedder[None]):
-    """The strategy: `limit` is a fraction of usage; `most` is the maximum number of bundles that one round unloads."""
+    """The strategy OverloadShedder: `limit` is a usage as a fraction; `most` is the maximum number of bundles that one
+    round unloads.
+    """
 
     name: ClassVar[str] = NAME
 
@@ -53,7 +55,8 @@ class OverloadShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
         """Return the plan: a broker of usage u ≥ limit sheds `throughput * (u - limit + 0.05)` bytes/s.
 
-        It sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed all.
+        Such a broker sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed
+        all.
         """
         usage = snapshot.brokers.weighted_usage(self.weights)
         over = usage >= self.limit

@@ -28,20 +28,26 @@ _FIRST_LOOK: Final = 1024
 
 
 class Verdicts(Protocol):
-    """The verdicts of one run of a strategy: columns over brokers, and the reasons made of them."""
+    """The verdicts of one run of a shedder: columns over brokers that say whether and how much each broker sheds, and
+    the reasons made of them.
+    """
 
     @property
     def sheds(self) -> Flags:
-        """Flags the brokers that have to shed load. A plan uses these flags, not the codes of the reasons."""
+        """One flag for each broker, set if the broker has to shed load. A plan uses these flags, not the codes of the
+        reasons.
+        """
         ...
 
     @property
     def need(self) -> Floats:
-        """The throughput (bytes/s) that each broker has to shed; with 0 or less, it still sheds one bundle."""
+        """The throughput (bytes/s) that each broker has to shed. A broker that has to shed load sheds one bundle even
+        if this is 0 or less.
+        """
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
-        """Return why the run chose bundles, or chose none."""
+        """Return the reason why the run of the shedder chose bundles, or chose none."""
         ...
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
@@ -51,7 +57,9 @@ class Verdicts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoundLimit:
-    """The limit on the bundles of a round: the code of the reason, the name of the limit, and its configuration key."""
+    """What limits the number of bundles of a round: the code for reasons, the name of the limit, and the configuration
+    key that sets it.
+    """
 
     code: Code
     name: str
@@ -96,7 +104,7 @@ class ShedPlan:
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """Mean and deviation of the brokers' usages, if the strategy compared those."""
+        """Mean and standard deviation of the brokers' usages, if the strategy compared usages; else None."""
         return None
 
     def broker_reason(self, broker: int) -> Reason:
@@ -132,7 +140,9 @@ class ShedPlan:
             yield self._unload(position, why[giver])
 
     def _giver(self, position: int) -> int:
-        """Return the row of the broker whose verdict makes the bundle leave."""
+        """Return the row of the broker that the bundle at `position` leaves: the broker whose verdict makes it
+        leave.
+        """
         return self.snapshot.bundles.owner.item(self.rows.item(position))
 
     def _unload(self, position: int, cause: Reason) -> Unload:
@@ -154,7 +164,7 @@ class ShedPlan:
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose destination the strategy chose."""
+        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose."""
         return {}
 
     def refusals(self) -> Iterator[Refusal]:
@@ -200,7 +210,7 @@ def take_heaviest(
 def _until(traffic: Floats, need: float, most: int) -> Floats:
     """Return the running sum before each of the heaviest bundles, until `need` is reached: 1 to `most` items.
 
-    It does not return which bundles these are: sorting values is faster than sorting positions by value.
+    Which bundles these are is not returned, because sorting values is faster than sorting positions by value.
     """
     look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
     while True:

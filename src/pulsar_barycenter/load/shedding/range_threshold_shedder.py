@@ -37,7 +37,9 @@ _MINIMUM_KEY: Final = "loadBalancerBundleUnloadMinThroughputThreshold"
 
 @dataclass(frozen=True, slots=True)
 class RangeThresholdShedder(Shedder[UsageHistory]):
-    """The strategy: first `plain`, a ThresholdShedder without its lower boundary, then its own lower boundary."""
+    """The strategy RangeThresholdShedder: it applies first `plain`, a ThresholdShedder without lower boundary, and then
+    a lower boundary of its own.
+    """
 
     name: ClassVar[str] = NAME
     plain: ThresholdShedder
@@ -91,7 +93,7 @@ def _judge(
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """The ThresholdShedder's verdicts under this strategy's name."""
+    """The verdicts of the ThresholdShedder, reported under the name of the RangeThresholdShedder."""
 
     verdicts: Verdicts
 
@@ -117,7 +119,9 @@ def _rename(reason: Reason) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class RangeVerdicts:
-    """The verdict of the range on the most loaded broker, in row `top`, and of the threshold on the others."""
+    """The verdicts on all brokers if the lower boundary decides: on the most loaded broker, in row `top`, by that
+    boundary; on the others by the threshold (`first`).
+    """
 
     settings: ThresholdShedder
     first: _Renamed

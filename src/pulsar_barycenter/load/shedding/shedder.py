@@ -18,11 +18,13 @@ class UsageSpread(NamedTuple):
 
 
 class SheddingPlan(Protocol):
-    """The bundles to unload, and the verdict on each broker. Iterating yields the decisions, in their order."""
+    """The result of a shedder: the bundles to unload, and the verdict on each broker. Iterating yields the decisions in
+    the order in which they are carried out.
+    """
 
     @property
     def decided(self) -> "SheddingPlan":
-        """The plan that the shedder made; it may lack drained brokers."""
+        """The plan as the shedder made it; it has no rows for drained brokers if the shedder did not see them."""
         ...
 
     @property
@@ -47,7 +49,7 @@ class SheddingPlan(Protocol):
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """Mean and deviation of the brokers' usages, if the strategy compared those."""
+        """Mean and standard deviation of the brokers' usages, if the strategy compared usages; else None."""
         ...
 
     def __len__(self) -> int: ...
@@ -59,7 +61,7 @@ class SheddingPlan(Protocol):
         ...
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose destination the strategy chose."""
+        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose."""
         ...
 
     def refusals(self) -> Iterator[Refusal]:
@@ -76,14 +78,16 @@ def refusals_to_shed(plan: SheddingPlan) -> Iterator[Refusal]:
 
 
 class Shedder(Strategy[Memory]):
-    """Chooses the bundles that leave their brokers."""
+    """A strategy that chooses the bundles to unload from their brokers."""
 
     __slots__ = ()
 
     @abstractmethod
     def decide(self, snapshot: LoadSnapshot, memory: Memory) -> tuple[Any, Memory]:
-        """Return the plan, a `SheddingPlan`, and the next memory."""
+        """Return the plan, a `SheddingPlan`, for the load in `snapshot`, and the strategy's memory for the next
+        round.
+        """
 
     def unloaded(self, unload: Unload, at_ms: int, memory: Memory) -> Memory:
-        """Return the memory after a bundle has left its broker."""
+        """Return the strategy's memory after the bundle of `unload` has left its broker at `at_ms` (epoch ms)."""
         return memory

@@ -41,7 +41,8 @@ UsageHistory = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ThresholdShedder(Shedder[UsageHistory]):
-    """The strategy: `threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
+    """The strategy ThresholdShedder: `threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in
+    + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -72,8 +73,8 @@ class ThresholdShedder(Shedder[UsageHistory]):
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple["ThresholdPlan", UsageHistory]:
         """Return the plan and the next history.
 
-        A broker's smoothed usage starts with its weighted usage. Each call takes it one step,
-        `history * h + (1 - h) * usage`; two steps if the lower boundary is tried. With mean m and threshold t, a broker
+        A broker's smoothed usage starts with its weighted usage. Each call updates it to `history * h + (1 - h) *
+        usage`, where h is `history_weight`; twice if the lower boundary is tried. With mean m and threshold t, a broker
         of smoothed usage c ≥ m + t sheds `throughput * (c - m - t + 0.05)` bytes/s, unless that is below the minimum or
         the broker has fewer than two bundles.
         """
@@ -130,7 +131,7 @@ class ThresholdVerdicts:
 
     @property
     def sheds(self) -> Flags:
-        """Flags the brokers that shed, by the attempt that was made last."""
+        """One flag for each broker, set if the broker sheds by the attempt that was made last."""
         wanted = Code.ABOVE_AVERAGE if self.first is None else Code.OTHERS_BELOW_LOWER_BOUNDARY
         return np.equal(self.code, _CODES.index(wanted))
 

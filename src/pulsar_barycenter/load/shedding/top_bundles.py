@@ -22,7 +22,9 @@ class BundleLists:
         return self.edges[broker + 1] - self.edges[broker]
 
     def of(self, broker: int) -> tuple[Integers, list[float]]:
-        """Return the rows of a broker's bundles in the order of its list, and their traffic (bytes/s)."""
+        """Return the rows of a broker's bundles in the order of the broker's list, and the traffic of each
+        (bytes/s).
+        """
         one = slice(self.edges[broker], self.edges[broker + 1])
         return self.rows[one], self.traffic[one].tolist()
 
@@ -34,7 +36,7 @@ class BundleLists:
 
 
 class TopBundles:
-    """The lists of top bundles of all brokers.
+    """The lists of top bundles (a broker's heaviest bundles, which it publishes) of all brokers.
 
     `movable` has the bundles that their broker owns and that are neither excluded nor recently unloaded. `offered` has
     the bundles with traffic, which a destination can give in exchange. Reports with errors can hold negative traffic.

@@ -75,7 +75,8 @@ UNLOAD_REASONS: Final[Mapping[Code, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TransferShedderSettings:
-    """`target_deviation` and `overload_limit` are fractions; `hit_threshold` is cycles, `maximum` brokers a cycle.
+    """The settings of the TransferShedder. `target_deviation` and `overload_limit` are fractions; `hit_threshold` is a
+    number of cycles, `maximum` a number of brokers for each cycle.
 
     A load that was measured longer ago than `load_ttl_ms` does not count. A load that was measured less than
     `cool_down_ms` after bundles left the broker stops the cycle. Without `transfer` bundles get no destination, and
@@ -142,7 +143,8 @@ class Imbalance(msgspec.Struct, frozen=True, gc=False):
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """The result of the turn of broker `imbalance.greatest`: `outcome` is the cause if bundles leave, else why none do.
+    """A turn: one step of a cycle, in which the most loaded remaining broker, `imbalance.greatest`, may give bundles.
+    `outcome` is the cause if bundles leave, else why none leave.
 
     `target` is the traffic (bytes/s) that may leave. `refused` has the rows of bundles that the destination may not
     take. If the walk over the top bundles stopped early, `stopped` is the row at which it did (else -1), `stop` why,
@@ -164,7 +166,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class TransferVerdicts:
-    """The verdicts of one cycle.
+    """The verdicts of one cycle (a shedding round of the extensible load manager) on all brokers.
 
     Columns over brokers: `turn` is the broker's turn in `turns`, and `receives` the turn that gave it bundles; -1 for
     none. `hits` includes this cycle. `first` is the imbalance at the start of the cycle, and `ended` is why no further
@@ -239,8 +241,8 @@ class TransferVerdicts:
         return self._about(snapshot, found.broker, code, *compared)
 
     def _condition(self, snapshot: LoadSnapshot) -> Reason:
-        """Return the reason of a cycle without turns: brokers are in balance, or have been out of balance for too few
-        cycles.
+        """Return the reason why no broker gave bundles in this cycle: brokers are in balance, or have been out of
+        balance for too few cycles.
         """
         if self.first is None:
             return Reason(code=Code.BALANCED, strategy=STRATEGY, upon=_upon(snapshot))
@@ -262,7 +264,7 @@ class TransferVerdicts:
         )
 
     def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
-        """Return the comparisons behind an imbalance, or behind the balance."""
+        """Return the comparisons that show that brokers are out of balance (`found`), or in balance."""
         load, options, mean = extensible_load(snapshot), self.settings, self.statistics.mean
         share = options.underloaded_share
         usage = float(load.weighted_max_ema[found.greatest])
@@ -295,7 +297,9 @@ class TransferVerdicts:
         return self._about(snapshot, found.greatest, turn.outcome, *compared, detail=detail)
 
     def bundle(self, snapshot: LoadSnapshot, turn: Turn, row: int) -> Reason | None:
-        """Return why the bundle in this row stayed in this turn; None if it moves or was not examined."""
+        """Return why the bundle in `row` stayed on its broker in the turn `turn`; None if the bundle moves or was not
+        examined.
+        """
         load, bundles = extensible_load(snapshot), snapshot.bundles
         compared: tuple[Compared, ...] = ()
         if not load.owned[row]:
@@ -332,7 +336,8 @@ MOVES: Final = (Code.FITTING_TOP_BUNDLE, Code.EXCHANGED, Code.GIVEN_IN_EXCHANGE)
 
 @dataclass(frozen=True, slots=True)
 class TransferPlan(ShedPlan):
-    """`rows` in the order of selection; bundles given in exchange precede the one that they are given for.
+    """The bundles to move, as `rows` in the order of selection; bundles given in exchange precede the bundle that they
+    are given for.
 
     `before` is the traffic (bytes/s) that the same turn had selected before. Further columns of the same length:
     `destination` (a row of the brokers; -1: placement decides), `turn` (index of `verdicts.turns`), `moves` (of MOVES).

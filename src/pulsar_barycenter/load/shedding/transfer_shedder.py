@@ -64,7 +64,7 @@ _ENOUGH_LEFT: Final = 0.75
 
 
 def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]:
-    """Allow every transfer."""
+    """Return True for each bundle: allow every transfer, without a check of policies."""
     return [True] * len(bundles)
 
 
@@ -86,7 +86,9 @@ class TransferMemory:
 
 @dataclass(frozen=True, slots=True)
 class TransferShedder(Shedder[TransferMemory]):
-    """The strategy: `allowed` returns the transfers that policies and filters allow in a snapshot."""
+    """The strategy TransferShedder. `allowed` is a function that returns which transfers the policies and filters allow
+    in a snapshot.
+    """
 
     name: ClassVar[str] = NAME
     settings: TransferShedderSettings = field(default_factory=TransferShedderSettings)
@@ -101,7 +103,7 @@ class TransferShedder(Shedder[TransferMemory]):
         return TransferMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: TransferMemory) -> tuple[TransferPlan, TransferMemory]:
-        """Return the plan, each bundle with its destination, and the next memory.
+        """Return the plan of bundles to unload, each with its destination, and the memory for the next cycle.
 
         Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
         underloaded or the most loaded one overloaded. After more than `hit_threshold` such cycles in a row, brokers
@@ -211,7 +213,7 @@ class _Cycle:
         return Imbalance(cause, greatest, least, self._deviation)
 
     def run(self) -> Code:
-        """Let brokers take their turns; return why no further turn was taken."""
+        """Let brokers give bundles, one turn after the other; return why no further turn was taken."""
         top = TopBundles(self._snapshot, self._settings.excluded_namespaces)
         while True:
             if self._givers >= self._settings.maximum:
@@ -305,7 +307,9 @@ class _Cycle:
         return [], 0.0
 
     def _gave(self, found: Imbalance, usage: float) -> None:
-        """Estimate the spread of usages after the most loaded broker gave this much usage to the least loaded."""
+        """Update the estimated spread of usages: the most loaded broker has given `usage` (fraction) to the least
+        loaded one.
+        """
         greatest, least = self._usage[found.greatest], self._usage[found.least]
         left, more = max(0.0, greatest - usage), least + usage
         self._squares -= greatest * greatest + least * least
@@ -316,7 +320,7 @@ class _Cycle:
         self._low += 1
 
     def plan(self, hits: int, first: Imbalance | None, ended: Code) -> TransferPlan:
-        """Return the chosen bundles with everything that their reasons need."""
+        """Return the plan: the chosen bundles, with all values that the reasons need."""
         snapshot, turns, chosen = self._snapshot, self._turns, self._chosen
         brokers, numbers = len(snapshot.brokers), np.arange(len(turns), dtype=np.int32)
         greatest = np.array([turn.imbalance.greatest for turn in turns], np.int32)
@@ -350,7 +354,8 @@ class _Cycle:
 def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: float, most: int) -> Sequence[float]:
     """Return the running sums of the first bundles that fit into `target`, at most `most` of them.
 
-    Empty unless all bundles may leave and have traffic: only then do the sums rise, and each bundle moves.
+    The result is empty unless all bundles may leave and have traffic: only then do the sums rise, and each bundle
+    moves.
     """
     if not traffic or not all(allowed) or not min(traffic) > 0:
         return ()
@@ -360,7 +365,9 @@ def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: fl
 
 @dataclass(slots=True)
 class _Walk:
-    """How a walk over a broker's top bundles ended, see `Turn`; `out` bytes/s leave the broker."""
+    """How the walk over the top bundles of the broker that gives bundles ended (the fields are those of `Turn`); `out`
+    bytes/s leave the broker.
+    """
 
     refused: list[int] = field(default_factory=list)
     stopped: int = -1

@@ -36,7 +36,8 @@ _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderTh
 
 @dataclass(frozen=True, slots=True)
 class UniformLoadShedder(Shedder[None]):
-    """The strategy: a threshold of 0 switches its criterion off; `max_bundles` -1 is no limit.
+    """The strategy UniformLoadShedder. A threshold of 0 switches off the criterion that uses it; `max_bundles` -1 means
+    no limit.
 
     `rate_difference` is in percent of the lowest rate, `throughput_factor` a multiple of the lowest throughput. The
     minima are msg/s and bytes/s in + out. `most` is the maximum number of bundles that one round unloads.
@@ -93,7 +94,7 @@ class UniformLoadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The greatest and the least value of all brokers, and the rows of these brokers; -1: no broker was found.
+    """The greatest and the least value of a metric over all brokers, and the rows of these two brokers; -1: none.
 
     As in Pulsar, the search for the greatest starts at -1, that for the least at LARGEST, and a broker is found only if
     its value is beyond the start. A `least` of nearly 0 is replaced by 1, as in Pulsar.
@@ -120,7 +121,7 @@ def _spread(values: Floats) -> Spread:
 
 
 def _difference(spread: Spread) -> float:
-    """Return how far the greatest is above the least, in percent of the least."""
+    """Return how far the greatest value of a `Spread` is above the least, in percent of the least."""
     return (spread.greatest - spread.least) * 100 / spread.least
 
 
@@ -129,7 +130,7 @@ def _factor(spread: Spread) -> float:
 
 
 def _whole(value: float) -> int:
-    """Return the whole part, bounded to a Java `int` as in Pulsar; 0 for NaN."""
+    """Return the whole part of `value`, bounded to a Java `int` as in Pulsar; 0 for NaN."""
     return 0 if math.isnan(value) else int(max(-LARGEST - 1, min(LARGEST, value)))
 
 
@@ -159,7 +160,8 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
 
 @dataclass(frozen=True)
 class UniformVerdicts:
-    """The compared values. `amount` is the traffic that may leave the source: msg/s if `rates`, else bytes/s.
+    """The values that the strategy compared. `amount` is the traffic that may leave the source: in msg/s if `rates` is
+    True, else in bytes/s.
 
     Columns over brokers are built once, because every bundle of a plan reads them.
     """

@@ -55,7 +55,7 @@ Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
 
 @dataclass(frozen=True)
 class SimpleMemory:
-    """The memory of placement. Immutable.
+    """What the placement of the simple load manager remembers from one call to the next. Immutable.
 
     `cursor` counts the placements by strategies that preallocate, modulo CURSOR_TURNS. `preallocated` maps each bundle
     that was placed, and that no broker has reported yet, to its broker.
@@ -68,7 +68,9 @@ class SimpleMemory:
 def rank(
     snapshot: LoadSnapshot, quotas: Quotas, memory: SimpleMemory, settings: SimpleSettings
 ) -> tuple[Ranking, SimpleMemory]:
-    """Return the ranking after new reports, and the memory without bundles that arrived or whose broker left."""
+    """Rank the brokers after new reports; return the ranking, and the memory without the bundles that arrived at their
+    broker or whose broker left.
+    """
     memory = replace(memory, preallocated=settled(memory.preallocated, snapshot))
     return rank_brokers(snapshot, quotas, memory.preallocated, settings.strategy), memory
 
@@ -84,7 +86,8 @@ def select_broker(
     *,
     policies: Policies = policy_candidates,
 ) -> tuple[Placement, Ranking, SimpleMemory]:
-    """Return the owner of the bundle with its reason, and the ranking and memory with the bundle on its way there.
+    """Return the owner that the simple load manager chooses for the bundle, with the reason; and the ranking and the
+    memory in which the bundle counts as on its way to that broker.
 
     `live` are the ids of the brokers that are registered now; other ranked brokers are not candidates. A bundle on its
     way to a broker that policies now forbid is placed again; until the next ranking it counts for both brokers.
@@ -136,7 +139,7 @@ def in_line(ranking: Ranking, candidates: Flags) -> Integers:
 
 
 def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSettings, cursor: int) -> PlacementChoice:
-    """Choose by `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` say so.
+    """Choose a broker by the strategy `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` name that.
 
     Let m be the load of the least loaded candidate that is not idle, or 101 if all are idle. The first case that
     applies decides:
@@ -263,4 +266,4 @@ def _place_of(number: int, weights: list[int]) -> int:
         reached += weight
         if number < reached:
             return place
-    raise AssertionError("the number is below the sum of all weights")
+    raise AssertionError("this is a bug: no position was found, although the number is below the sum of all weights")

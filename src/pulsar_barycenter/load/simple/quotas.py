@@ -141,7 +141,7 @@ class Quotas:
         return sorted({name for name in names if name not in self.known and name not in self.bundles})
 
     def learning(self, stored: Mapping[str, ResourceQuota]) -> "Quotas":
-        """Return these quotas together with some from the store."""
+        """Return these quotas with those in `stored`, which were read from the store, added to `known`."""
         return replace(self, known={**self.known, **stored})
 
     def of(self, bundle: str) -> ResourceQuota:
@@ -172,7 +172,8 @@ class Quotas:
 
 
 def smooth(old: Floats, new: Floats, least: Floats, most: Floats, time_past_ms: float) -> Floats:
-    """Return `old` moved toward `new` by the formula of the module; shapes broadcast. `most` 0: no upper limit.
+    """Return `old` moved toward `new`, further the more time has passed (the formula is in the docstring of the
+    module), bounded to `least` and `most`; shapes broadcast. `most` 0: no upper limit.
 
     Source: `SimpleLoadManagerImpl.timeSmoothValue`.
     """
@@ -190,20 +191,25 @@ def _smooth_one(old: float, new: float, limits: tuple[float, float], time_past_m
 
 
 def smoothed_quota(old: ResourceQuota, now: Floats, time_past_ms: float) -> ResourceQuota:
-    """Return `old` moved toward the five values of `now`; a quota that is not dynamic stays."""
+    """Return the quota `old` moved toward the five values of `now`, see `smooth`; a quota that is not dynamic is
+    returned unchanged.
+    """
     return quota_of(smooth(figures_of(old), now, _LEAST, _MOST, time_past_ms)) if old.dynamic else old
 
 
 def memory_groups(bundles: BundleTable) -> Integers:
-    """Return each row's memory groups: 1 and one more for every 500 topics, producers and consumers."""
+    """Return the number of memory groups of each bundle, the unit of Pulsar's memory quotas: 1, and one more for every
+    500 topics, producers and consumers.
+    """
     return 1 + (bundles.topics + bundles.sessions) // MEMORY_GROUP
 
 
 def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
     """Return the quotas after the reports of `snapshot`; without reports they stay the same.
 
-    Factors are learned above 1000 msg/s and 30 memory groups, the average above 30 bundles (all strict). Bundles that
-    no broker reports any more are dropped. Source: `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
+    The CPU and memory factors are learned only from more than 1000 msg/s and more than 30 memory groups, the average
+    quota only from more than 30 bundles. Bundles that no broker reports any more are dropped. Source:
+    `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if not len(brokers):

@@ -82,13 +82,15 @@ class Ranking:
 
     @cached_property
     def load(self) -> Floats:
-        """The highest estimate of each broker, percent."""
+        """The load of each broker in percent: the highest of its estimated usages."""
         highest: Floats = self.estimated.max(axis=0)
         return highest
 
     @cached_property
     def message_rate(self) -> Floats:
-        """The message rate by the quotas of the broker's bundles and of those on their way, msg/s."""
+        """The message rate of each broker in msg/s, by the quotas of its bundles and of the bundles on their way to
+        it.
+        """
         rate: Floats = self.allocated[0] + self.allocated[1] + self.preallocated[0] + self.preallocated[1]
         return rate
 
@@ -117,8 +119,8 @@ class Ranking:
         return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
 
     def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking in which `bundle` no longer counts for candidates that report it; it still counts for
-        other brokers.
+        """Return the ranking in which the load of `bundle` no longer counts for those candidates that report the
+        bundle; it still counts for other brokers.
         """
         found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
         if not found:

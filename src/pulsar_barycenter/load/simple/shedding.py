@@ -93,7 +93,8 @@ def bottlenecks(percent: Floats) -> Integers:
 
 @dataclass(frozen=True)
 class SimpleShedPlan:
-    """The plan: `rows` of `snapshot.bundles`, at most one per broker, sorted by broker name.
+    """The shedding plan of the simple load manager: `rows` of `snapshot.bundles`, at most one per broker, sorted by
+    broker name.
 
     `above` flags the overloaded brokers. `refused` has each overloaded broker that sheds nothing: its row, the reason,
     and the row of the bundle that was considered (-1: none). `comfortable` has for each of `rows` a broker that has
@@ -138,7 +139,7 @@ class SimpleShedPlan:
 
     @property
     def usage_spread(self) -> None:
-        """None: the strategy judges each broker by itself."""
+        """Always None: the strategy judges each broker by itself and compares no usages of brokers."""
         return None
 
     def broker_reason(self, broker: int) -> Reason:
@@ -216,7 +217,9 @@ class SimpleShedPlan:
 
 @dataclass(frozen=True, slots=True)
 class SimpleShedder(Shedder[None]):
-    """The strategy: `policies` returns the brokers that may serve a bundle."""
+    """The shedder of the simple load manager. `policies` is a function that returns the brokers that may serve a
+    bundle.
+    """
 
     name: ClassVar[str] = NAME
     settings: SimpleSettings

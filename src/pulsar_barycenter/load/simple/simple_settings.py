@@ -46,7 +46,9 @@ class SimpleStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleSettings:
-    """Thresholds are whole percents. `warnings` name the settings that cannot be used, and what is used instead."""
+    """The settings of the simple load manager. Thresholds are whole percents. `warnings` are texts that name the
+    settings that cannot be used, and what is used instead.
+    """
 
     strategy: SimpleStrategy = SimpleStrategy.LEAST_LOADED_SERVER
     overload: int = 85
@@ -62,7 +64,8 @@ class SimpleSettings:
 
     @staticmethod
     def of(config: "BrokerConfig", stored: Mapping[str, str] | None = None) -> "SimpleSettings":
-        """Return the settings in force; `stored` has the values of the nodes, by the name of the setting.
+        """Return the settings in force. `stored` has the settings that Pulsar reads from nodes of the metadata store:
+        name of the setting, and value.
 
         An unknown strategy means weightedRandomSelection; instead of a threshold that is not a number, the configured
         one is used.
@@ -96,7 +99,9 @@ def _strategy(name: str, warnings: list[str]) -> SimpleStrategy:
 
 
 def stored_number(stored: Mapping[str, str], name: str, otherwise: float, warnings: list[str] | None = None) -> float:
-    """Return the number in the node of `name`; `otherwise` if there is none, with a warning if its text is invalid."""
+    """Return the number that the metadata store has for the setting `name`; `otherwise` if there is none, or if the
+    stored text is not a number, which adds a warning to `warnings`.
+    """
     text = stored.get(name)
     if text is None:
         return otherwise

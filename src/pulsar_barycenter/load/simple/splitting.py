@@ -23,7 +23,9 @@ NAME: Final = "SimpleLoadManagerImpl"
 
 @dataclass(frozen=True, slots=True)
 class SimpleSplitter(Splitter[None]):
-    """The strategy and its limits; the split algorithm chooses the boundary of each split."""
+    """The split strategy of the simple load manager, with its limits; the split algorithm chooses the boundary of each
+    split.
+    """
 
     name: ClassVar[str] = NAME
     limits: BundleLimits = field(default_factory=BundleLimits)

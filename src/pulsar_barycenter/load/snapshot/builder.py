@@ -52,7 +52,7 @@ def build_snapshot(
     preallocated: Mapping[str, Mapping[str, BundleData]] | None = None,
     recently_unloaded: Iterable[str] = (),
 ) -> LoadSnapshot:
-    """Return the snapshot of the live brokers: the keys of `reports`, by broker id.
+    """Return the snapshot of the live brokers, which are the keys (broker ids) of `reports`.
 
     A broker without an entry in `averages` has averages of 0, and a bundle without one in `bundle_data` no windows.
     Brokers of `averages` and `preallocated` without a report are ignored.
@@ -63,7 +63,8 @@ def build_snapshot(
 
 
 class SnapshotBuilder:
-    """Builds one snapshot after the other, with the result of `build_snapshot`, and reuses what did not change.
+    """Builds snapshots one after the other. Each is equal to the result of `build_snapshot`; parts that did not change
+    are reused.
 
     The rows of a broker are kept while its report is the same object and the data of its bundles are equal. The order
     of all rows is kept while every broker has the same bundles. So a snapshot after one report costs little, and
@@ -104,7 +105,8 @@ class SnapshotBuilder:
         recently_unloaded: Iterable[str] = (),
         ready: Collection[str] = (),
     ) -> LoadSnapshot:
-        """Return the result of `build_snapshot` for the same arguments, and forget brokers without a report.
+        """Return the same snapshot that `build_snapshot` returns for these arguments, and forget brokers without a
+        report.
 
         For the brokers in `ready` it uses the rows as they were last prepared.
         """
@@ -182,7 +184,7 @@ _NO_DATA = BundleData(short_term_data=_NO_WINDOW, long_term_data=_NO_WINDOW)
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The bundles in the report of one broker, sorted by name; `namespace` are indexes of `namespaces`."""
+    """Columns over the bundles in the report of one broker, sorted by name; `namespace` has indexes of `namespaces`."""
 
     names: list[str]
     namespaces: tuple[str, ...]
@@ -304,7 +306,7 @@ def _joined(columns: Iterable[NDArray[_Item]], kind: type[_Item]) -> NDArray[_It
 
 
 def _bundle_table(tables: Sequence[_Rows], layout: _Layout) -> BundleTable:
-    """Return the table of all brokers' rows, without recently unloaded ones."""
+    """Return the table of the bundles of all brokers, in which no bundle counts as recently unloaded."""
 
     def column(of: Callable[[_Rows], NDArray[_Item]], kind: type[_Item]) -> NDArray[_Item]:
         return _joined(map(of, tables), kind)[layout.order]
@@ -340,7 +342,9 @@ def _bundle_table(tables: Sequence[_Rows], layout: _Layout) -> BundleTable:
 def _message_columns(
     rows: Sequence[_T], traffic: Callable[[_T], tuple[float, float, float, float]]
 ) -> tuple[MessageColumns, Flags]:
-    """Return rate in, rate out, throughput in, throughput out of `rows`, and flags of rows with a value not finite."""
+    """Return the traffic of `rows` (rates and throughputs, in and out), and flags of the rows that have a value which
+    is not finite.
+    """
     columns, bad = finite(np.array([traffic(row) for row in rows], float).reshape(-1, 4).T)
     return MessageColumns(*np.ascontiguousarray(columns)), np.logical_or.reduce(bad)
 

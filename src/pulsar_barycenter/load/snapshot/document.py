@@ -74,7 +74,7 @@ class PoliciesDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
         )
 
     def policies(self) -> ClusterPolicies:
-        """Return the policies.
+        """Return these rules as checked `ClusterPolicies`.
 
         Raises:
             PolicyError: an isolation policy is invalid.
@@ -100,7 +100,8 @@ def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
 
 
 class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The document; times are epoch ms. `recently_unloaded` maps a bundle to the time of its unload.
+    """A snapshot of the load as it is stored in a file; times are epoch ms. `recently_unloaded` maps a bundle to the
+    time of its unload.
 
     `bundle_data` and `broker_data` are None if they can be computed from the reports, and with the extensible load
     manager if it uses the newest reports. `configuration` maps keys of broker.conf to texts.
@@ -156,7 +157,9 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
-    """Return the load of each broker, as the leader has it, for any load manager."""
+    """Return the load of each broker as the leader has it: a report of the modular load manager, or load data of the
+    extensible one.
+    """
     return document.brokers if document.extensible is None else document.extensible.loads
 
 
@@ -177,7 +180,7 @@ def owned_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, Namesp
 
 
 def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, BundleData]:
-    """Return the windows of a leader that has seen these reports and none before."""
+    """Return the windows of all bundles, as a leader has them that has seen only these reports."""
     fold = LiveFold()
     for broker in sorted(reports):
         fold.accept(broker, reports[broker])
@@ -208,7 +211,9 @@ def encode_snapshot(document: SnapshotDocument) -> bytes:
 
 
 def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
-    """Return `encoded`, or another form of `value` if `encoded` may have lost values that are not finite."""
+    """Return `encoded`, the JSON of `value`; or `value` encoded in another form if `encoded` may have lost numbers that
+    are not finite.
+    """
     if b":null" not in encoded:
         return msgspec.Raw(encoded)
     return msgspec.Raw(msgspec.json.encode(_worded(msgspec.to_builtins(value))))

@@ -25,7 +25,7 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 def with_drained(snapshot: LoadSnapshot, brokers: frozenset[str]) -> LoadSnapshot:
-    """Return the snapshot in which exactly these brokers are drained."""
+    """Return the snapshot with exactly these brokers marked as drained."""
     if snapshot.policies.drained == brokers:
         return snapshot
     return replace(snapshot, policies=replace(snapshot.policies, drained=brokers))

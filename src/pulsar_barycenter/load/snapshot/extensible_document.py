@@ -45,7 +45,9 @@ class Ownership(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TrafficFigures(enum.StrEnum):
-    """The source of the traffic by which brokers of the extensible load manager are compared."""
+    """Where the traffic comes from by which brokers of the extensible load manager are compared: the newest reports, or
+    the windows of the pipeline.
+    """
 
     NEWEST = "newest"
     """The newest reports, as in Pulsar."""
@@ -59,7 +61,9 @@ ExtensibleItem: TypeAlias = BrokerLoadData | TopBundlesLoadData | BrokerLookupDa
 
 
 class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """All reports by broker id, and `owners`: bundle to broker id. `traffic` is the source of the compared traffic."""
+    """What brokers of the extensible load manager published, by broker id, and `owners`, which maps a bundle to a
+    broker id. `traffic` says where the traffic comes from by which brokers are compared.
+    """
 
     loads: dict[str, BrokerLoadData] = {}
     top_bundles: dict[str, TopBundlesLoadData] = {}
@@ -69,8 +73,8 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @staticmethod
     def of(items: Iterable[tuple[str, ExtensibleItem]]) -> "ExtensibleDocument":
-        """Return the document of items, each with its key (broker id or bundle); of items with equal kind and key, the
-        last counts.
+        """Return the document made of `items`: pairs of a key (broker id or bundle) and a record. Of records with equal
+        kind and key, the last counts.
         """
         loads: dict[str, BrokerLoadData] = {}
         tops: dict[str, TopBundlesLoadData] = {}
@@ -112,7 +116,9 @@ def _place(url: str | None) -> str:
 
 
 def kind_of(fields: Mapping[str, object]) -> type[ExtensibleItem] | None:
-    """Return the type of a JSON object with these fields; None if it is not of the extensible load manager."""
+    """Return the kind of record that a JSON object with these fields is; None if it is no record of the extensible load
+    manager.
+    """
     if "topBundlesLoadData" in fields:
         return TopBundlesLoadData
     if "weightedMaxEMA" in fields or "msgThroughputEMA" in fields:

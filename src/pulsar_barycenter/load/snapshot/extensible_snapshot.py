@@ -61,7 +61,9 @@ _NO_WINDOW: Final = TimeAverageMessageData()
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The pipeline's windows of bundles, and their sums over the bundles of each broker."""
+    """The windows (averages over time) of bundles that the pipeline computed, and their sums over the bundles of each
+    broker.
+    """
 
     bundles: Mapping[str, BundleData] = field(default_factory=dict)
     brokers: Mapping[str, TimeAverageBrokerData] = field(default_factory=dict)
@@ -179,7 +181,7 @@ def build_extensible_snapshot(
 
 
 def _chosen(which: Flags, values: MessageColumns, others: MessageColumns) -> MessageColumns:
-    """Return `values` in the rows that `which` flags, else `others`."""
+    """Return columns with the rows of `values` where `which` is set, and the rows of `others` elsewhere."""
     if not which.any():
         return others
     return MessageColumns(

@@ -47,23 +47,23 @@ class MessageColumns:
 
     @property
     def rate(self) -> Floats:
-        """msg/s, in + out."""
+        """The message rate of each row in msg/s, in + out."""
         return self.rate_in + self.rate_out
 
     @property
     def throughput(self) -> Floats:
-        """bytes/s, in + out."""
+        """The throughput of each row in bytes/s, in + out."""
         return self.throughput_in + self.throughput_out
 
     @staticmethod
     def zeros(count: int) -> "MessageColumns":
-        """Return `count` rows without traffic."""
+        """Return columns of `count` rows in which all traffic is 0."""
         return MessageColumns(np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count))
 
 
 @dataclass(frozen=True)
 class BrokerTable:
-    """One row per live broker, sorted by id.
+    """The load of the brokers as columns: one row per live broker, sorted by id.
 
     `usage` and `limit` have one row for each of `load_report.RESOURCES`, in its units. `latest` is the traffic of the
     whole broker in its newest report, `short` and `long` are the sums of the short and the long windows of its bundles.
@@ -96,7 +96,7 @@ class BrokerTable:
 
     @cached_property
     def everyone(self) -> Flags:
-        """Flags that are set for all rows; read-only."""
+        """An array of flags that are set for all brokers; read-only."""
         everyone = np.ones(len(self), bool)
         everyone.flags.writeable = False
         return everyone
@@ -177,7 +177,9 @@ class BundleTable:
 
     @cached_property
     def may_shed(self) -> Flags:
-        """The rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
+        """One flag for each row, set if a shedder may choose the bundle: it is listed, has windows, is not bound to a
+        broker, and was not unloaded recently.
+        """
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
     def rows_of_namespace(self, namespace: int) -> Integers:
@@ -199,12 +201,14 @@ class BundleTable:
         return self.namespace[order], order
 
     def holders(self, namespace: int, brokers: int) -> Indices | Integers:
-        """Return the brokers that report bundles of a namespace; a broker may occur several times."""
+        """Return the rows of the brokers that report bundles of a namespace; a row may occur several times."""
         owners = self.owner[self._rows_of_namespace(namespace)]
         return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
 
     def holding(self, namespace: int, brokers: int) -> frozenset[int]:
-        """Return the result of `holders` as a set, computed once per namespace."""
+        """Return the rows of the brokers that report bundles of a namespace, as a set that is computed once per
+        namespace.
+        """
         found: frozenset[int] | None = self.memo.get(("holding", namespace))
         if found is None:
             found = self.memo["holding", namespace] = frozenset(self.holders(namespace, brokers).tolist())
@@ -271,7 +275,9 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def of(
         long_rate: Floats, topics: Integers, pairs: Iterable[tuple[int, str]], bundles: BundleTable
     ) -> "Preallocations":
-        """Return preallocations with these sums. `bundles` are those that brokers report."""
+        """Return preallocations with these sums per broker and these `pairs` of (row of the broker, bundle). `bundles`
+        is the table of the bundles that brokers report.
+        """
         known: dict[tuple[int, str], bool] = {}
         arriving: dict[str, dict[int, int]] = {}
         for broker, bundle in pairs:
@@ -286,7 +292,8 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def adding(
         self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
     ) -> "Preallocations":
-        """Return these preallocations and one more, `bundle` for the broker in this row, in constant time.
+        """Return these preallocations and one more: `bundle`, assigned to the broker in the row `broker`. Takes
+        constant time.
 
         `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be a row of the bundle in
         `bundles`.
@@ -332,7 +339,8 @@ class ExtensibleLoad:
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Everything that a strategy may read. `namespaces` is sorted; `BundleTable.namespace` are indexes of it.
+    """The load of a cluster at one moment: everything that a strategy may read. `namespaces` is sorted;
+    `BundleTable.namespace` has indexes of it.
 
     `taken_at_ms` (epoch ms) is the time from which ages are computed. `extensible` is set if brokers of the extensible
     load manager reported. `policies` are the rules of administrators for placement.
@@ -348,7 +356,7 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The preallocations; empty if the snapshot was built without preallocations."""
+        """The bundles that are on their way to a broker; empty if the snapshot was built without preallocations."""
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
@@ -367,8 +375,8 @@ class LoadSnapshot:
         return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
-        """Return the snapshot with other preallocations: by broker, the data of each bundle. Unknown brokers are
-        ignored.
+        """Return the snapshot with these preallocations instead of its own. `preallocated` maps a broker to its
+        preallocated bundles and their data; unknown brokers are ignored.
         """
         return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 

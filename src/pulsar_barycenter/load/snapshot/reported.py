@@ -37,12 +37,12 @@ class ReportedLoad:
 
     @property
     def max_usage(self) -> float | None:
-        """The largest of the usages; None if none is known."""
+        """The largest usage of a resource in percent; None if no usage is known."""
         return max(self.usages.values(), default=None)
 
 
 def reported_load(report: Report) -> ReportedLoad:
-    """Return the load of the broker that wrote a report."""
+    """Return the load in `report`, of the broker that wrote it."""
     usages = {name: getattr(report, name).percent for name in RESOURCES}
     if isinstance(report, LocalBrokerData):
         own = sum(is_of_a_broker_itself(name) for name in report.last_stats)
@@ -62,7 +62,9 @@ def reported_load(report: Report) -> ReportedLoad:
 
 
 def users_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
-    """Yield owner, name and newest load of each bundle, as `owned_bundles` does, without the brokers' own bundles."""
+    """Yield owner, name and newest load of each bundle that users' topics are in: the result of `owned_bundles` without
+    the bundles of the brokers' own namespaces.
+    """
     for broker, bundle, stats in owned_bundles(document):
         if not is_of_a_broker_itself(bundle):
             yield broker, bundle, stats

@@ -19,7 +19,9 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 def build_simple_snapshot(
     reports: Mapping[str, LoadReport], *, recently_unloaded: Iterable[str] = (), taken_at_ms: int = 0
 ) -> LoadSnapshot:
-    """Return the snapshot of the live brokers: the keys of `reports`, by broker id."""
+    """Return the snapshot of the live brokers, which are the keys (broker ids) of `reports`, from reports of the simple
+    load manager.
+    """
     return SimpleSnapshotBuilder().build(reports, recently_unloaded=recently_unloaded, taken_at_ms=taken_at_ms)
 
 
@@ -31,11 +33,13 @@ class SimpleSnapshotBuilder:
         self._builder = SnapshotBuilder()
 
     def prepare(self, broker: str, report: LoadReport) -> bool:
-        """Prepare the rows of a report for `build`; return whether they had to be built."""
+        """Prepare the rows of one broker's report for `build`; return whether the rows had to be built."""
         return self._builder.prepare(broker, self.local(broker, report), {})
 
     def local(self, broker: str, report: LoadReport) -> LocalBrokerData:
-        """Return the report as one of the modular load manager; the same object for the same report."""
+        """Return the report as a report of the modular load manager; a call with the same report object returns the
+        same result object.
+        """
         before = self._read.get(broker)
         if before is None or before[0] is not report:
             before = self._read[broker] = (report, as_local_broker_data(report))
@@ -44,7 +48,9 @@ class SimpleSnapshotBuilder:
     def build(
         self, reports: Mapping[str, LoadReport], *, recently_unloaded: Iterable[str] = (), taken_at_ms: int = 0
     ) -> LoadSnapshot:
-        """Return the result of `build_simple_snapshot` for the same arguments, and forget other brokers."""
+        """Return the same snapshot that `build_simple_snapshot` returns for these arguments, and forget brokers without
+        a report.
+        """
         locals_ = {broker: self.local(broker, report) for broker, report in reports.items()}
         self._read = {broker: self._read[broker] for broker in reports}
         plain = self._builder.build(locals_, {}, {}, recently_unloaded=recently_unloaded)

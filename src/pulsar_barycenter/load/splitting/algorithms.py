@@ -27,12 +27,12 @@ ALGORITHMS: Final[Mapping[str, SplitAlgorithm]] = {
 
 
 def split_algorithm(name: str) -> SplitAlgorithm:
-    """Return the algorithm with this name.
+    """Return the split algorithm with this name.
 
     Raises:
         SplitRefusedError: there is no algorithm of this name.
     """
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:
-        raise SplitRefusedError(f"{name!r} is not a split algorithm known here; use one of {', '.join(ALGORITHMS)}")
+        raise SplitRefusedError(f"{name!r} is not a split algorithm; use one of {', '.join(ALGORITHMS)}")
     return algorithm

@@ -32,7 +32,9 @@ NAME: Final = "BundleSplitterTask"
 
 @dataclass(frozen=True, slots=True)
 class BundleSplitterTask(Splitter[None]):
-    """The strategy and its limits; the owner of a bundle chooses the boundary."""
+    """The split strategy of the modular load manager, with its limits; the owner of a bundle chooses the hash at which
+    the bundle is split.
+    """
 
     name: ClassVar[str] = NAME
     limits: BundleLimits = field(default_factory=BundleLimits)

@@ -52,7 +52,8 @@ _ALGORITHM_KEY: Final = "defaultNamespaceBundleSplitAlgorithm"
 
 @dataclass(frozen=True, slots=True)
 class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
-    """The strategy: a bundle is split once it exceeded one of `limits` in more than `hits` runs in a row.
+    """The split strategy of the extensible load manager: a bundle is split once it exceeded one of `limits` in more
+    than `hits` runs in a row.
 
     A broker splits at most `most` bundles in one run; 0 is no limit.
     """
@@ -120,7 +121,7 @@ class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
 
 
 class _Run:
-    """One run over all bundles that are too large, in the order of their names."""
+    """One run of the strategy, which examines all bundles that are too large, in the order of their names."""
 
     def __init__(
         self,
@@ -142,8 +143,8 @@ class _Run:
         self.refused: list[SplitRefusal] = []
 
     def judge(self, row: int, name: str, count: int) -> int:
-        """Choose the bundle or record why not; return the number of runs to remember, 0 for none. `count` includes this
-        run.
+        """Choose the bundle to be split, or record why it is not split. Return the number of runs in a row to remember
+        for the bundle, 0 to remember nothing. `count` is that number with this run included.
         """
         if self.is_behind(row):
             most = float(self._settings.most)
@@ -212,8 +213,8 @@ def _divisible(text: str) -> BundleRange | None:
 
 
 def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """Return both ends of each bundle that is being split, as pairs with the namespace. Each child of a bundle has one
-    of its ends.
+    """Return both ends of the hash range of each bundle that is being split, as (namespace, end). Each child of a
+    bundle has one end of the bundle's range.
 
     Upper ends are inverted, to distinguish them from lower ends.
     """
@@ -229,7 +230,7 @@ def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
 
 
 def _rows_of(names: Sequence[str], name: str) -> range:
-    """Return the rows of a bundle, several if several brokers report it."""
+    """Return the rows of a bundle in the sorted `names`; several if several brokers report the bundle."""
     first = last = bisect_left(names, name)
     while last < len(names) and names[last] == name:
         last += 1

@@ -21,7 +21,8 @@ NAME: Final = "flow_or_qps_equally_divide"
 
 
 def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the boundaries, ascending, often more than one.
+    """Return the hashes at which to split the bundle so that all parts have about equal load, ascending; often more
+    than one.
 
     There are no boundaries if fewer than two topics have load, or if the total load is below `limit * (1 + difference)`
     both in messages and in bytes.

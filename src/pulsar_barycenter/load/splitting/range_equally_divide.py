@@ -16,5 +16,5 @@ NAME: Final = "range_equally_divide"
 
 
 def range_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the one boundary, rounded down."""
+    """Return one hash at which to split the bundle: the middle of its range, rounded down."""
     return (request.range.lower + (request.range.upper - request.range.lower) // 2,)

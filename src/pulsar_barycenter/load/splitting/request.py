@@ -12,7 +12,7 @@ MEBIBYTE: Final = 1_048_576
 
 
 class SplitRefusedError(ValueError):
-    """The algorithm cannot be applied to the request; the text says what is missing."""
+    """A split algorithm cannot be applied to a request; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,9 @@ class TopicLoad:
 
 @dataclass(frozen=True, slots=True)
 class TrafficLimits:
-    """The most that a bundle may carry, in msg/s and bytes/s, and the fraction by which it must exceed that for a
-    split."""
+    """The most traffic that a bundle may carry, in msg/s and bytes/s, and the fraction by which the traffic must exceed
+    this before the bundle is split.
+    """
 
     max_rate: float = 30_000
     max_bandwidth: float = 100 * MEBIBYTE
@@ -58,5 +59,7 @@ class SplitRequest:
 
 
 def can_divide(bundle_range: BundleRange) -> bool:
-    """Return whether the range has more than one hash. Source: `NamespaceBundleFactory.canSplitBundle`."""
+    """Return whether the range of a bundle has more than one hash, so that the bundle can be split. Source:
+    `NamespaceBundleFactory.canSplitBundle`.
+    """
     return bundle_range.upper - bundle_range.lower > 1

@@ -18,7 +18,8 @@ FORCE_NAME: Final = "specified_positions_divide_force"
 
 
 def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the positions strictly inside the range, ascending; no positions if the bundle has fewer than two topics.
+    """Return the requested positions (hashes) that are inside the bundle's range and not at its ends, ascending; no
+    positions if the bundle has fewer than two topics.
 
     Raises:
         SplitRefusedError: no position was given.
@@ -28,7 +29,8 @@ def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
-    """Return the positions strictly inside the range, ascending, whatever the number of topics.
+    """Return the requested positions (hashes) that are inside the bundle's range and not at its ends, ascending,
+    whatever the number of topics.
 
     Raises:
         SplitRefusedError: no position was given.

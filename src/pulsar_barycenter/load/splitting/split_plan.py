@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BundleLimits:
-    """A bundle above one of the limits is too large. `max_sessions` ≤ 0 is no limit; bandwidth is in bytes/s.
+    """The limits for bundles: a bundle above one of them is too large. `max_sessions` ≤ 0 is no limit; bandwidth is in
+    bytes/s.
 
     A namespace has at most `max_bundles` bundles, and one check splits at most `most`.
     """
@@ -72,7 +73,7 @@ class LargeBundles:
 
     @property
     def any(self) -> Flags:
-        """Which bundles exceed any limit."""
+        """One flag for each bundle, set if the bundle exceeds any of the limits."""
         return reduce(np.logical_or, self.exceeded)
 
     def compared(self, row: int) -> tuple[Compared, ...]:
@@ -93,7 +94,7 @@ class LargeBundles:
 def large_bundles(
     snapshot: LoadSnapshot, traffic: MessageColumns, settings: BundleLimits, *, window: str
 ) -> LargeBundles:
-    """Return which bundles exceed which limits with this `traffic`; all comparisons are strict."""
+    """Return which bundles exceed which limits with this `traffic`; a value that equals a limit does not exceed it."""
     figures = (snapshot.bundles.topics, snapshot.bundles.sessions, traffic.rate, traffic.throughput)
     limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
     topics, sessions, rate, throughput = (column > limit for column, limit in zip(figures, limits, strict=True))
@@ -156,7 +157,8 @@ class NamespaceCounts:
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """`rows` of `snapshot.bundles` to split, sorted by name, and `refused`, the other bundles that are too large.
+    """The bundles to split, as `rows` of `snapshot.bundles` sorted by name, and `refused`, the other bundles that are
+    too large.
 
     `refused` may be many; they are computed during iteration. `boundaries` has the hash at which to split each of
     `rows`, if the strategy decides that. `causes` maps rows to a further comparison and its configuration key.
@@ -260,8 +262,8 @@ def _with_room(
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """The refusals: each bundle of `rows` that is not in `splits`, with the reason. `rows` are the bundles that are too
-    large, sorted by name.
+    """Yields why bundles are not split: each bundle of `rows` that is not in `splits`, with the reason. `rows` are the
+    bundles that are too large, sorted by name.
     """
 
     snapshot: LoadSnapshot

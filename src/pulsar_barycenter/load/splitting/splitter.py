@@ -12,12 +12,12 @@ Boundaries = Callable[[str], Sequence[int]]
 
 
 def no_boundaries(_bundle: str) -> Sequence[int]:
-    """Return an empty sequence: for strategies that leave the boundary to the owner."""
+    """Return no boundaries: for split strategies that leave it to the bundle's owner to choose the hash."""
     return ()
 
 
 class Splitter(Strategy[Memory]):
-    """Chooses the bundles to split."""
+    """A strategy that chooses the bundles to split."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class Splitter(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: Memory
     ) -> tuple[SplitPlan, Memory]:
-        """Return the bundles to split, and the next memory.
+        """Return the bundles to split, and the strategy's memory for the next run.
 
         `bundle_counts` is the present number of bundles by namespace; a namespace without an entry has the reported
         ones.

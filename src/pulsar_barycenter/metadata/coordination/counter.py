@@ -1,4 +1,4 @@
-"""Numbers that are returned only once.
+"""Gives numbers, each of them only once, to all sessions of a store.
 
 Source: Pulsar's `CoordinationService.getNextCounterValue`.
 """
@@ -17,12 +17,12 @@ log = structlog.get_logger(__name__)
 async def next_counter_value(
     store: MetadataStore, path: str, *, later: Callable[[Coroutine[Any, Any, None]], object] | None = None
 ) -> int:
-    """Return a number greater than every number that `path` returned before the call, to any session, in the store's
-    life.
+    """Return the next number of the counter at `path`. It is greater than every number that any session got from it
+    before the call.
 
     Numbers start at 1 and may have gaps. Concurrent calls do not block each other and get their numbers in any order.
     The key that reserves the number is deleted at once, or at the end of the session if that fails. `later`, if given,
-    receives the coroutine that deletes it, so that the caller need not wait.
+    receives the coroutine that deletes the key, so that the caller need not wait for it.
     """
     prefix = f"{path}/-"
     stat = await store.put(prefix, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)

@@ -1,16 +1,17 @@
 """Epochs: the numbers of leaders' terms, in a persistent record, and how they stop a former leader.
 
-A leader's ephemeral key says who leads, but not in which term: each leader creates the key again, and a process that
-was paused still relies on the key it had. So each leader takes the next number, its epoch, before anything else, by a
-compare-and-set on a persistent record. Its writes are guarded by that record (`FencedStore`), and its commands carry
-the number (`EpochGate`). Once the next leader has taken its epoch, the store and the other brokers refuse both.
+A leader's ephemeral key says which broker leads, but not in which term: each leader creates the key again, and a
+process that was paused still relies on the key that it created. So each leader first writes the next number, its epoch,
+to a persistent record, by a compare-and-set. The leader's writes depend on the version of that record (`FencedStore`),
+and its commands contain the epoch (`EpochGate`). Once the next leader has taken its epoch, the store refuses the former
+leader's writes, and the other brokers refuse its commands.
 
-`take_epoch` reads the record, then the leader's key, then writes. If the write succeeds, no other broker took an epoch
-since the first read, and the key was this session's after it. A broker that is elected later takes its epoch later, and
-a higher one.
+`take_epoch` reads the record, then the leader's key, then writes. If the write succeeds, then no other broker took an
+epoch since the record was read, and the leader's key belonged to this session after that read. A broker that is elected
+later takes its epoch later, and a higher one.
 
-A leader that resigns announces it in a record of its own (`announce_release`). Nothing depends on that record, but the
-next leader can tell an orderly end from a session that expired.
+A leader that resigns writes that to another record (`announce_release`). Nothing depends on that record, but the next
+leader can tell an orderly end from a session that expired.
 """
 
 from collections.abc import Callable
@@ -40,18 +41,20 @@ from pulsar_barycenter.metadata.store import (
 )
 
 MAX_EPOCH: Final = 1 << 53
-"""The largest epoch, up to which JSON numbers are exact. A record or command with a larger one is invalid."""
+"""The largest valid epoch: JSON numbers are exact up to it. A record or command with a larger one is invalid."""
 
 
 class EpochRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The stored epoch of an election: `epoch` counts from 1, `broker_id` is the broker that took it."""
+    """The stored record of an election's current epoch. Epochs count from 1; `broker_id` is the broker that took the
+    epoch.
+    """
 
     epoch: Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)] = 0
     broker_id: str = ""
 
 
 class Predecessor(msgspec.Struct, frozen=True):
-    """The broker that took the previous epoch, and whether it resigned."""
+    """The broker that led in the previous epoch, and whether it resigned (and did not just stop)."""
 
     broker_id: str
     has_released: bool
@@ -62,7 +65,7 @@ _CODEC = JsonCodec(EpochRecord)
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One term of a leader: its number, and the guard of every write in it.
+    """The term of one leader: its number, and the guard that every write of the leader in this term has.
 
     `before` is the previous leader, None if there was none. Only the broker that took the epoch knows it.
     """
@@ -73,17 +76,19 @@ class Epoch:
 
 
 def epoch_path(leader_path: str) -> str:
-    """Return the path of the epoch record of the election at `leader_path`."""
+    """Return the path of the record with the epoch, for the election whose leader's key is at `leader_path`."""
     return f"{leader_path}-epoch"
 
 
 def release_path(leader_path: str) -> str:
-    """Return the path at which a leader of the election at `leader_path` announces that it resigns."""
+    """Return the path of the record in which a leader announces that it resigns, for the election whose leader's key is
+    at `leader_path`.
+    """
     return f"{leader_path}-released"
 
 
 async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
-    """Return the current epoch; None if no leader took one yet.
+    """Return the current epoch of an election; None if no leader has taken an epoch yet.
 
     Raises:
         InvalidValueError: the record cannot be decoded.
@@ -93,8 +98,8 @@ async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
 
 
 async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> Epoch | None:
-    """Begin a term: write the next epoch and return it. None: this session does not have the leader's key, or another
-    broker took an epoch meanwhile.
+    """Begin a leader's term: write the next epoch to the store, and return it. Return None if this session does not
+    have the leader's key, or if another broker took an epoch meanwhile.
 
     Raises:
         InvalidValueError: the record cannot be decoded, so the last epoch is unknown.
@@ -119,7 +124,7 @@ async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> 
 
 
 async def announce_release(store: MetadataStore, leader_path: str, epoch: int, broker_id: str) -> None:
-    """Announce that the leader of an epoch resigns. Call it before the leader's key is deleted.
+    """Write to the store that the leader of an epoch resigns. Call this before the leader's key is deleted.
 
     Raises:
         MetadataError: the store did not answer; the next leader will assume that the session expired.
@@ -128,7 +133,7 @@ async def announce_release(store: MetadataStore, leader_path: str, epoch: int, b
 
 
 async def _released(store: MetadataStore, leader_path: str) -> int | None:
-    """Return the epoch whose leader resigned last; None if it is unknown."""
+    """Return the epoch of the last leader that resigned; None if it is unknown."""
     path = release_path(leader_path)
     record = await store.get(path)
     try:
@@ -138,8 +143,9 @@ async def _released(store: MetadataStore, leader_path: str) -> int | None:
 
 
 async def require_guard(store: MetadataStore, guard: Guard) -> None:
-    """Check that a guard's key still has its version, before a write to another system. The result may be outdated when
-    this returns.
+    """Check, before a write to another system than this store, that a guard's key still has its version.
+
+    The result may be outdated when this returns.
 
     Raises:
         GuardError: the guard's key has another version.
@@ -154,7 +160,7 @@ def _epoch(record: Record) -> Epoch:
 
 
 class EpochGate:
-    """Refuses commands of former leaders: remembers the highest epoch that this broker has seen."""
+    """Refuses commands of former leaders: it keeps the highest epoch that this broker has seen."""
 
     def __init__(self, store: MetadataStore, leader_path: str) -> None:
         self._store = store
@@ -162,11 +168,11 @@ class EpochGate:
         self._highest = 0
 
     async def admit(self, epoch: int) -> Guard:
-        """Return the guard for the writes of a command of that epoch.
+        """Check that a command's epoch is the current one. Return the guard for the writes that carry out the command.
 
         Raises:
             FormerEpochError: another leader has a later epoch.
-            MetadataError: the store does not answer, or has a lower epoch than the command: try again.
+            MetadataError: the store does not answer, or its current epoch is lower than that of the command: try again.
         """
         path = epoch_path(self._leader_path)
         if epoch < self._highest:
@@ -183,11 +189,12 @@ class EpochGate:
 
 
 class FencedStore:
-    """A store for the writes of a leader: each write depends on the epoch that `epoch()` returns at the call.
+    """A metadata store for the writes of a leader: a write succeeds only if the epoch that `epoch()` returns is still
+    current.
 
     Implements `MetadataStore`. `epoch` raises NotLeadingError if only a leader may write; it returns None for a write
-    that is not a leader's. `refused` is called with the epoch of a write that was refused. Listeners and session are
-    those of the wrapped store. `close` does not close the wrapped store.
+    that is not a leader's. `refused` is called with the epoch of a write that was refused. The listeners and the
+    session are those of the wrapped store, which `close` leaves open.
     """
 
     def __init__(
@@ -211,7 +218,7 @@ class FencedStore:
         """Write as `MetadataStore.put` does, unless another leader has taken an epoch.
 
         Raises:
-            NotLeadingError: this broker does not lead, or no longer does; nothing was written.
+            NotLeadingError: this broker is not the leader, or not any more; nothing was written.
         """
         assert guard is None, "the epoch is the guard"
         epoch = self._epoch()
@@ -234,7 +241,7 @@ class FencedStore:
         """Delete as `MetadataStore.delete` does, unless another leader has taken an epoch.
 
         Raises:
-            NotLeadingError: this broker does not lead, or no longer does; nothing was deleted.
+            NotLeadingError: this broker is not the leader, or not any more; nothing was deleted.
         """
         assert guard is None, "the epoch is the guard"
         epoch = self._epoch()
@@ -248,7 +255,7 @@ class FencedStore:
         assert epoch is not None, "there was a guard"
         self._refused(epoch)
         why = (
-            "another leader has taken the next one"
+            "another leader has taken the next epoch"
             if error.actual is not None
             else f"the record {error.path} was deleted"
         )

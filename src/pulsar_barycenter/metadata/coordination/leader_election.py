@@ -10,11 +10,11 @@
 | every `recheck_s`                         | reads the key, in case a notification was lost unnoticed        |
 | another session's key has a new creation  | as if a deletion in between had been notified                   |
 
-STATE_AFTER has no entry for a lost connection: a former leader stays leader until the store answers again. So a leader
-has to prove its right where its action takes effect.
+A lost connection does not change the state: a former leader stays leader until the store answers again. So a leader has
+to prove, at the target of its action, that it still leads.
 
-Source: Pulsar's `LeaderElectionImpl`. One difference: if this session's key has another value than the proposal, it is
-overwritten in place, so that leadership does not change.
+Source: Pulsar's `LeaderElectionImpl`. One difference: if this session's key has another value than the proposal, the
+value is overwritten without deleting the key, so that leadership does not change.
 """
 
 import asyncio
@@ -61,12 +61,12 @@ class LeaderElectionState(enum.Enum):
 
 
 class KeyFinding(enum.Enum):
-    """The result of a candidate's read of the leader's key."""
+    """What a candidate found when it read the leader's key."""
 
     OWN = "own"
-    """The key is this session's."""
+    """The key belongs to this candidate's session."""
     OTHERS = "others"
-    """The key is another session's."""
+    """The key belongs to another session."""
     DELETED = "deleted"
     """The key does not exist."""
     LEFT = "left"
@@ -79,16 +79,19 @@ STATE_AFTER: Final[Mapping[KeyFinding, LeaderElectionState]] = {
     KeyFinding.DELETED: LeaderElectionState.NO_LEADER,
     KeyFinding.LEFT: LeaderElectionState.NO_LEADER,
 }
-"""The state after each finding, whatever it was before. The key alone decides, never the connection."""
+"""The state of a candidate after each finding, whatever its state was before. Only the key decides, not the
+connection.
+"""
 
 
 class LeaderElection(Generic[T]):
     """One candidate of an election. `on_state` is called on the event loop with each new outcome: whether this
     candidate leads or follows.
 
-    Another leader to follow is a new outcome. The same leader is also a new outcome, if the key was deleted meanwhile.
-    `proposal` is the key's value while this candidate leads. `same_owner` (default: equality) decides whether a key of
-    another session was left by an earlier session of this candidate. Close the election before the store.
+    It is a new outcome if another broker leads, and also if the same broker leads again after the key was deleted.
+    `proposal` is the value that this candidate writes to the key when it leads. `same_owner` (default: equality)
+    decides whether a key of another session was left by an earlier session of this candidate. Close the election before
+    the store.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class LeaderElection(Generic[T]):
         recheck_s: float = 5.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` draws the delays between attempts; the default is the system's randomness."""
+        """`source` generates the random delays between attempts; the default is the system's randomness."""
         self.path = path
         self._store = store
         self._proposal = proposal
@@ -132,11 +135,11 @@ class LeaderElection(Generic[T]):
         return self._state
 
     def leader_if_known(self) -> T | None:
-        """Return the leader's value, None if it is unknown. Never waits."""
+        """Return the value of the leader's key, None if the leader is unknown. Never waits for the store."""
         return self._leader
 
     async def elect(self, proposal: T | None = None) -> LeaderElectionState:
-        """Take part from now on, and return whether this candidate leads or follows.
+        """Take part in the election from now on. Return whether this candidate leads or follows.
 
         Raises:
             MetadataError: the store did not answer; the election continues in the background.
@@ -162,19 +165,22 @@ class LeaderElection(Generic[T]):
             raise
 
     def decline(self) -> None:
-        """Do not begin to lead from now on, only observe who leads. A current leader leads until `close`."""
+        """From now on do not become leader; only observe which candidate leads. If this candidate leads now, it leads
+        until `close`.
+        """
         self._only_observes = True
 
     def take_part(self) -> None:
-        """Take part again after `decline`. Idempotent."""
+        """Become a candidate again after `decline`. Idempotent."""
         if self._only_observes:
             self._only_observes = False
             self._is_due.set()
 
     async def close(self) -> None:
-        """Leave the election. A leader deletes its key if the key is still its own. Idempotent.
+        """Leave the election. If this candidate leads, its key is deleted, unless another session has created the key
+        again. Idempotent.
 
-        Call `elect` to take part again.
+        `elect` takes part again.
         """
         if not self._is_open:
             return
@@ -192,7 +198,9 @@ class LeaderElection(Generic[T]):
     # ---- the election ----
 
     async def _look(self) -> LeaderElectionState:
-        """Read the leader's key and return the resulting state. If the key does not exist, create it and lead."""
+        """Read the leader's key and return the state that follows from it. If the key does not exist, create it and
+        lead.
+        """
         async with self._serial:
             while True:
                 self._check_open()
@@ -218,8 +226,8 @@ class LeaderElection(Generic[T]):
         return self._became(KeyFinding.OTHERS, stored)
 
     def _record_creation(self, record: Record | None) -> None:
-        """Record the creation of another session's key. If the key was created later than at the last read, it was
-        deleted in the meantime.
+        """Record when the key of another session was created. If that is later than at the last read, the key was
+        deleted in between.
 
         Value and version may be the same: a leader that restarts creates the same key again.
         """
@@ -261,7 +269,9 @@ class LeaderElection(Generic[T]):
                 log.exception("leader_election_listener_failed", path=self.path)
 
     async def _resign(self) -> None:
-        """Delete the key if this session created it, so that no successor's key is deleted."""
+        """Delete the leader's key, but only if this session created it, so that the key of a later leader is not
+        deleted.
+        """
         try:
             record = await self._store.get(self.path)
             if record is not None and record.stat.created_by_self:
@@ -284,7 +294,7 @@ class LeaderElection(Generic[T]):
     # ---- what makes it look again ----
 
     async def _keep(self) -> None:
-        """Read the leader's key after each lost connection and every `recheck_s`, until closed."""
+        """Until closed, read the leader's key after each lost connection and every `recheck_s` seconds."""
         wait_s = self._recheck_s
         while self._is_open:
             with suppress(TimeoutError):

@@ -1,18 +1,18 @@
 """Locks on paths of the metadata store: an ephemeral key that records which session holds the path.
 
 The states of a lock and its transitions are the table LOCK_TRANSITIONS. In addition a lock may be *in doubt*, which its
-holder does not see. It is in doubt after its key was deleted, after the session was lost or notifications were missed,
-and after an update without an answer. It is then revalidated (`_revalidate`): the key is read and adopted, written
-again, or the lock is given up. While the store does not answer, the lock stays valid: a lost connection alone does not
-expire it. So a holder has to prove its right again where its action takes effect (an epoch, a version, a fenced
-ledger).
+holder does not see: after its key was deleted, after the session was lost or notifications were missed, and after an
+update without an answer. Then the lock is revalidated (`_revalidate`): the key is read, and written again if necessary;
+if another session holds the path, the lock expires. While the store does not answer, the lock stays valid: a lost
+connection alone does not expire it. So a holder has to prove, at the target of its action, that it still holds the lock
+(by an epoch, a version, a fenced ledger).
 
-What must never happen: an earlier life of a lock deletes the key of the next one. Versions cannot prevent that, because
-they start at 0 in every life. So a key is deleted and updated only with `if_own`, only by the lock object that is
-current for its path, and never after an operation whose outcome is unknown.
+What must never happen: a former holder of a lock deletes the key of the next holder. Versions cannot prevent that,
+because they start at 0 each time the key is created. So a key is deleted and updated only with `if_own`, only by the
+lock object that is current for its path, and never after an operation whose outcome is unknown.
 
 Source: Pulsar's `LockManagerImpl` and `ResourceLockImpl`. Three differences: a key of this session with another value
-is overwritten in place, so that observers see no gap; every lock is revalidated on RECONNECTED too, because
+is overwritten without deleting it, so that observers see no gap; every lock is revalidated on RECONNECTED too, because
 notifications may have been missed; and all locks are checked every `recheck_s`, in case a notification is lost
 unnoticed.
 """
@@ -57,28 +57,28 @@ T = TypeVar("T")
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 MAX_RACES = 10
-"""The maximum number of attempts of one revalidation, if the key changes meanwhile."""
+"""The maximum number of attempts of one revalidation, if other clients change the key meanwhile."""
 
 
 class LockState(enum.Enum):
-    """The state of a lock."""
+    """The state of a lock, as its holder sees it."""
 
     INIT = "init"
-    """The store has not answered yet."""
+    """The store has not answered yet whether the lock was acquired."""
     VALID = "valid"
-    """Acquired, and neither released nor known to be lost."""
+    """The lock was acquired, and is neither released nor known to be lost."""
     RELEASING = "releasing"
-    """Its key is being deleted, after updates that began earlier."""
+    """The lock's key is being deleted, after updates that began earlier."""
     EXPIRED = "expired"
 
 
 class LockStep(enum.Enum):
     ACQUIRE = "acquire"
-    """The key is this session's."""
+    """The store answered that the lock's key belongs to this session."""
     RELEASE = "release"
     """The holder does not need the lock any longer."""
     EXPIRE = "expire"
-    """Released, known to be lost, or given up without touching the key."""
+    """The lock was released, is known to be lost, or was abandoned without deleting its key."""
 
 
 LOCK_TRANSITIONS: Final[Mapping[tuple[LockState, LockStep], LockState]] = {
@@ -89,13 +89,15 @@ LOCK_TRANSITIONS: Final[Mapping[tuple[LockState, LockStep], LockState]] = {
     (LockState.VALID, LockStep.EXPIRE): LockState.EXPIRED,
     (LockState.RELEASING, LockStep.EXPIRE): LockState.EXPIRED,
 }
-"""(state, step) to the next state. A step that is not listed changes nothing: no step leads out of EXPIRED, nor from
-RELEASING back to VALID.
+"""The next state of a lock for each state and step. A step that is not listed changes nothing: no step leads out of
+EXPIRED, nor from RELEASING back to VALID.
 """
 
 
 class ResourceLock(Generic[T]):
-    """One holder's lock on one path. Created by `LockManager.acquire`. Operations on it are serialized."""
+    """A lock on one path, which this session holds or acquires. Created by `LockManager.acquire`. Operations run one
+    after the other.
+    """
 
     def __init__(
         self,
@@ -124,21 +126,21 @@ class ResourceLock(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value last known to be stored."""
+        """The value that, as far as is known, is stored in the lock's key."""
         return self._value
 
     @property
     def is_held(self) -> bool:
-        """Whether the state is VALID."""
+        """Whether the lock is acquired, and neither released nor known to be lost."""
         return self._state is LockState.VALID
 
     async def update(self, value: T) -> None:
-        """Store another value under the lock.
+        """Store another value in the lock's key.
 
         Raises:
             LockLostError: the lock is not held any longer.
             LockBusyError: another session holds the path now; the lock has expired.
-            StoreUnavailableError, SessionLostError: the value may not be stored; the lock is in doubt and will be
+            StoreUnavailableError, SessionLostError: perhaps the value is not stored; the lock is in doubt and will be
             revalidated with the previous value.
         """
         self._check_not({LockState.INIT, LockState.RELEASING, LockState.EXPIRED})
@@ -155,7 +157,7 @@ class ResourceLock(Generic[T]):
                 raise
 
     async def release(self) -> None:
-        """Delete the key and expire. Waits for updates that began earlier. Idempotent.
+        """Delete the lock's key; the lock is then expired. Updates that began earlier end first. Idempotent.
 
         All callers share one deletion. If the key does not exist or belongs to another session, the lock counts as
         released.
@@ -174,8 +176,8 @@ class ResourceLock(Generic[T]):
         await asyncio.shield(self._release)
 
     def doubt(self) -> None:
-        """Start to revalidate the lock: check in the store that this session still holds it. This is tried again until
-        the store answers.
+        """Begin to check in the store that this session still holds the lock. The check is repeated until the store
+        answers.
         """
         self._in_doubt.set()
         if self._state is LockState.VALID and (self._revalidator is None or self._revalidator.done()):
@@ -184,9 +186,7 @@ class ResourceLock(Generic[T]):
             )
 
     def expire(self) -> None:
-        """Give the lock up without touching the key. An update or revalidation that is running writes nothing after
-        this.
-        """
+        """Abandon the lock without deleting its key. An update or a check that is running writes nothing after this."""
         if not self._step(LockStep.EXPIRE):
             return
         self._in_doubt.set()
@@ -194,7 +194,7 @@ class ResourceLock(Generic[T]):
             self.expired.set_result(None)
 
     async def acquire(self) -> None:
-        """Take the path. For the manager only."""
+        """Acquire the lock: create its key. Only `LockManager` calls this."""
         async with self._serial:
             try:
                 await self._create()
@@ -268,7 +268,7 @@ class ResourceLock(Generic[T]):
                 self._in_doubt.set()
 
     async def _revalidate(self, value: T, *, in_background: bool = False) -> None:
-        """Make the key this session's, with `value`, unless another owner holds the lock.
+        """Make sure that the lock's key belongs to this session and has `value`, unless another owner holds the lock.
 
         Raises:
             LockBusyError: another owner holds the path, the key is not a lock, or the key kept changing.
@@ -307,8 +307,8 @@ class ResourceLock(Generic[T]):
             raise LockBusyError(self.path)
 
     def _adopt_for_release(self, record: Record | None) -> None:
-        """Record the version of the key for the release that waits for this revalidation. A deleted key is not created
-        again.
+        """Record the version of the lock's key for the release that waits for this check. If the key was deleted, it is
+        not created again.
         """
         if record is None or not record.stat.created_by_self:
             self.expire()
@@ -345,7 +345,7 @@ class ResourceLock(Generic[T]):
 
 
 class LockManager(Generic[T]):
-    """The locks that this session holds, of one value type.
+    """The locks that this session holds and whose keys have values of one type.
 
     A value must identify its owner: `same_owner` (default: equality) decides whether a key of another session was left
     by an earlier session of this owner, so that it may be taken over. Close the manager before the store.
@@ -361,7 +361,7 @@ class LockManager(Generic[T]):
         recheck_s: float = 30.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` draws the delays between attempts; the default is the system's randomness."""
+        """`source` generates the random delays between attempts; the default is the system's randomness."""
         self._store = store
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._same_owner = same_owner
@@ -377,8 +377,8 @@ class LockManager(Generic[T]):
     async def acquire(self, path: str, value: T) -> ResourceLock[T]:
         """Take the lock on `path` and keep it until it is released or lost.
 
-        A lock object that this manager has for the same path is replaced: the old lock object expires, and the new one
-        takes over its key.
+        If this manager has a lock on the same path already, that lock object expires, and the new one takes over the
+        key.
 
         Raises:
             LockBusyError: another owner holds the lock.
@@ -403,7 +403,7 @@ class LockManager(Generic[T]):
         return lock
 
     def expire_all(self) -> None:
-        """Give up every lock without touching its key, so that none is acquired again in the next session."""
+        """Abandon every lock without deleting its key, so that none is acquired again in the next session."""
         for lock in tuple(self._locks.values()):
             lock.expire()
 

@@ -1,8 +1,8 @@
-"""The connection to one of the servers: one channel at a time, the user's token, errors of the store.
+"""The connection to one of etcd's servers: it keeps one channel at a time and the user's token, and converts errors.
 
-Any part of the client that finds that a server does not answer leaves its channel. Running requests on it fail, and
-later ones use the next server of the list. A request is sent a second time only if the server refused it because of an
-unknown or expired token, and so did not execute it.
+When any part of the client finds that a server does not answer, it abandons the channel to that server. Requests that
+run on the channel fail, and later ones use the next server of the list. A request is sent a second time only if the
+server refused it because of an unknown or expired token, and so did not execute it.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from pulsar_barycenter.metadata.grpc_client.server_list import ServerList
 
 Answer = TypeVar("Answer")
 
-REQUEST_LIMIT: Final = "a request to etcd has up to 1.5 MiB, or the value of its --max-request-bytes"
+REQUEST_LIMIT: Final = "a request to etcd may have up to 1.5 MiB, or the value of etcd's option --max-request-bytes"
 
 _UNKNOWN_TOKEN: Final = ("invalid auth token", "revision in header is old")
 _NO_SUCH_USER: Final = "authentication failed"
@@ -37,7 +37,7 @@ _TOO_LARGE: Final = ("request is too large", "larger than max", "trying to send 
 
 
 class EtcdChannel(ServerChannel):
-    """The channel to one server, until it is abandoned."""
+    """The channel to one server of etcd. It is used until it is abandoned."""
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         super().__init__(endpoint, channel)
@@ -69,13 +69,14 @@ class EtcdConnection(ServerList[EtcdChannel]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Return the answer of `call`, which gets a channel, the metadata to send, and its time limit in seconds.
+        """Run `call`, which sends one request, and return its result. `call` gets a channel, gRPC metadata to send, and
+        a time limit in seconds.
 
         `size` is the size in bytes of the value in the request. With `takes_turn` False the request does not wait for a
         free slot.
 
         Raises:
-            StoreUnavailableError: no answer; it is unknown whether a write took effect.
+            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect.
             StoreRefusedError: the server refused; nothing was done. ValueTooLargeError if the value is too large.
             NotFoundError: the lease in the request has ended.
         """
@@ -86,7 +87,9 @@ class EtcdConnection(ServerList[EtcdChannel]):
                 return await self._ask(call, deadline_s)
 
     async def tokens(self) -> Tokens:
-        """Return the metadata for a request: the user's token, or nothing. Raises gRPC's errors."""
+        """Return the gRPC metadata for a request: the user's token, or nothing if no user is configured. Raises gRPC's
+        errors.
+        """
         if not self._settings.user:
             return ()
         if self._token is None:
@@ -97,7 +100,9 @@ class EtcdConnection(ServerList[EtcdChannel]):
         return (("token", self._token or ""),)
 
     def forget(self, tokens: Tokens) -> None:
-        """Authenticate again before the next request, if these tokens are still in use."""
+        """Discard the user's token, so that the next request authenticates again; do nothing if a newer token is in use
+        already.
+        """
         if tokens == (("token", self._token),):
             self._token = None
 
@@ -130,7 +135,9 @@ class EtcdConnection(ServerList[EtcdChannel]):
 
 @contextmanager
 def translated(operation: str, path: str, size: int = 0) -> Iterator[None]:
-    """Raise exceptions of gRPC as errors of the store. `size` is the size in bytes of the value in the request."""
+    """Context manager: raise exceptions of gRPC as errors of the store. `size` is the size in bytes of the value in the
+    request.
+    """
 
     def known(error: aio.AioRpcError) -> MetadataError | None:
         details = details_of(error)
@@ -139,7 +146,7 @@ def translated(operation: str, path: str, size: int = 0) -> Iterator[None]:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return NotFoundError(path)
         if _NO_SUCH_USER in details:
-            return StoreRefusedError(path, f"{operation} refused: {details}")
+            return StoreRefusedError(path, f"etcd refused the {operation}: {details}")
         return None
 
     with grpc_errors.translated(operation, path, known):

@@ -24,7 +24,7 @@ _FORM: Final = "expected etcd:http://HOST:PORT,http://HOST:PORT; https for TLS; 
 
 
 class EtcdConfigFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The keys of the file. Relative file names start from the broker's working directory."""
+    """The keys of etcd's settings file. Relative file names start from the broker's working directory."""
 
     use_tls: bool = False
     tls_provider: str | None = None
@@ -39,19 +39,21 @@ class EtcdConfigFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
 @dataclass(frozen=True, slots=True)
 class EtcdSettings:
-    """Everything that a client needs. It contains the files' contents, so replacing a file later changes nothing."""
+    """Everything that a client needs to connect to etcd. It contains the contents of files, so replacing a file later
+    has no effect.
+    """
 
     endpoints: tuple[str, ...]
     """HOST:PORT of each server, in the order in which they are tried."""
     chroot: str = ""
-    """The prefix of every path in the keys: blank, or `/NAME` one or more times."""
+    """The path below which all keys are: blank for none, or `/NAME` one or more times."""
     tls: Tls = field(default=Tls())
     user: str = ""
     password: str = field(default="", repr=False)
 
 
 def read_settings(url: str, config_path: str = "") -> EtcdSettings:
-    """Return the settings in `url`, without its `etcd:`, and in the file `config_path` (blank: none).
+    """Return the settings in `url`, which is given without its `etcd:`, and in the file `config_path` (blank: no file).
 
     Raises:
         StoreSettingsError: a file cannot be read, or a setting is invalid.
@@ -78,7 +80,7 @@ def read_settings(url: str, config_path: str = "") -> EtcdSettings:
 
 
 def _parse(url: str) -> tuple[set[str], tuple[str, ...], str]:
-    """Return the schemes, the endpoints and the chroot of a URL."""
+    """Return the schemes (http, https), the server addresses and the chroot in a URL."""
     if "@" in url:  # not repeated, because it may be a password
         raise StoreSettingsError(
             "etcd:", "the URL must not have user and password; set them in the file of metadataStoreConfigPath"
@@ -100,7 +102,9 @@ def _parse(url: str) -> tuple[set[str], tuple[str, ...], str]:
         schemes.add(split.scheme)
         endpoints.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     if len(schemes) > 1:
-        raise StoreSettingsError(f"etcd:{url}", "http and https cannot be mixed")
+        raise StoreSettingsError(
+            f"etcd:{url}", "http and https cannot be mixed: use one of them for all server addresses"
+        )
     return schemes, tuple(endpoints), chroot
 
 

@@ -1,7 +1,7 @@
 """A metadata store in etcd that brokers on any number of machines share.
 
-A write is one request, which is sent once. Caches drop what it changed before the caller continues. Listeners are
-notified when the change arrives with all others, in the order of the revisions.
+A write is one request, which is sent once. The caches drop the changed key before the caller continues. Listeners are
+notified when etcd reports the change, in the order of the revisions.
 """
 
 import random
@@ -46,21 +46,21 @@ from pulsar_barycenter.metadata.store import (
 )
 
 PAGE: Final = 1000
-"""The number of keys in one request when children are listed."""
+"""The maximum number of keys that one request for children returns."""
 LARGE: Final = 64 << 10
-"""Values of more bytes are sent only once it is known whether the key exists."""
+"""Values of more bytes than this are sent only after it is known whether the key exists."""
 MAX_RACES: Final = 100
 REMEMBERED: Final = 10_000
-"""The maximum number of persistent keys that a session remembers to have created. The server records the creator of
-ephemeral keys only.
+"""The number of persistent keys for which a session keeps that it created them. etcd records this for ephemeral keys
+only.
 """
 
 
 class EtcdStore(GrpcStore):
-    """One session with the servers; see `MetadataStore` for the contract. Created by `open`.
+    """A metadata store in etcd: one session with its servers. `MetadataStore` has the contract. Created by `open`.
 
-    A Stat has no times, because etcd stores none: both are 0. `created_by_self` of a persistent key is known for the
-    last REMEMBERED keys that this session created.
+    The times in a Stat are 0, because etcd stores none. `created_by_self` of a persistent key is known for the last
+    REMEMBERED keys that this session created.
     """
 
     name = "etcd"
@@ -119,7 +119,7 @@ class EtcdStore(GrpcStore):
         return await self._get(path, takes_turn=True)
 
     async def get_ahead(self, path: str) -> Record | None:
-        """See `ReadsAhead`."""
+        """Read a key before it is requested; see `ReadsAhead`."""
         return await self._get(path, takes_turn=False)
 
     async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
@@ -198,8 +198,8 @@ class EtcdStore(GrpcStore):
         return stat
 
     async def _put_large(self, path: str, data: bytes, options: PutOptions, session: int) -> Stat:
-        """Write a large value without an expected version: read whether the key exists, then write under that
-        condition. One request for both cases would contain the value twice.
+        """Write a large value without an expected version: read whether the key exists, then write under the condition
+        that this is still so. One request for both cases would contain the value twice.
         """
         version = MUST_NOT_EXIST
         for _ in range(MAX_RACES):

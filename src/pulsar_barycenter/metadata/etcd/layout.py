@@ -1,4 +1,4 @@
-"""The keys of etcd that a store uses.
+"""The keys that a metadata store uses in etcd.
 
 | key                               | content                                                                  |
 |-----------------------------------|--------------------------------------------------------------------------|
@@ -6,8 +6,8 @@
 | barycenter CHROOT :sessions/LEASE | exists while the session of that lease (16 hexadecimal digits) is alive   |
 | barycenter CHROOT :sequences PATH | its version is the last number given to sequential keys at PATH           |
 
-Without a chroot, keys and values are those of Pulsar's store. The other keys have another prefix, so that neither store
-reads the other's.
+Without a chroot, keys and values are those of Pulsar's store. The other keys begin with `barycenter`, so that Pulsar's
+store does not read them.
 
 Source: Pulsar's `EtcdMetadataStore`.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Maps paths to keys below a chroot."""
+    """Converts the paths of a metadata store to etcd's keys below the chroot, and back."""
 
     chroot: str = ""
 
@@ -25,8 +25,9 @@ class Layout:
         return f"{self.chroot}{path}".encode()
 
     def path(self, key: bytes) -> str | None:
-        """Return the path of a key of the range `all`; None if the key is not valid UTF-8; then another program wrote
-        it.
+        """Return the path that a key stands for; None if the key is not valid UTF-8, because another program wrote it.
+
+        The key is one of the range `all`.
         """
         try:
             return key.decode()[len(self.chroot) :]
@@ -35,11 +36,11 @@ class Layout:
 
     @property
     def all(self) -> tuple[bytes, bytes]:
-        """The range of all keys of the store: the first key, and the end (exclusive)."""
+        """The range of all keys of this metadata store: the first key, and the end (exclusive)."""
         return self.key("/"), self.key("0")  # "0" is the character after "/"
 
     def below(self, path: str) -> tuple[bytes, bytes]:
-        """The range of the keys below `path`: the first key, and the end (exclusive)."""
+        """Return the range of the keys below `path`: the first key, and the end (exclusive)."""
         prefix = self.key("/" if path == "/" else f"{path}/")
         return prefix + b"\0", prefix[:-1] + b"0"
 
@@ -51,17 +52,17 @@ class Layout:
 
 
 def child_names(path: str, paths: list[str]) -> list[str]:
-    """Return the name of the child of `path` above or at each of `paths`, which are all below `path`. Names may
-    repeat.
+    """Return, for each of `paths`, the name of the child of `path` that it is or is below. All are below `path`. Names
+    may repeat.
     """
     begin = len(path) if path == "/" else len(path) + 1
     return [below[begin:].partition("/")[0] for below in paths]
 
 
 def key_after(path: str, last: str, layout: Layout) -> bytes:
-    """Return the key from which to read further children of `path`, when `last`, below it, was read last.
+    """Return the key from which to continue reading the children of `path`, if the path that was read last is `last`.
 
-    Other keys below the same child have the same name, so they are skipped.
+    Further keys below the same child are skipped, because that child is known already.
     """
     (name,) = child_names(path, [last])
     child = f"{path.rstrip('/')}/{name}"

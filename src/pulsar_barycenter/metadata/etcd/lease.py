@@ -1,7 +1,7 @@
-"""The session with etcd: a lease, and a key that shows that the lease is alive.
+"""The session with etcd: a lease of etcd, and a key that exists as long as the lease.
 
-A heartbeat is a keep-alive of the lease. Other effects only postpone the end of a lease: etcd grants no less than about
-one and a half times its election timeout, and a new etcd leader starts to count again.
+A heartbeat is a keep-alive of the lease. The lease may last longer than its timeout, but never shorter: etcd grants no
+less than about one and a half times its election timeout, and a new leader of etcd starts to count again.
 """
 
 import math
@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 
 class EtcdLease(HeartbeatSession):
-    """The lease of one client, as its session."""
+    """The session of one client with etcd, which is a lease of etcd."""
 
     def __init__(
         self,
@@ -60,7 +60,9 @@ class EtcdLease(HeartbeatSession):
             finally:
                 call.cancel()
             if not isinstance(answer, api.LeaseKeepAliveResponse):
-                raise StoreUnavailableError("/", "heartbeat failed: the server closed the stream without an answer")
+                raise StoreUnavailableError(
+                    "/", "the heartbeat to etcd failed: the server closed the stream without an answer"
+                )
             return answer
 
         answer = await self._connection.ask("heartbeat", "/", keep_alive, timeout_s=timeout_s, takes_turn=False)

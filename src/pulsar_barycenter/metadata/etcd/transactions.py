@@ -1,12 +1,13 @@
-"""Builds the request of a put or a delete, and decodes its answer. No clock, no I/O.
+"""Builds the request to etcd for a put or a delete, and decodes its answer. No clock, no I/O.
 
 Every write is one transaction. Its first condition is that the key of the writing session exists. That key is attached
 to the session's lease, so it is deleted in the same revision as the session's ephemeral keys. A client that does not
 know yet that its session has ended therefore writes nothing. A nested transaction checks the conditions of the write.
-If they do not match, the server returns what it found, from the same revision. A guard is a second condition next to
-the session's; if one of the two fails, the server returns both keys.
+If they are not met, the server returns the current state of the key, from the same revision. A guard (another key that
+must have a certain version) is a condition next to the session's; if one of the two is not met, the server returns both
+keys.
 
-A key is ephemeral or persistent from its creation on: an update keeps its lease.
+A key stays ephemeral or persistent: an update does not change its lease.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Record, Stat
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The session that writes or reads a path. `created` is the revision at which it created a persistent key there."""
+    """The session that writes a path. `created` is the revision in which it created a persistent key there."""
 
     lease: int
     created: int | None = None
@@ -30,7 +31,7 @@ class Writer:
         return kv.lease == self.lease if self.created is None else kv.create_revision == self.created
 
     def ownership(self, key: bytes) -> api.Compare:
-        """The condition that this session created the key. An absent key does not match."""
+        """Return the condition that this session created the key. An absent key does not meet it."""
         if self.created is None:
             return api.Compare(key=key, target=api.Compare.LEASE, lease=self.lease)
         return api.Compare(key=key, target=api.Compare.CREATE, create_revision=self.created)
@@ -38,7 +39,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of a put."""
+    """The result of a put: the key's stat, and when the key was created."""
 
     stat: Stat
     created: int
@@ -71,10 +72,10 @@ def put_request(layout: Layout, path: str, value: bytes, options: PutOptions, wr
 
 
 def put_outcome(path: str, answer: api.TxnResponse, options: PutOptions, writer: Writer) -> Written | None:
-    """Return the result of a put; None if the session has ended.
+    """Return the result of a put from etcd's answer; None if the session has ended.
 
     Raises:
-        BadVersionError, GuardError, OtherSessionError: as `MetadataStore.put`.
+        BadVersionError, GuardError, OtherSessionError: for the same reasons as in `MetadataStore.put`.
     """
     if not answer.succeeded:
         _check_guard(answer, options.guard)
@@ -119,10 +120,11 @@ def delete_outcome(
     if_own: bool,
     guard: Guard | None,
 ) -> bool:
-    """Return True if the key was deleted, False if the session has ended.
+    """Return, from etcd's answer, True if the key was deleted, False if the session has ended.
 
     Raises:
-        NotFoundError, BadVersionError, GuardError, OtherSessionError, HasChildrenError: as `MetadataStore.delete`.
+        NotFoundError, BadVersionError, GuardError, OtherSessionError, HasChildrenError: for the same reasons as in
+            `MetadataStore.delete`.
     """
     if not answer.succeeded:
         _check_guard(answer, guard)
@@ -143,18 +145,18 @@ def delete_outcome(
 
 
 def number_request(layout: Layout, path: str, writer: Writer) -> api.TxnRequest:
-    """Return the request that increments the number of sequential keys at `path`."""
+    """Return the request that gets the next number for a sequential key at `path`."""
     key = layout.sequence(path)
     return _of_session(layout, writer, [api.RequestOp(request_put=api.PutRequest(key=key)), _read_key(key)])
 
 
 def number_outcome(answer: api.TxnResponse) -> int | None:
-    """Return the number, larger than every one before; None if the session has ended."""
+    """Return the number in etcd's answer, which is larger than every number before; None if the session has ended."""
     return answer.responses[1].response_range.kvs[0].version if answer.succeeded else None
 
 
 def session_request(layout: Layout, lease: int) -> api.TxnRequest:
-    """Return the request that creates the key of a new session."""
+    """Return the request that creates the key of a new session, attached to its lease."""
     put = api.PutRequest(key=layout.session(lease), lease=lease)
     return api.TxnRequest(success=[api.RequestOp(request_put=put)])
 
@@ -172,7 +174,8 @@ def _of_session(
 
 
 def _check_guard(answer: api.TxnResponse, guard: Guard | None) -> None:
-    """Find out why the store refused a write: because of the guard, or because the session has ended.
+    """Find out why etcd refused a write: because of the guard, or because the session has ended. In the second case
+    return.
 
     Raises:
         GuardError: the write was refused because of the guard.
@@ -196,7 +199,9 @@ def _absent(key: bytes) -> api.Compare:
 
 
 def _has_version(key: bytes, version: int) -> api.Compare:
-    """The condition that a key is at `version`, which counts from 0 as in a Stat. An absent key does not match."""
+    """Return the condition that a key has `version`, counted from 0 as in a Stat. An absent key does not meet the
+    condition.
+    """
     return api.Compare(key=key, target=api.Compare.VERSION, version=version + 1)
 
 

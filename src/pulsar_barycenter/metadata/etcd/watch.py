@@ -1,11 +1,12 @@
-"""Follows the changes of the store from revision to revision, whichever server reports them.
+"""Follows the changes in etcd from revision to revision, whichever server reports them.
 
-After a lost connection it continues after the last revision that was reported, so nothing is missed. Changes that the
-servers have compacted meanwhile are missed: then it continues from the current revision and reports that (`on_missed`).
-It does the same if the servers have a lower revision than before, as after a restore from a copy.
+After a lost connection the watch continues after the last revision that was reported, so nothing is missed. If the
+servers have compacted changes meanwhile, these are missed: then the watch continues from the current revision and
+reports that (`on_missed`). It does the same if the servers have a lower revision than before, as after a restore from a
+copy.
 
-A server that has lost contact to the others ends the watch (`hasleader`). Otherwise it would report nothing and no
-error.
+A server that has lost contact to the other servers ends the watch (`hasleader`). Otherwise it would report nothing and
+no error.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from pulsar_barycenter.metadata.store import Notification, NotificationType
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 LOOK_S: Final = 5.0
-"""How long the servers may take to return their current revision."""
+"""The number of seconds that the servers may take to return their current revision."""
 _NEEDS_LEADER: Final = (("hasleader", "true"),)
 
 
 class EtcdWatch:
-    """Follows the changes of a store. `on_changes` gets them in order; `on_missed` is called when changes were
+    """Follows the changes of a store. `on_changes` gets them in order. `on_missed` is called when changes were
     missed.
     """
 
@@ -54,7 +55,7 @@ class EtcdWatch:
         """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow the changes for ever, or until the servers refuse the first attempt."""
+        """Follow the changes until cancelled, or until the servers refuse the first attempt."""
         while True:
             line = self._connection.line
             try:
@@ -68,7 +69,9 @@ class EtcdWatch:
                 await asyncio.sleep(self._back_off.next_s())
 
     async def _follow(self, line: EtcdChannel) -> None:
-        """Report changes until the servers have compacted changes that were not reported; then return."""
+        """Report changes that the server of this channel sends. Return when the server has compacted changes that were
+        not reported.
+        """
         await self._find_revision()
         first, end = self._layout.all
         create = api.WatchCreateRequest(
@@ -86,7 +89,7 @@ class EtcdWatch:
                             return
                         if answer.canceled:  # an unknown token looks like missing permissions
                             self._connection.forget(tokens)
-                            raise StoreRefusedError("/", f"watch refused: {answer.cancel_reason}")
+                            raise StoreRefusedError("/", f"etcd refused the watch for changes: {answer.cancel_reason}")
                         self._back_off.reset()
                         self._failures.recovered("watch", line.endpoint)
                         if answer.created and not self.begun.done():
@@ -97,7 +100,7 @@ class EtcdWatch:
         raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
 
     async def _find_revision(self) -> None:
-        """Find the revision from which to follow, and report whether changes before it were missed."""
+        """Find the revision from which to follow the changes. If changes before it were missed, report that."""
         request = api.RangeRequest(key=self._layout.key("/"), count_only=True)
         answer = await self._connection.ask(
             "watch",

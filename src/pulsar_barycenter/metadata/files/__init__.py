@@ -1,4 +1,4 @@
-"""Helpers for data in files of this machine, used by stores and ledgers.
+"""Checks of files that this process has open, used by metadata stores and ledgers.
 
 `data_faults` detects files that were removed or replaced while they were open.
 """

@@ -1,7 +1,8 @@
 """Detects that a broker lost data that it has open: a file or folder was removed, replaced, or its mount disappeared.
 
 A process can write to an open file after the file was deleted. All writes succeed, and all of them are lost when the
-last process closes the file. So device and inode of a path are compared with those at the time it was opened.
+last process closes the file. So the device and inode numbers of a path are compared with those of the file that was
+opened.
 """
 
 import errno
@@ -14,7 +15,7 @@ _REMOVED_ERRNOS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 class FileIdentity(NamedTuple):
-    """Identifies a file on one machine."""
+    """Identifies a file on one machine, by the numbers of its device and its inode."""
 
     device: int
     inode: int
@@ -22,14 +23,14 @@ class FileIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataFault:
-    """A fault of a broker's data files. `is_final`: a process that has the data open cannot recover from it."""
+    """What is wrong with a broker's data files. `is_final`: a process that has them open cannot recover from it."""
 
     text: str
     is_final: bool
 
 
 def identity_of_descriptor(descriptor: int) -> FileIdentity:
-    """Return the identity of an open file.
+    """Return the identity of the open file with this descriptor.
 
     Raises:
         OSError: the descriptor is not open.
@@ -39,10 +40,10 @@ def identity_of_descriptor(descriptor: int) -> FileIdentity:
 
 
 def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
-    """Return the fault of the file or folder at `path`, which had the identity `opened` when it was opened; None if it
-    is still the same one.
+    """Return what is wrong if the file or folder at `path` is not the one with the identity `opened` any more; None if
+    it is the same.
 
-    Errors of another kind, such as an I/O error, are no fault of the path: None is returned, too.
+    Other errors, such as an I/O error, also return None, because they do not show that the file was replaced.
     """
     try:
         status = os.stat(path)
@@ -56,7 +57,7 @@ def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
 
 
 class KeptPath:
-    """A file or a folder that has to stay in place while this process has it open."""
+    """A file or folder that must not be moved, replaced or deleted while this process has it open."""
 
     def __init__(self, path: str | Path) -> None:
         """Record the identity of the file or folder that is at `path` now.
@@ -69,14 +70,16 @@ class KeptPath:
         self.identity = FileIdentity(status.st_dev, status.st_ino)
 
     def fault(self) -> str | None:
-        """Return the fault of the path (see `fault_of`); None if it is still the same file or folder. Thread-safe; one
-        system call.
+        """Return what is wrong with the path (see `fault_of`); None if it is still the same file or folder.
+        Thread-safe.
         """
         return fault_of(self.path, self.identity)
 
 
 def read_only_fault(folder: str) -> DataFault | None:
-    """Return a fault if the file system of a folder is read-only now, otherwise None. It may become writable again."""
+    """Return a fault if the file system of `folder` is read-only now, otherwise None. The fault is not final: it may
+    become writable again.
+    """
     try:
         is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:

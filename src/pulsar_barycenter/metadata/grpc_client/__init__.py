@@ -1,4 +1,4 @@
-"""What the clients of stores that are reached by gRPC have in common, whatever the store.
+"""The common parts of the clients of metadata stores that are reached by gRPC (etcd, Oxia).
 
 `server_channel` is a channel to one server that can be abandoned. `server_list` uses one server of a list at a time.
 `grpc_errors` converts gRPC's exceptions to errors of the store. `failure_log` logs a repeated failure once.

@@ -16,8 +16,8 @@ _REFUSED_CODES = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTIC
 def translated(
     operation: str, path: str, known: Callable[[aio.AioRpcError], MetadataError | None] = lambda error: None
 ) -> Iterator[None]:
-    """Raise exceptions of gRPC as errors of the store. `known` returns the error for an exception whose meaning this
-    store knows, else None.
+    """Context manager: raise exceptions of gRPC as errors of the store. `known` returns the error for an exception
+    whose meaning is specific to this store, else None.
 
     Raises:
         StoreRefusedError: the server accepts nothing from this client.
@@ -49,7 +49,7 @@ def details_of(error: aio.AioRpcError) -> str:
 def _error(operation: str, path: str, error: aio.AioRpcError) -> MetadataError:
     code, details = error.code(), details_of(error)
     if code in _REFUSED_CODES:
-        return StoreRefusedError(path, f"{operation} refused: {details}")
+        return StoreRefusedError(path, f"{operation} was refused by the store's server: {details}")
     return StoreUnavailableError(path, f"{operation} failed: {code.name.lower()}: {details}")
 
 

@@ -15,34 +15,34 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 log = structlog.get_logger(__name__)
 
 OPENING_S: Final = 10.0
-"""How long to search for a server that answers."""
+"""The number of seconds in which a server must be found that answers, when a store is opened."""
 OPENING_RETRY_S: Final = 0.1
 
 
 class Connection(Servers, Protocol):
-    """The connection to the servers."""
+    """The connection to the servers of a store."""
 
     async def close(self) -> None: ...
 
 
 class Watch(Protocol):
-    """Follows the changes of a store."""
+    """A task that follows the changes of a store."""
 
     @property
     def begun(self) -> asyncio.Future[None]:
-        """A future that is done as soon as changes are followed for the first time. It gets an exception if that will
-        never succeed.
+        """A future that is done as soon as changes are followed for the first time. It gets an exception if that cannot
+        succeed.
         """
         ...
 
     async def run(self) -> None:
-        """Follow the changes for ever, or until the servers refuse the first attempt."""
+        """Follow the changes until cancelled, or until the servers refuse the first attempt."""
         ...
 
 
 class GrpcStore(StoreClient):
-    """The base of stores that are reached by gRPC. `name` is the store's name in logs and errors. A subclass creates
-    the connection, the session and the watch in its constructor.
+    """The base class of metadata stores that are reached by gRPC. `name` is the store's name in logs and errors. A
+    subclass creates the connection, the session and the watch in its constructor.
     """
 
     name: str
@@ -66,10 +66,11 @@ class GrpcStore(StoreClient):
         await asyncio.shield(self._ending)
 
     async def _opened(self, endpoints: tuple[str, ...]) -> Self:
-        """Open the session and return this store; close it if that fails.
+        """Open the session, and return this store. If that fails, close the store.
 
         Raises:
-            StoreUnavailableError, StoreRefusedError: the message has the servers' addresses.
+            StoreUnavailableError, StoreRefusedError: the store cannot be opened; the message has the servers'
+                addresses.
         """
         try:
             await self._begin()
@@ -83,7 +84,7 @@ class GrpcStore(StoreClient):
 
     def _session_ended(self, session: int, path: str, operation: str) -> SessionLostError:
         self.keeper.ended(session)
-        return SessionLostError(path, f"{operation} refused: the session has ended")
+        return SessionLostError(path, f"{operation} was refused: the session with the store has ended")
 
     async def _begin(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,10 +1,11 @@
-"""A session that heartbeats keep alive, and that is replaced by another once it is lost.
+"""A session with a store that heartbeats keep alive. When it is lost, another session replaces it.
 
-Five heartbeats are sent in a session's timeout. The server counts from when it receives one, the client from when it
-sent it. The client gives up after 5/6 of the timeout (`metadata.session`), which is earlier.
+Five heartbeats are sent in a session's timeout. The server counts the timeout from when it receives a heartbeat, the
+client from when it sent it. The client treats the session as lost after 5/6 of the timeout (`metadata.session`), which
+is earlier than the server does.
 
-After a heartbeat without an answer the connection uses the next server. A lost session is ended before the next is
-requested, so the keys of a former session are deleted when the next one begins.
+After a heartbeat without an answer the connection uses the next server. Before a new session is requested, the lost one
+is ended, so its keys are deleted when the new one begins.
 """
 
 import asyncio
@@ -24,20 +25,20 @@ from pulsar_barycenter.metadata.store import SessionEvent
 
 HEARTBEATS_PER_TIMEOUT: Final = 5
 ANSWERS_PER_TIMEOUT: Final = 3
-"""A heartbeat is given up after this fraction of the session's timeout: one third."""
+"""If a heartbeat is not answered within this fraction (1/n) of the session's timeout, it has failed."""
 LAST_TRY_S: Final = 0.1
-"""How long to wait for an answer that is overdue already, for example after a pause of this process."""
+"""The number of seconds to wait for an answer that is overdue already, for example after a pause of this process."""
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 STEP_S: Final = 2.0
-"""The maximum duration of each step of opening or ending a session."""
+"""The maximum number of seconds that each step of opening or ending a session may take."""
 
 OnSession: TypeAlias = Callable[[int | None, list[SessionEvent]], None]
-"""Called with the current session, None while there is none, and the session events to report."""
+"""Called with the current session (None while there is none), and with session events for the listeners."""
 
 
 class Servers(Protocol):
-    """Selects one server at a time."""
+    """The servers of a store, of which one at a time is used."""
 
     @property
     def line(self) -> ServerChannel: ...
@@ -46,8 +47,8 @@ class Servers(Protocol):
 
 
 class HeartbeatSession(ABC):
-    """The session of one client at a store. A subclass defines the session for its store. `on_session` is called in the
-    order of the events.
+    """The session of one client with a store. A subclass implements the requests to its store. `on_session` is called
+    in the order of the events.
     """
 
     def __init__(self, servers: Servers, *, timeout_s: float, on_session: OnSession, source: random.Random) -> None:
@@ -68,7 +69,7 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _grant(self) -> int:
-        """Request a new session and return its id, for `_show` and later `_end`.
+        """Request a new session from the current server, and return its id.
 
         Raises:
             MetadataError: the current server refused, or did not answer.
@@ -76,17 +77,25 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _show(self, session: int) -> None:
-        """Activate a session that was granted: create the key or record that shows that it is alive. Raises as
-        `_grant`.
+        """Activate a session that was granted: create the key or record that shows that it is alive.
+
+        Raises:
+            MetadataError: the current server refused, or did not answer.
         """
 
     @abstractmethod
     async def _end(self, session: int) -> None:
-        """End a session. Raises as `_grant`, and NotFoundError if it does not exist any more."""
+        """End a session at the store.
+
+        Raises:
+            NotFoundError: the session does not exist any more.
+            MetadataError: the current server refused, or did not answer.
+        """
 
     @abstractmethod
     async def _confirm(self, session: int, timeout_s: float) -> bool:
-        """Extend the session by its whole timeout; return False if the server reports that it has ended.
+        """Send a heartbeat, which extends the session by its whole timeout. Return False if the server reports that the
+        session has ended.
 
         Raises:
             NotFoundError: the session has ended.
@@ -105,7 +114,7 @@ class HeartbeatSession(ABC):
         return self._loop.time() >= self._watch.deadline_s
 
     async def open(self) -> None:
-        """Begin the first session.
+        """Begin the first session with the store.
 
         Raises:
             MetadataError: the current server refused, or did not answer.
@@ -115,7 +124,7 @@ class HeartbeatSession(ABC):
         self._on_session(self._session, [])
 
     async def run(self) -> None:
-        """Keep the session alive, and begin another when it is lost, for ever."""
+        """Until cancelled, keep the session alive, and begin another one whenever it is lost."""
         while True:
             line, began_s = self._servers.line, self._loop.time()
             self._wake.clear()
@@ -132,17 +141,17 @@ class HeartbeatSession(ABC):
                 await self._pause(began_s + self.timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
 
     def ended(self, session: int) -> None:
-        """Record that the server does not know `session` any more."""
+        """Record that the session has ended, because the server does not know it any more."""
         if session == self._session:
             self._left = None
             self._lose(self._watch.expired())
 
     def fell_behind(self) -> None:
-        """Record that notifications of changes were missed."""
+        """Record that notifications of changes were missed, and report that to the listeners."""
         self._on_session(self._session, self._watch.fell_behind())
 
     async def close(self) -> None:
-        """End the session. If the server does not receive that, the session expires."""
+        """End the session. If the server does not receive this, the session expires there."""
         session, self._session = self._left, None
         if session is not None:
             with suppress(MetadataError):
@@ -178,7 +187,7 @@ class HeartbeatSession(ABC):
 
     @property
     def _left_s(self) -> float:
-        """Seconds until the session must be treated as lost; infinite while there is none."""
+        """The number of seconds until the session must be treated as lost; infinite while there is no session."""
         return math.inf if self._session is None else self._watch.deadline_s - self._loop.time()
 
     async def _pause(self, seconds: float) -> None:
@@ -191,7 +200,7 @@ class HeartbeatSession(ABC):
         self._on_session(self._session, self._watch.renewed(sent_at_s))
 
     async def _begin(self) -> float:
-        """Begin a new session; return when it was requested, in seconds of the event loop."""
+        """Begin a new session; return the event-loop time in seconds at which it was requested."""
         if self._left is not None:
             with suppress(NotFoundError):
                 await self._end(self._left)

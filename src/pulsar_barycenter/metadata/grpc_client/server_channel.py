@@ -10,10 +10,10 @@ import grpc
 from grpc import aio
 
 Tokens: TypeAlias = tuple[tuple[str, str], ...]
-"""Metadata that is sent with each request."""
+"""gRPC metadata (names and values) that is sent with each request, such as a token."""
 
 MAX_ANSWER_BYTES: Final = 16 << 20
-"""The maximum size of one answer; the longest ones list many keys."""
+"""The maximum size in bytes of one answer. The longest answers list many keys."""
 
 _OPTIONS: Final[list[tuple[str, int | str]]] = [
     ("grpc.enable_retries", 0),
@@ -28,19 +28,21 @@ _OPTIONS: Final[list[tuple[str, int | str]]] = [
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Whether and how TLS is used. All files are PEM; these are their contents."""
+    """Whether a connection uses TLS, and with which certificates. Certificates and keys are the contents of PEM
+    files.
+    """
 
     enabled: bool = False
     trusted_certificates: bytes | None = None
-    """None: the authorities that gRPC trusts by default."""
+    """The certificate authorities to trust, in PEM; None: those that gRPC trusts by default."""
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
     authority: str = ""
-    """The name that a server's certificate must have, if it is not the host of its address."""
+    """The name that the server's certificate must have; blank: the host in the server's address."""
 
 
 def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
-    """Return a channel to `HOST:PORT`, which connects at the first request."""
+    """Return a gRPC channel to `endpoint` (`HOST:PORT`). It connects at the first request."""
     options = list(_OPTIONS)
     if tls.authority:
         name = "grpc.ssl_target_name_override" if tls.enabled else "grpc.default_authority"
@@ -54,7 +56,7 @@ def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
 
 
 class ServerChannel:
-    """The channel to one server, until it is abandoned."""
+    """A channel to one server. It is used until it is abandoned."""
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         self.endpoint = endpoint
@@ -64,8 +66,8 @@ class ServerChannel:
 
     @asynccontextmanager
     async def used(self, until_s: float | None = None) -> AsyncIterator[None]:
-        """Raise TimeoutError inside the `with` statement when the channel is abandoned, or at the time `until_s` of the
-        event loop.
+        """Context manager for a request: raise TimeoutError inside the `with` statement when the channel is abandoned,
+        or at the event-loop time `until_s`.
 
         gRPC's own handling of calls on a closed channel is not sufficient: some are neither answered nor ended.
         """
@@ -79,7 +81,7 @@ class ServerChannel:
                 del self._uses[use]
 
     def abandon(self) -> None:
-        """Abandon the channel: inside every `with` statement of `used`, TimeoutError is raised."""
+        """Stop using this channel: TimeoutError is raised inside every `with` statement of `used`."""
         self._is_abandoned = True
         for use in self._uses:
             if not use.expired():

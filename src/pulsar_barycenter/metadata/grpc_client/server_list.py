@@ -12,12 +12,12 @@ from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel
 L = TypeVar("L", bound=ServerChannel)
 
 MAX_AT_ONCE: Final = 128
-"""The maximum number of concurrent requests of a store; further ones wait."""
+"""The maximum number of concurrent requests to a store; further requests wait."""
 
 
 class ServerList(Generic[L]):
-    """The channel to the current server. When the current server is left, a channel to the next server is opened.
-    Create it on a running event loop.
+    """Keeps a channel to one server of a list, the current one. When that server fails, a channel to the next server is
+    opened. Create this on a running event loop.
     """
 
     def __init__(self, name: str, endpoints: Sequence[str], open_line: Callable[[str], L]) -> None:
@@ -34,8 +34,8 @@ class ServerList(Generic[L]):
 
     @asynccontextmanager
     async def turn(self, operation: str, path: str, timeout_s: float, *, is_taken: bool) -> AsyncIterator[None]:
-        """Wait for one of MAX_AT_ONCE slots for requests, and hold it during the `with` statement. If `is_taken` is
-        False, neither wait nor hold a slot.
+        """Context manager for a request: wait for one of MAX_AT_ONCE slots, and occupy it during the `with` statement.
+        If `is_taken` is False, the request needs no slot.
 
         Raises:
             StoreUnavailableError: there was no free slot within `timeout_s`.
@@ -56,7 +56,9 @@ class ServerList(Generic[L]):
             self._turns.release()
 
     def leave(self, line: L) -> None:
-        """Use the next server, if `line` is still the current one."""
+        """Stop using the server of the channel `line`, and use the next one; do nothing if `line` is not the current
+        channel any more.
+        """
         if line is self.line:
             self._index = (self._index + 1) % len(self._endpoints)
             self.line = self._open_line(self._endpoints[self._index])

@@ -5,16 +5,17 @@ request of its own. Here one broker, the leader, writes for all, and grants and 
 
 Modules. `leased_values` marks a stored key with the session that it is leased to. `session_records` is what the leader
 stores of each session. `write_requests` is what a broker sends to the leader. `session_table` decides when a session
-has ended, without clock or I/O. `leader_writer` is the leader's side during one term; `session_lease` is how a broker
-knows that its session is alive; `leased_store` is the store that a broker sees, a `MetadataStore` like any other.
+has ended, without clock or I/O. `leader_writer` is the leader's side during one term; `session_lease` tells a broker
+whether its session is alive; `leased_store` is the metadata store of a broker that lets the leader write.
 
 Claim: before a key of a session is removed, or given to another session, the session's broker has treated the session
 as lost.
 Proof: a broker relies on its session until 5/6 of a lease after it sent the last read that found its record unmarked.
-Only a leader of the current epoch marks a record, because the store checks the epoch in the same step. After a mark the
-leader removes nothing for a whole lease from when it knew of the mark; of the broker's lease and its own, the longer
-one counts. The broker's last unmarked read was answered from before the mark, so it was sent before it. The rates of
-two clocks may differ by a fifth. A session also ends when its broker reports that it does not use it any more.
+Only a leader of the current epoch marks a record as ended, because the store checks the epoch in the same step. After
+the leader knows that the mark is stored, it removes nothing for a whole lease; if broker and leader have different
+leases, the longer one counts. The broker's last read that found no mark was answered before the mark was stored, so it
+was sent before that. The rates of two clocks may differ by a fifth. A session also ends when its broker reports that it
+does not use it any more.
 
 A write whose outcome is unknown may still take effect after its keys seem to be removed. So it ends the leader's term:
 the next term has another epoch, and the store refuses the late write.

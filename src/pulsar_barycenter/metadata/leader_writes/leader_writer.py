@@ -1,9 +1,10 @@
-"""The leader's side of leader writes: during one term it alone writes, under its epoch, for the sessions that it knows.
+"""The leader's side of leader writes: during its term it is the only broker that writes, under its epoch, for all
+sessions.
 
 Operations on one key run one after the other, so a read of a key and the write that follows are one step. No other
-process writes these keys, except an operator by hand; the version detects that. The leader reads at the beginning of
-the term, below `roots`, which keys are leased to which session, and tracks changes from then on. No key is leased
-outside of `roots`.
+process writes these keys. If an operator does so by hand, the changed version shows it. The leader reads at the
+beginning of the term, below `roots`, which keys are leased to which session, and tracks changes from then on. Outside
+of `roots` no key is leased to a session.
 """
 
 import asyncio
@@ -104,7 +105,7 @@ class LeaderWriter:
         self._secret: str | None = None
         """None until the existing sessions have been read. No request is executed before."""
         self._keys: dict[str, dict[str, None]] = {}
-        """Session → the keys that may be leased to it."""
+        """For each session: the keys that may be leased to it."""
         self._all_keys_known = False
         self._under_way: Counter[str] = Counter()
         self._key_locks = KeyLocks[str]()
@@ -117,12 +118,12 @@ class LeaderWriter:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the existing sessions were read. No request is executed before."""
+        """Whether the leader has read the existing sessions. It executes no request before that."""
         return self._secret is not None
 
     async def run(self) -> None:
-        """Read the stored sessions and the secret, then monitor the sessions. Cancel it at the end of the term, then
-        call `close`.
+        """Read the stored sessions and the secret, then monitor the sessions. Cancel this task at the end of the term,
+        then call `close`.
         """
         await self._retry_until_done(self._load, "sessions")
         looking = self._tasks.start(self._retry_until_done(self._load_leased_keys, "leased keys"), "find leased keys")
@@ -143,7 +144,7 @@ class LeaderWriter:
             looking.cancel()
 
     async def close(self) -> None:
-        """Execute nothing more, and cancel running writes. Idempotent."""
+        """Cancel the writes that are running, and execute no more. Idempotent."""
         self.is_over = True
         await self._tasks.close()
 
@@ -173,15 +174,15 @@ class LeaderWriter:
         log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
 
     async def _load_leased_keys(self) -> None:
-        """Find the keys that are leased to a session in the store, and remove abandoned keys of counters."""
+        """Find the keys in the store that are leased to a session, and remove counter keys that brokers left behind."""
         await self._find_keys(self._roots)
         self._all_keys_known = True
         self._due.set()
         await self._remove_abandoned_numbers()
 
     async def _find_keys(self, roots: tuple[str, ...]) -> None:
-        """Find the leased keys below `roots`, level by level. A key that is leased to an unknown session, for example
-        after a restore of the store, is removed as if its session had ended.
+        """Find the keys below `roots` that are leased to a session, level by level. A key that is leased to an unknown
+        session, for example after a restore of the store, is removed as if its session had ended.
         """
         level = list(roots)
         while level:
@@ -227,8 +228,8 @@ class LeaderWriter:
             self._clear_soon(session)
 
     async def _mark(self, session: str) -> None:
-        """Mark a session as ended, in its record. The session's broker finds the mark and stops using the session
-        within its lease time.
+        """Write into the record of a session that it has ended. The session's broker reads that, and stops using the
+        session within its lease time.
         """
         path = session_path(session)
         record = await self._store.get(path)
@@ -246,7 +247,7 @@ class LeaderWriter:
         return task
 
     async def _clear(self, session: str) -> None:
-        """Remove the keys leased to a session that has ended, then its record. Keys that cannot be removed now are
+        """Remove the keys that are leased to a session which has ended, then its record. What cannot be removed now is
         tried again later.
         """
         if self._under_way[session] or not self._all_keys_known:
@@ -273,7 +274,7 @@ class LeaderWriter:
     # ---- requests ----
 
     def knows(self, secret: str) -> bool:
-        """Return whether `secret` is the secret that requests must have."""
+        """Return whether `secret` is the cluster's secret, which every request to the leader must contain."""
         return self._secret is not None and same_secret(secret, self._secret)
 
     async def answer(self, request: Request) -> Answer:
@@ -283,7 +284,9 @@ class LeaderWriter:
         if not self.knows(request.secret):
             return not_done("/", "the request's secret is not the secret of this cluster")
         if request.epoch != self.epoch.number:
-            return not_done("/", f"the leader epoch is {self.epoch.number}, the request is for {request.epoch}")
+            return not_done(
+                "/", f"the leader epoch is {self.epoch.number}, but the request is for epoch {request.epoch}"
+            )
         if not self._table.admit(request.session, request.number, request.over_below):
             return not_done("/", "the broker does not wait for this request any more")
         task = self._tasks.start(self._do(request), "write by the leader")
@@ -322,7 +325,9 @@ class LeaderWriter:
 
     @contextmanager
     def _counted(self, session: str) -> Iterator[None]:
-        """Count a running write: the keys leased to the session are not removed while one runs."""
+        """Context manager: count a running write of a session. The keys leased to the session are not removed while a
+        write is running.
+        """
         self._under_way[session] += 1
         try:
             yield
@@ -332,7 +337,9 @@ class LeaderWriter:
                 del self._under_way[session]
 
     def _end_of_term(self, error: MetadataError) -> None:
-        """End the term if another leader has a later epoch, or if a write that failed may still take effect."""
+        """End the leader's term if another leader has a later epoch, or if the write that failed with `error` may still
+        take effect.
+        """
         if isinstance(error, (GuardError, StoreUnavailableError)):
             self._end_term(self.epoch)
 
@@ -367,7 +374,7 @@ class LeaderWriter:
                     return Done()
                 except _RacedError:
                     continue
-        return not_done(path, "the key kept changing")
+        return not_done(path, "the key was changed by others during each attempt")
 
     async def _put(self, session: str, change: Put) -> Stat:
         path, guard = change.path, self.epoch.guard
@@ -406,7 +413,7 @@ class LeaderWriter:
 
 
 class _RacedError(Exception):
-    """An operator changed the key between the read and the write."""
+    """The key was changed between the leader's read and its write, for example by an operator."""
 
 
 async def _unraced(write: Coroutine[Any, Any, T]) -> T:
@@ -423,7 +430,7 @@ def _lost(path: str) -> SessionLostError:
 
 
 def _session_of(record: Record) -> SessionRecord:
-    """Return the session record. A record that cannot be decoded counts as marked."""
+    """Return the session record in a stored record. If it cannot be decoded, the session counts as ended."""
     try:
         return session_of(record)
     except InvalidValueError:

@@ -1,12 +1,12 @@
-"""The store of a broker that does not write itself: it reads the metadata store, and the leader writes for it.
+"""The metadata store of a broker that does not write itself: the broker reads the store, and the leader writes for it.
 
 | path                                                       | read by     | written by                     |
 |------------------------------------------------------------|-------------|--------------------------------|
 | owners' own (`is_own`): records of topics, counter numbers | this broker | this broker                    |
 | all others                                                 | this broker | the leader, on request         |
 
-While there is no leader, a write waits some time for one. Keys that owners write themselves are never ephemeral: a
-leader removes counter keys that were left behind. Nothing else differs from other stores.
+While there is no leader, a write waits for one, for a limited time. Keys that owners write themselves are never
+ephemeral: a leader removes counter keys that were left behind. In everything else this store is like the others.
 """
 
 import asyncio
@@ -64,23 +64,25 @@ from pulsar_barycenter.metadata.store import (
 log = structlog.get_logger(__name__)
 
 AskLeader: TypeAlias = Callable[[str, int, int, Change], Awaitable[Answer]]
-"""Sends one request to the current leader: session, number of the request, the number below which no request is waited
-for, the change.
+"""A function that sends one request to the current leader. It gets the session, the request's number, the number below
+which this broker waits for no answer, and the change.
 """
 
 MAX_CONCURRENT_WRITES: Final = 128
-"""The maximum number of concurrent writes that a broker sends to the leader. Further ones wait and are not sent, so a
-write that gives up while it waits is known not to be executed.
+"""The maximum number of concurrent writes that a broker sends to the leader. Further ones wait and are not sent, so if
+a write fails while it waits, it is certain that it was not executed.
 """
 
 _RETRY_S: Final = 0.1
 _CLOSING_PATIENCE_S: Final = 0.5
 _MIN_TIME_LEFT_S: Final = 0.01
-"""With less time left for an answer, a write is not sent."""
+"""If less than this number of seconds is left for an answer, a write is not sent."""
 
 
 class LeasedStore:
-    """Implements `MetadataStore`. It can read at once, but write only after `open`."""
+    """A metadata store that reads from another store, and writes by requests to the leader. Writing needs `open`
+    first.
+    """
 
     def __init__(
         self,
@@ -93,8 +95,8 @@ class LeasedStore:
         patience_s: float,
         source: random.Random,
     ) -> None:
-        """`patience_s` is the time for which a write waits for a leader and its answer, in seconds. `source` draws the
-        delays between attempts.
+        """`patience_s` is the number of seconds for which a write waits for a leader and its answer. `source` generates
+        the random delays between attempts.
         """
         self._store = store
         self._ask_leader = ask_leader
@@ -126,7 +128,7 @@ class LeasedStore:
         return self._lease.session
 
     async def open(self, broker_id: str, within_s: float) -> None:
-        """Open a session for this broker at the leader, and keep one from now on.
+        """Open a session for this broker with the leader. From then on, keep it alive, and replace it when it is lost.
 
         Raises:
             StoreUnavailableError: no leader answered within `within_s`.
@@ -167,14 +169,14 @@ class LeasedStore:
             await self._open_again()
 
     async def _open_again(self) -> None:
-        """Request a session again and again until one is open."""
+        """Request a session from the leader until one is open."""
         while True:
             if await self._open_once():
                 return
             await asyncio.sleep(self._back_off.next_s())
 
     async def _send_heartbeats(self) -> None:
-        """Send heartbeats to the leader until cancelled. Errors, such as no leader, are ignored."""
+        """Send heartbeats to the leader until cancelled. Errors are ignored, for example that there is no leader."""
         while True:
             session = self._lease.session
             if session is not None:
@@ -192,18 +194,18 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """Record missed notifications when the connection to the store is restored. The end of the session with the
-        store itself has no effect on this broker's session at the leader.
+        """Record that notifications were missed when the connection to the store is restored. The end of the session
+        with the store itself has no effect on this broker's session at the leader.
         """
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
 
     def be_brief(self) -> None:
-        """Wait only briefly for the leader from now on, because this broker is closing."""
+        """From now on wait only briefly for the leader, because this broker is closing."""
         self._patience_s = min(self._patience_s, _CLOSING_PATIENCE_S)
 
     async def close(self) -> None:
-        """End the session. Its keys are deleted when the leader receives that. The wrapped store stays open.
+        """End the session with the leader, which then deletes the session's keys. The wrapped store stays open.
         Idempotent.
         """
         if self._closed:
@@ -233,11 +235,11 @@ class LeasedStore:
             del self._under_way[number]
 
     async def _ask(self, session: str, change: Change, path: str) -> Answer:
-        """Ask the leader once.
+        """Send a change to the leader once, and return its answer.
 
         Raises:
             NotLeadingError: the request was certainly not executed.
-            MetadataError: the leader's answer.
+            MetadataError: the leader answered with this error.
         """
         with self._numbered() as number:
             answer = await self._ask_leader(session, number, min(self._under_way), change)
@@ -246,11 +248,11 @@ class LeasedStore:
         return answer
 
     async def _in_turn(self, session: str, change: Put | Delete) -> Stat | None:
-        """Send the change when there is a free slot. A change that waits until the time is over is certainly not
-        executed.
+        """Send the change to the leader when one of MAX_CONCURRENT_WRITES slots is free. If no slot is free in time,
+        the change is certainly not executed.
 
         Raises:
-            StoreUnavailableError: the change was not sent. Other errors as `_request`.
+            StoreUnavailableError: the change was not sent. Other errors are those of `_request`.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._patience_s
@@ -262,15 +264,18 @@ class LeasedStore:
                     return await self._request(session, change, change.path, deadline_s)
             finally:
                 self._turns.release()
-        raise StoreUnavailableError(change.path, "not sent: too many requests wait for the leader. Try again.")
+        raise StoreUnavailableError(
+            change.path, "the change was not sent: too many requests wait for the leader. Try again."
+        )
 
     async def _request(self, session: str, change: Change, path: str, deadline_s: float | None = None) -> Stat | None:
-        """Ask until a leader has answered, until `deadline_s`, or for `patience_s` if that is None.
+        """Send the change until a leader has answered, at the latest until `deadline_s`; if this is None, for
+        `patience_s` seconds.
 
         Raises:
             NotLeadingError: no leader answered; the request was certainly not executed.
             StoreUnavailableError: it is unknown whether the request was executed.
-            MetadataError: the leader's answer.
+            MetadataError: the leader answered with this error.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._patience_s if deadline_s is None else deadline_s
@@ -291,7 +296,7 @@ class LeasedStore:
         """Send the change to the leader, in the current session, and return the leader's stat.
 
         Raises:
-            MetadataError
+            MetadataError: for the reasons in `_request`.
         """
         self._check_open(path)
         if len(path) > MAX_PATH_CHARACTERS:
@@ -343,7 +348,7 @@ class LeasedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """See `MetadataStore.put`.
+        """Write a key, by a request to the leader or directly; see `MetadataStore.put`.
 
         Raises:
             ValueTooLargeError: the value is too large for a request to the leader.
@@ -360,7 +365,9 @@ class LeasedStore:
             )
         if split_lease(value)[0] is not None:
             raise StoreRefusedError(
-                path, "the value must not begin like the value of a leased key: store another value"
+                path,
+                "the value begins like that of a key which is leased to a session, which is not allowed: store "
+                "another value",
             )
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
         stat = await self._change(path, fitted(put))
@@ -382,8 +389,8 @@ class LeasedStore:
     # ---- listeners ----
 
     def _forget(self, change: Notification) -> None:
-        """Make the caches drop the value of a key that the leader has written for this broker, before the caller
-        continues.
+        """Make the caches drop the value of a key that the leader has written for this broker. This is done before the
+        caller continues.
         """
         for notification in notifications_of(change):
             self._listeners.invalidate(notification)

@@ -1,4 +1,4 @@
-"""A key leased to a session: a persistent key whose value begins with a line that names the session."""
+"""A key that is leased to a session: a persistent key whose value begins with a line that names the session."""
 
 import re
 from typing import Final
@@ -12,6 +12,6 @@ def leased(session: str, value: bytes) -> bytes:
 
 
 def split_lease(stored: bytes) -> tuple[str | None, bytes]:
-    """Return the session that a stored value is leased to, None if it is persistent, and the value itself."""
+    """Return the session to which a stored value is leased (None if to no session), and the value without that line."""
     line = _LINE.match(stored)
     return (None, stored) if line is None else (line[1].decode(), stored[line.end() :])

@@ -1,8 +1,8 @@
-"""How a broker knows that its session is alive: it reads its own record repeatedly, and counts from when it sent the
-read.
+"""How a broker knows that its session with the leader is alive: it reads its session record repeatedly, and counts the
+lease from when it sent a read.
 
-The states are those of any session (`metadata.session`), whose table has the events to report. The timeout is a lease;
-a broker relies on 5/6 of it.
+The states and the events to report are those of any session (`metadata.session`). The timeout there is the lease here;
+a broker relies on its session for 5/6 of it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _MAX_CONCURRENT_READS: Final = 16
 
 
 class Lease:
-    """The lease of one session after the other. `report` is called with session events, in order."""
+    """How long this broker may rely on its current session. `report` is called with session events, in order."""
 
     def __init__(self, store: MetadataStore, times: LeaseTimes, report: Callable[[list[SessionEvent]], None]) -> None:
         self._store = store
@@ -43,8 +43,8 @@ class Lease:
         return self.session is None or watch is None or asyncio.get_running_loop().time() >= watch.deadline_s
 
     def begin(self, session: str, asked_at_s: float) -> None:
-        """Begin the lease of a session. A read that was sent at `asked_at_s` (event loop time) found that its record is
-        not marked as ended.
+        """Begin the lease of a new session. A read that was sent at `asked_at_s` (event-loop time) found its record not
+        marked as ended.
         """
         self.session = session
         if self._watch is None:
@@ -61,12 +61,12 @@ class Lease:
             self._changed.set()
 
     def fell_behind(self) -> None:
-        """Record that notifications were missed."""
+        """Record that notifications of changes were missed, and report that."""
         if self._watch is not None and self._watch.state is SessionState.CONNECTED:
             self._report(self._watch.fell_behind())
 
     async def until_lost(self) -> None:
-        """Read the record repeatedly until the session has ended.
+        """Read the session's record repeatedly until the session has ended.
 
         A read does not wait for the answer to the previous one, so a slow store does not stop the reads.
         """

@@ -1,4 +1,4 @@
-"""What the leader stores: a record of each session, and the secret that a broker needs to send it writes."""
+"""The records that the leader stores: one for each session, and the secret that requests to the leader must contain."""
 
 import hmac
 from collections.abc import Callable
@@ -17,11 +17,11 @@ SECRET_PATH: Final = f"{LEASED_ROOT}/secret"
 
 
 class SessionRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The session of a broker. After the leader has marked it as ended (`is_marked`), the broker stops using it within
-    `lease_ms`.
+    """The stored record of a broker's session. `is_marked`: the leader has ended the session, and the broker stops
+    using it within `lease_ms`.
 
-    Brokers may have different timeouts. If `lease_ms` is 0, the broker did not send a lease time, so the leader's
-    applies.
+    Brokers may have different timeouts. If `lease_ms` is 0, the broker did not send a lease time, and the lease time of
+    the leader applies.
     """
 
     broker_id: str = ""
@@ -55,7 +55,7 @@ def session_of(record: Record) -> SessionRecord:
 
 
 async def read_secret(store: MetadataStore) -> str | None:
-    """Return the secret; None: no leader has created one yet.
+    """Return the secret that requests to the leader must contain; None if no leader has created it yet.
 
     Raises:
         InvalidValueError: the stored value is not a secret.
@@ -65,11 +65,12 @@ async def read_secret(store: MetadataStore) -> str | None:
 
 
 async def get_or_create_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str]) -> str:
-    """Return the secret, created by `draw` if there is none yet.
+    """Return the secret that requests to the leader must contain. If there is none yet, store the one that `draw`
+    returns.
 
     Raises:
         GuardError: another leader has a later epoch.
-        InvalidValueError, StoreUnavailableError
+        InvalidValueError, StoreUnavailableError: the secret cannot be read or stored.
     """
     while True:
         known = await read_secret(store)
@@ -85,5 +86,5 @@ async def get_or_create_secret(store: MetadataStore, guard: Guard, draw: Callabl
 
 
 def same_secret(one: str, other: str) -> bool:
-    """Compare two secrets in a time that does not depend on how much of them is equal."""
+    """Compare two secrets in a time that does not depend on how much of them is equal (against timing attacks)."""
     return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode(errors="surrogateescape"))

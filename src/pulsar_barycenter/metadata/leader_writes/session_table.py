@@ -1,4 +1,4 @@
-"""The leader's rule when sessions end, without clock and I/O.
+"""Decides when the leader ends a session. No clock and no I/O.
 
 | state   | its broker …                 | leaves it by |
 |---------|------------------------------|-------------------------------------------------------------------------- |
@@ -13,8 +13,8 @@ nothing.
 Leader and broker may have different timeouts, for example while the timeout is changed broker by broker. The longer one
 applies, for silence and for the wait after a mark.
 
-A leader that was paused received nothing, so at most two ticks count as silence between two calls of `tick`. A new
-leader starts to count again, and so does the wait after a mark that it finds.
+A leader that was paused received nothing. So between two calls of `tick` at most twice the usual interval counts as
+silence. A new leader starts to count the silence again, and also the wait after a mark that it finds.
 """
 
 import enum
@@ -54,9 +54,7 @@ TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """The times of a session, in seconds, derived from its timeout: half of it is `silence_s`, the other half is
-    `lease_s`.
-    """
+    """The times of a session in seconds. Half of the session's timeout is `silence_s`, the other half is `lease_s`."""
 
     timeout_s: float
 
@@ -69,26 +67,26 @@ class LeaseTimes:
 
     @property
     def lease_s(self) -> float:
-        """The time after the mark in which the leader does not touch the session's keys, in seconds."""
+        """The number of seconds after the mark for which the leader does not touch the session's keys."""
         return self.timeout_s / 2
 
     @property
     def lease_ms(self) -> int:
-        """The lease that a broker reports, in milliseconds, rounded up."""
+        """The lease time that a broker sends to the leader, in milliseconds, rounded up."""
         return math.ceil(self.lease_s * 1000)
 
     def at_least(self, lease_ms: int) -> "LeaseTimes":
-        """Return these times, or longer ones for a broker with a longer lease."""
+        """Return these times, or longer ones if the broker's lease, `lease_ms`, is longer."""
         return LeaseTimes(max(self.timeout_s, 2 * lease_ms / 1000))
 
     @property
     def look_s(self) -> float:
-        """The interval at which a broker reads its record."""
+        """The interval in seconds at which a broker reads its session record."""
         return self.lease_s / 6
 
     @property
     def live_s(self) -> float:
-        """The interval of a broker's heartbeats to the leader."""
+        """The interval in seconds at which a broker sends heartbeats to the leader."""
         return self.silence_s / 6
 
     @property
@@ -106,7 +104,7 @@ class _Session:
 
 
 class SessionTable:
-    """The sessions that the leader of one term knows. Times are seconds of any monotonic clock."""
+    """The sessions that the leader knows during one term. Times are seconds of a monotonic clock."""
 
     def __init__(self, times: LeaseTimes, now_s: float) -> None:
         self._times = times
@@ -120,12 +118,14 @@ class SessionTable:
         return session in self._sessions
 
     def found(self, session: str, now_s: float, *, is_marked: bool, lease_ms: int) -> None:
-        """Add a session of a former term. It may have been granted, or marked, just now."""
+        """Add a session that a former leader granted. It counts as if it had been granted, or marked as ended, just
+        now.
+        """
         state = _WAITING if is_marked else _OPEN
         self._sessions[session] = _Session(state, self._times.at_least(lease_ms), marked_at_s=now_s)
 
     def opened(self, session: str, lease_ms: int) -> None:
-        """Add a session that is in the store now. Its broker relies on it for `lease_ms` at a time."""
+        """Add a new session, whose record is stored. Its broker relies on it for `lease_ms` after each read."""
         self._sessions[session] = _Session(_OPEN, self._times.at_least(lease_ms))
 
     def is_open(self, session: str) -> bool:
@@ -140,8 +140,8 @@ class SessionTable:
         return True
 
     def admit(self, session: str, number: int, over_below: int) -> bool:
-        """Return whether the broker may still wait for the answer to request `number`; the broker does not wait for
-        answers to requests with a number below `over_below`.
+        """Return whether request `number` is to be executed: the session's broker may still wait for its answer. The
+        broker waits for no answer to a request with a number below `over_below`.
         """
         known = self._sessions.get(session)
         if known is None:
@@ -150,7 +150,7 @@ class SessionTable:
         return number >= known.over_below
 
     def tick(self, now_s: float) -> None:
-        """Count the time since the last tick."""
+        """Count the time since the last call as silence, and change the state of sessions whose time is over."""
         passed_s = min(now_s - self._ticked_at_s, 2 * self._times.tick_s)
         self._ticked_at_s = now_s
         for session, known in self._sessions.items():
@@ -162,7 +162,7 @@ class SessionTable:
                 self._feed(session, LeaseEvent.EXPIRED)
 
     def marked(self, session: str, now_s: float) -> None:
-        """Record that the store has the mark which ends the session."""
+        """Record that the mark which ends the session is stored."""
         if self._feed(session, LeaseEvent.MARKED):
             self._sessions[session].marked_at_s = now_s
 
@@ -177,7 +177,7 @@ class SessionTable:
         return self._in(_OVER)
 
     def forget(self, session: str) -> None:
-        """Remove a session whose keys and record are deleted."""
+        """Remove a session from this table, because its keys and its record are deleted."""
         self._sessions.pop(session, None)
 
     def _in(self, state: LeaseState) -> list[str]:

@@ -1,8 +1,8 @@
 """The requests of a broker to the leader, and the leader's answers, as JSON.
 
-Limits: MAX_PATH_CHARACTERS of a path; MAX_VALUE_BYTES of a value in a request, which is compressed if it is larger;
-MAX_INFLATED_BYTES of a value before compression; MAX_LEASE_MS of a lease. A session id has 32 hexadecimal digits. A
-request outside of these limits is invalid.
+Limits: a path has at most MAX_PATH_CHARACTERS; a value in a request MAX_VALUE_BYTES, and is compressed if it is larger;
+a value before compression MAX_INFLATED_BYTES; a lease MAX_LEASE_MS. A session id has 32 hexadecimal digits. A request
+outside of these limits is invalid.
 """
 
 import zlib
@@ -31,9 +31,9 @@ from pulsar_barycenter.metadata.store import Guard, Stat
 
 MAX_PATH_CHARACTERS: Final = 4_000
 MAX_VALUE_BYTES: Final = 600_000
-"""The maximum size of a value in a request to the admin REST interface."""
+"""The maximum size in bytes of a value in a request to the leader, after compression."""
 MAX_INFLATED_BYTES: Final = 8 << 20
-"""The maximum size in bytes of a value before compression: a load report of 30,000 bundles."""
+"""The maximum size in bytes of a value before compression. It suffices for a load report of 30,000 bundles."""
 MAX_FORMER_SESSIONS: Final = 8
 MAX_LEASE_MS: Final = MAX_LEASED_SESSION_MS // 2
 
@@ -50,7 +50,7 @@ class GuardedBy(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
-    """Open a session. The broker has stopped to use the sessions in `former`, which have ended.
+    """Request: open a session. `former` are sessions of the broker that have ended and that it does not use any more.
 
     `lease_ms` is the time for which the broker relies on its session after a read that found no mark in the session's
     record; 0: the leader's lease time.
@@ -62,15 +62,15 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
 
 
 class Live(msgspec.Struct, frozen=True, tag="live"):
-    """A heartbeat: the broker of the session is alive."""
+    """Request: a heartbeat, which says that the session's broker is alive."""
 
 
 class Close(msgspec.Struct, frozen=True, tag="close"):
-    """The session has ended: its broker does not use it any more."""
+    """Request: end the session, because its broker does not use it any more."""
 
 
 class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
-    """See `MetadataStore.put`."""
+    """Request: write a key, as `MetadataStore.put` does."""
 
     path: Path
     value: bytes
@@ -82,11 +82,11 @@ class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
 
 
 class DeflatedPut(Put, frozen=True, tag="put deflated", omit_defaults=True):
-    """A put whose `value` is compressed by zlib."""
+    """Request: write a key. Its `value` is compressed by zlib."""
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
-    """The request `MetadataStore.delete`."""
+    """Request: delete a key, as `MetadataStore.delete` does."""
 
     path: Path
     expected_version: Version | None = None
@@ -100,8 +100,8 @@ Change: TypeAlias = Open | Live | Close | Put | DeflatedPut | Delete
 class Request(msgspec.Struct, frozen=True):
     """A request to the leader of `epoch`.
 
-    The requests of a session are numbered from 1. No broker waits for the answers to numbers below `over_below`; such a
-    request is not executed if it arrives late.
+    The requests of a session are numbered from 1. The broker does not wait any more for answers to numbers below
+    `over_below`; if such a request arrives late, it is not executed.
     """
 
     secret: Annotated[str, msgspec.Meta(max_length=100)]
@@ -113,14 +113,14 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """The request was executed. `stat` is the result of a put."""
+    """Answer: the request was executed. `stat` is the result of a put."""
 
     stat: Stat | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The request failed. If `kind` is "not done", nothing was written, so the broker may send the request again, maybe
-    to another leader.
+    """Answer: the request failed. If `kind` is "not done", nothing was written, so the broker may send the request
+    again, maybe to another leader.
     """
 
     kind: Literal[
@@ -158,7 +158,7 @@ def not_done(path: str, why: str) -> Failed:
 
 
 def failed(error: MetadataError) -> Failed:
-    """Return the answer for an error. `error_of` creates the same error on the other side."""
+    """Return the answer that tells a broker about `error`. `error_of` creates the same error at the broker."""
     match error:
         case GuardError():
             return Failed("guard", error.path, error.detail, error.expected, error.actual)
@@ -183,7 +183,7 @@ def failed(error: MetadataError) -> Failed:
 
 
 def error_of(answer: Failed) -> MetadataError:
-    """Return the error that an answer describes."""
+    """Return the error that the leader's answer describes."""
     path, detail = answer.path, answer.detail
     match answer.kind:
         case "not done":
@@ -211,7 +211,7 @@ def error_of(answer: Failed) -> MetadataError:
 
 
 def fitted(put: Put) -> Put:
-    """Return a put as it is sent in a request, compressed if necessary.
+    """Return the request to send for a put: its value is compressed if it is too large otherwise.
 
     Raises:
         ValueTooLargeError: the value is too large even if it is compressed.
@@ -230,7 +230,7 @@ def fitted(put: Put) -> Put:
 
 
 def inflated(put: DeflatedPut) -> Put:
-    """Return the put with its original value.
+    """Return a compressed put with its original value.
 
     Raises:
         InvalidValueError: the value is not compressed, or is larger than MAX_INFLATED_BYTES.

@@ -21,14 +21,14 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Keys that were removed, and the changes to report."""
+    """Keys that `KeyTable.take` removed, and the changes to report to clients."""
 
     keys: dict[str, _Key]
     changes: list[Notification]
 
 
 class KeyTable:
-    """The keys of a memory store."""
+    """The keys of a memory store, with the operations on them."""
 
     def __init__(self) -> None:
         self._keys: dict[str, _Key] = {}
@@ -42,7 +42,9 @@ class KeyTable:
         return path in self._keys
 
     def get(self, path: str, *, session: int | None) -> Record | None:
-        """Return the record as `session` sees it."""
+        """Return the record at `path`, with the fields that depend on the reading session, `session`; None if the key
+        is absent.
+        """
         key = self._keys.get(path)
         return None if key is None else Record(key.value, _stat(path, key, session))
 
@@ -52,7 +54,7 @@ class KeyTable:
     def put(
         self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int
     ) -> tuple[Stat, Notification]:
-        """Write as `MetadataStore.put`; return the stat, and the change to report."""
+        """Write a key as `MetadataStore.put` does. Return its stat, and the change to report."""
         self._check(options.guard)
         if options.sequential:
             self._last_numbers[path] += 1
@@ -78,7 +80,7 @@ class KeyTable:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Notification:
-        """Delete as `MetadataStore.delete`; return the change to report."""
+        """Delete a key as `MetadataStore.delete` does. Return the change to report."""
         self._check(guard)
         key = self._keys.get(path)
         check_delete(
@@ -96,18 +98,22 @@ class KeyTable:
         check_guard(guard, None if key is None else key.version)
 
     def delete_ephemerals(self, session: int) -> list[Notification]:
-        """Delete the ephemeral keys that `session` created, ordered by path."""
+        """Delete the ephemeral keys that `session` created. Return the changes to report, ordered by path."""
         own = sorted(path for path, key in self._keys.items() if key.ephemeral and key.session == session)
         return [self._remove(path) for path in own]
 
     def take(self, below: str) -> "Taken":
-        """Remove all keys below a path, but not the path itself, and return them; `put_back` restores them."""
+        """Remove all keys below a path, but not the path itself, without their sessions' knowledge. Return them for
+        `put_back`.
+        """
         paths = sorted(path for path in self._keys if path.startswith(f"{below}/"))
         keys = {path: self._keys[path] for path in paths}
         return Taken(keys, [self._remove(path) for path in paths])
 
     def put_back(self, taken: "Taken", sessions: Container[int]) -> list[Notification]:
-        """Restore removed keys, except those that were written meanwhile, and ephemeral ones of other sessions."""
+        """Restore keys that `take` removed. Not restored are keys that were written meanwhile, and ephemeral keys of
+        sessions that are not in `sessions`.
+        """
         again = []
         for path, key in taken.keys.items():
             if path not in self._keys and (not key.ephemeral or key.session in sessions):

@@ -13,11 +13,13 @@ from pulsar_barycenter.metadata.store import Notification
 
 Callback: TypeAlias = Callable[[], None]
 NotificationRoute: TypeAlias = Callable[[Notification], float | None]
-"""Returns the seconds that a notification takes to a client; None loses it permanently and unnoticed."""
+"""A function that returns how many seconds a notification takes to a client; None: the notification is lost, and the
+client does not notice it.
+"""
 
 
 class Channel:
-    """Runs callbacks on one event loop in one context, first in first out, each after its delay at the earliest."""
+    """Runs callbacks on one event loop and in one context, in order, each after its delay or later."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
         self._loop = loop
@@ -57,7 +59,7 @@ class Channel:
 
 @dataclass(slots=True)
 class Link:
-    """The connection of one client, from the backend's side."""
+    """The connection of one client of a memory store, from the backend's side. Its flags are faults to simulate."""
 
     requests: Channel
     answers: Channel
@@ -69,6 +71,6 @@ class Link:
     """A notification was lost during a partition; the next answer to a heartbeat reports it."""
     route: NotificationRoute | None = None
     disorderly: bool = False
-    """Notifications arrive twice and may overtake each other."""
+    """Whether notifications arrive twice and may overtake each other, as a test asks for."""
     answers_lost: bool = False
-    """Writes are executed but not answered."""
+    """Whether the backend executes writes but does not answer them, as a test asks for."""

@@ -4,7 +4,7 @@ There are no threads, no randomness and no clock except the event loop's, so a s
 replayed exactly. Client and backend exchange messages over a link even here, because faults happen there: a message may
 be delayed or lost in either direction. The client's part (heartbeats, answers, notifications) runs in the context in
 which `connect` was called. The backend's part (executing requests, expiring sessions) runs in the context in which the
-backend was created. A simulator that stops the callbacks of one context so freezes one client: its heartbeats stop and
+backend was created. A simulator can freeze a client by stopping the callbacks of its context: its heartbeats stop, and
 the backend expires its session.
 """
 
@@ -26,14 +26,14 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 
 Answer = TypeVar("Answer")
 Latency: TypeAlias = Callable[[str, str], float]
-"""Returns the seconds that an operation, given its name and path, takes to the backend; its answer takes the same
-time.
+"""A function that returns how many seconds a request takes to the backend, given the operation's name and path. The
+answer takes the same time.
 """
 
 HEARTBEATS_PER_TIMEOUT: Final = 5
 PATIENCE: Final = 1 / 3
-"""The fraction of the timeout after which a heartbeat without an answer means that the connection is lost, as in stores
-over a network.
+"""If a heartbeat is not answered within this fraction of the timeout, the connection counts as lost, as in stores over
+a network.
 """
 
 
@@ -46,7 +46,9 @@ class _Session:
 
 
 class MemoryBackend:
-    """The shared state of any number of clients on one event loop, and the faults to inject."""
+    """The server of a memory store: the keys that any number of clients on one event loop share, and the faults to
+    simulate.
+    """
 
     def __init__(self, *, latency: Latency | None = None) -> None:
         self.keys = KeyTable()
@@ -63,7 +65,7 @@ class MemoryBackend:
     def connect(
         self, clock: Clock | None = None, session_timeout_ms: int = 10_000, *, operation_timeout_ms: int = 5_000
     ) -> "MemoryStore":
-        """Open a client with its own session, in the caller's context. Needs a running event loop.
+        """Create a client with its own session, which runs in the caller's context. Needs a running event loop.
 
         An operation without an answer within `operation_timeout_ms` of loop time raises StoreUnavailableError. `clock`
         gives the times in a Stat.
@@ -73,12 +75,12 @@ class MemoryBackend:
     # ---- faults ----
 
     def expire_session(self, client: "MemoryStore") -> None:
-        """End the client's session at once. The client learns it from its next heartbeat or write."""
+        """End the client's session at once. The client learns of it by its next heartbeat or write."""
         if client.link.session is not None:
             self._end_session(client.link.session)
 
     def partition(self, client: "MemoryStore") -> None:
-        """Lose every message between the client and the backend, including those in flight, until `heal`."""
+        """Lose every message between the client and the backend, including those already sent, until `heal`."""
         client.link.cut = True
 
     def heal(self, client: "MemoryStore") -> None:
@@ -90,7 +92,7 @@ class MemoryBackend:
         client.abandon()
 
     def stop(self) -> None:
-        """Stop the backend and lose all messages in flight, until `start`. The keys stay."""
+        """Stop the backend, and lose all messages, also those already sent, until `start`. The keys stay."""
         self.is_down = True
 
     def start(self) -> None:
@@ -118,7 +120,7 @@ class MemoryBackend:
         client.link.route = route
 
     def lose(self, below: str, *, notify: bool) -> Callable[[], None]:
-        """Remove all keys below a path. The returned function restores these keys unchanged, and reports their
+        """Remove all keys below a path. Return a function that restores these keys unchanged, and reports their
         creation.
 
         With `notify` the removals are reported as deletions, otherwise not at all. Keys that were written meanwhile,
@@ -137,7 +139,7 @@ class MemoryBackend:
     # ---- requests of clients; everything below runs in the backend's own context ----
 
     def open_session(self, link: Link, timeout_s: float, former: int | None) -> int:
-        """End the link's session `former`, if it still exists, and open a new one.
+        """End the session `former` of this connection, if it still exists, and open a new session.
 
         If the client repeats the request, because the first answer was late, it gets the same session.
         """
@@ -249,7 +251,7 @@ class MemoryBackend:
             link.notify(change)
 
     def is_cut(self, link: Link) -> bool:
-        """Return whether no message passes between the client of that link and the backend."""
+        """Return whether no message passes between this client and the backend."""
         return link.cut or self.is_down
 
 
@@ -319,7 +321,7 @@ class MemoryStore(StoreClient):
             await self._exchange("close", "/", lambda: self._backend.close_session(session))
 
     def abandon(self) -> None:
-        """Stop without a message to the backend, like a process that crashes."""
+        """Stop without a message to the backend, as a process does that crashes."""
         self._closed = True
         self._timer.cancel()
 
@@ -334,8 +336,8 @@ class MemoryStore(StoreClient):
     async def _exchange(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]
     ) -> Answer:
-        """Run `action` on the backend and return its answer. Before that, the caches drop the value of the key that the
-        action changed.
+        """Run `action` on the backend and return its answer. The caches drop the value of the key that the action
+        changed before this returns.
         """
         reply: asyncio.Future[Answer] = self._loop.create_future()
         session = self._session
@@ -403,7 +405,7 @@ class MemoryStore(StoreClient):
         return self._session is None or self._loop.time() >= self._watch.deadline_s
 
     def _tick(self) -> None:
-        """Check for heartbeats without an answer, then send the next."""
+        """Check whether a heartbeat is unanswered for too long, then send the next one."""
         now = self._loop.time()
         if self._unanswered_since_s is not None:
             is_over = now >= self._watch.deadline_s

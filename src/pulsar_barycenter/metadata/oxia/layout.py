@@ -1,4 +1,4 @@
-"""The keys of Oxia that a store uses.
+"""The keys that a metadata store uses in Oxia.
 
 | key                                    | content                                                              |
 |----------------------------------------|----------------------------------------------------------------------|
@@ -6,49 +6,50 @@
 | barycenter CHROOT :sessions:SESSION    | exists while that session (16 hexadecimal digits) is alive            |
 | barycenter CHROOT :sequences PATH      | its modification count is the last number given to sequential keys    |
 
-A namespace of Oxia sorts its keys by the number of their slashes first, or not; that is fixed when it is created. A key
-without slashes has the same position in both orders, and everything below a key is one range. In a name, `~` is encoded
-as `~0` and `|` as `~1`.
+A namespace of Oxia sorts its keys either by the number of their slashes first, or as plain text; that is fixed when the
+namespace is created. A key without slashes has the same position in both orders, and everything below a key is one
+range. In a name, `~` is encoded as `~0` and `|` as `~1`.
 
-All keys have one partition key, so one shard of the namespace contains them: one session, one order of changes.
+All keys have the same partition key. So they are in one shard of the namespace, which has one session for each client
+and one order of changes.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 PARTITION: Final = "barycenter"
-"""The partition key of all keys, of all clusters in a namespace."""
+"""The partition key of all keys that metadata stores have in a namespace of Oxia."""
 PARTITION_HASH: Final = 0x47791134
-"""The hash of that key among the shards: the lower half of its 64-bit XXH3, as in Oxia's clients."""
+"""The hash of PARTITION, which selects the shard: the lower half of its 64-bit XXH3, as in Oxia's clients."""
 
 _SEPARATOR: Final = "|"
 _AFTER_SEPARATOR: Final = "}"
-"""The character after the separator."""
+"""The character that sorts directly after the separator, `|`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Maps paths to keys below a chroot."""
+    """Converts the paths of a metadata store to Oxia's keys below the chroot, and back."""
 
     chroot: str = ""
 
     @property
     def root(self) -> str:
-        """The prefix of all keys of the store."""
+        """The prefix of all keys of this metadata store."""
         return _encoded(self.chroot)
 
     def key(self, path: str) -> str:
         return f"{self.root}{_encoded(path)}"
 
     def path(self, key: str) -> str | None:
-        """Return the path of a key, None if the key is not the store's."""
+        """Return the path that a key stands for, None if the key does not belong to this metadata store."""
         if not key.startswith(f"{self.root}{_SEPARATOR}"):
             return None
         names = key[len(self.root) :].split(_SEPARATOR)
         return "/".join(name.replace("~1", _SEPARATOR).replace("~0", "~") for name in names)
 
     def below(self, path: str) -> tuple[str, str]:
-        """The range of the keys below `path`: the first key, and the end (exclusive)."""
+        """Return the range of the keys below `path`: the first key, and the end (exclusive)."""
         above = self.root if path == "/" else self.key(path)
         return f"{above}{_SEPARATOR}", f"{above}{_AFTER_SEPARATOR}"
 
@@ -60,12 +61,12 @@ class Layout:
 
 
 def identity(session: int) -> str:
-    """Return the text that identifies a session in the records that it created."""
+    """Return the text by which Oxia's records name the session that created them."""
     return f"{session:016x}"
 
 
 def child_names(path: str, paths: list[str]) -> set[str]:
-    """Return the names of the children of `path` that `paths`, which are below it, belong to."""
+    """Return the names of the children of `path` that `paths` are, or are below. All `paths` are below `path`."""
     begin = len(path) if path == "/" else len(path) + 1
     return {below[begin:].partition("/")[0] for below in paths}
 

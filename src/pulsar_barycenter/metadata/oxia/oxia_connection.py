@@ -1,9 +1,9 @@
 """The connection to the server that leads the shard of the store's keys.
 
-A server of the list is asked which server leads; requests then go to that one. Any part of the client that finds that
-the leader does not answer, or no longer leads, leaves it. Running requests fail, and the next server of the list is
-asked. A request is sent a second time only if it was certainly not executed: no leader was found, or the server refused
-because it does not lead.
+A server of the list is asked which server leads the shard; requests then go to the leader. When any part of the client
+finds that the leader does not answer or no longer leads, it abandons the channel to the leader. Requests that are
+running fail, and the next server of the list is asked. A request is sent a second time only if it was certainly not
+executed: no leader was found, or the server refused because it does not lead.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 LOOK_S: Final = 5.0
-"""How long a server may take to return the leader."""
+"""The number of seconds that a server may take to say which server leads."""
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 1.0
 
@@ -43,12 +43,12 @@ _REFUSED: Final = ("namespace not found", "invalid session timeout", "notificati
 
 
 class NoLeaderError(Exception):
-    """No server leads the shard now, and the request was not executed."""
+    """No server leads the shard now, so the request was not executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The server that leads the shard, as far as is known."""
+    """The server that leads the shard, as far as this client knows."""
 
     shard: int
     stub: "OxiaClientAsyncStub"
@@ -64,7 +64,7 @@ class OxiaChannel(ServerChannel):
         self._finding: asyncio.Task[Leader] | None = None
 
     async def leader(self) -> Leader:
-        """Return the server that leads the shard. It is searched only once for each channel.
+        """Return the server that leads the shard. The server of this channel is asked for it only once.
 
         Raises:
             NoLeaderError: the server did not answer, or there is no leader.
@@ -131,12 +131,13 @@ class OxiaConnection(ServerList[OxiaChannel]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Return the answer of `call`, which gets the leading server and its time limit in seconds.
+        """Run `call`, which sends one request, and return its result. `call` gets the server that leads the shard, and
+        a time limit in seconds.
 
         With `takes_turn` False the request does not wait for a free slot.
 
         Raises:
-            StoreUnavailableError: no answer; it is unknown whether a write took effect.
+            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect.
             StoreRefusedError: the server refused; nothing was done.
             NotFoundError: the session in the request has ended.
         """
@@ -165,7 +166,7 @@ class OxiaConnection(ServerList[OxiaChannel]):
 
 
 def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignment | None:
-    """Return the shard with the store's keys; None if the answer does not list it."""
+    """Return the shard that has the keys of this metadata store; None if the answer does not list it."""
     for shard in answer.namespaces[namespace].assignments:
         hashes = shard.int32_hash_range
         if hashes.min_hash_inclusive <= PARTITION_HASH <= hashes.max_hash_inclusive:
@@ -175,7 +176,7 @@ def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignmen
 
 @contextmanager
 def translated(operation: str, path: str) -> Iterator[None]:
-    """Raise exceptions of gRPC as errors of the store, or as NoLeaderError."""
+    """Context manager: raise exceptions of gRPC as errors of the store, or as NoLeaderError."""
 
     def known(error: aio.AioRpcError) -> MetadataError | None:
         details = details_of(error)
@@ -184,7 +185,7 @@ def translated(operation: str, path: str) -> Iterator[None]:
         if _NO_SESSION in details:
             return NotFoundError(path)
         if any(text in details for text in _REFUSED):
-            return StoreRefusedError(path, f"{operation} refused: {details}")
+            return StoreRefusedError(path, f"Oxia refused the {operation}: {details}")
         return None
 
     with grpc_errors.translated(operation, path, known):

@@ -38,24 +38,26 @@ KEYS: Final = (_TLS, _PLUGIN, _TOKEN, _TRUST, _CERTIFICATE, _KEY, _AUTHORITY)
 
 @dataclass(frozen=True, slots=True)
 class OxiaSettings:
-    """Everything that a client needs. It contains the files' contents, except a token in a file of its own."""
+    """Everything that a client needs to connect to Oxia. It contains the contents of files, except of a token file."""
 
     endpoints: tuple[str, ...]
     """HOST:PORT of servers that know the leader, in the order in which they are tried."""
     namespace: str = DEFAULT_NAMESPACE
     chroot: str = ""
-    """The prefix of every path in the keys: blank, or `/NAME` one or more times."""
+    """The path below which all keys are: blank for none, or `/NAME` one or more times."""
     tls: Tls = field(default=Tls())
     token: str = field(default="", repr=False)
-    """The token that identifies this client; blank: none."""
+    """The token that identifies this client to the servers; blank: there is none."""
     token_file: str = ""
-    """The file of the token instead. It is read at each new connection, because the token may be renewed."""
+    """The file with the token, if `token` is blank. It is read at each new connection, because the token may be
+    renewed.
+    """
 
     def token_now(self) -> str:
-        """Return the token to use from now on.
+        """Return the token for the next connection, from the settings or from the token file.
 
         Raises:
-            StoreSettingsError: its file cannot be read, or has no token.
+            StoreSettingsError: the token file cannot be read, or has no token.
         """
         if not self.token_file:
             return self.token
@@ -63,7 +65,7 @@ class OxiaSettings:
 
 
 def read_settings(url: str, config_path: str = "") -> OxiaSettings:
-    """Return the settings in `url`, without its `oxia:`, and in the file `config_path` (blank: none).
+    """Return the settings in `url`, which is given without its `oxia:`, and in the file `config_path` (blank: no file).
 
     Raises:
         StoreSettingsError: a file cannot be read, or a setting is invalid.
@@ -86,7 +88,7 @@ def read_settings(url: str, config_path: str = "") -> OxiaSettings:
         authority=pairs.get(_AUTHORITY, ""),
     )
     if not tls.enabled and (tls.trusted_certificates or tls.certificate):
-        raise StoreSettingsError(config_path, f"certificates need {_TLS}=true")
+        raise StoreSettingsError(config_path, f"certificates need {_TLS}=true: they have an effect with TLS only")
     token, token_file = _credentials(config_path, pairs)
     settings = OxiaSettings(endpoints, namespace, chroot, tls, token, token_file)
     settings.token_now()  # so that an error is reported now, and not at each connection
@@ -94,7 +96,7 @@ def read_settings(url: str, config_path: str = "") -> OxiaSettings:
 
 
 def _parse(url: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the endpoints, the namespace and the chroot of a URL."""
+    """Return the server addresses, the namespace and the chroot in a URL."""
     if "@" in url:  # not repeated, because it may be a password
         raise StoreSettingsError(
             "oxia:", "the URL must not have a token; set it in the file of metadataStoreConfigPath"
@@ -120,7 +122,7 @@ def _parse(url: str) -> tuple[tuple[str, ...], str, str]:
 
 
 def _credentials(config_path: str, pairs: dict[str, str]) -> tuple[str, str]:
-    """Return a token, or the file that contains it; both blank if there is none."""
+    """Return the token, or the path of the file that contains it. Both are blank if neither is set."""
     given = pairs.get(_TOKEN, "")
     if not given:
         return "", ""
@@ -135,7 +137,9 @@ def _credentials(config_path: str, pairs: dict[str, str]) -> tuple[str, str]:
 
 
 def _token(source: str, content: bytes) -> str:
-    """Return the token in `content`: printable characters, as in an HTTP header."""
+    """Return the token in `content`. It must consist of printable characters, because it becomes part of an HTTP
+    header.
+    """
     try:
         token = content.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -149,7 +153,9 @@ def _read_pairs(path: str) -> dict[str, str]:
     try:
         return read_pairs(read_settings_file(path).decode(), path)
     except (ConfigError, UnicodeDecodeError):  # its text quotes the line
-        raise StoreSettingsError(path, "the file must have lines key=value") from None
+        raise StoreSettingsError(
+            path, "the file must have lines key=value, but one of its lines has another form"
+        ) from None
 
 
 def _pem(path: str | None) -> bytes | None:

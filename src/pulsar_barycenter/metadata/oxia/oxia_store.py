@@ -5,7 +5,7 @@ another client has changed it, the server refuses; then the key is read, and the
 condition for a guard (the version of another key) or for the absence of children: these are checked by a read just
 before the write, and not atomically.
 
-Caches drop what a write changed before the caller continues. Listeners are notified when the server reports the change,
+The caches drop the changed key before the caller continues. Listeners are notified when the server reports the change,
 in the order of all changes.
 """
 
@@ -53,15 +53,15 @@ from pulsar_barycenter.metadata.store import (
 )
 
 MAX_VALUE_BYTES: Final = 4 << 20
-"""The maximum size of one value; an answer has space for several."""
+"""The maximum size in bytes of one value. One answer of the server may contain several values."""
 MAX_RACES: Final = 100
 REMEMBERED: Final = 10_000
-"""The maximum number of keys whose last seen state is remembered."""
+"""The maximum number of keys whose last seen state a client keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SeenState:
-    """The state on which a write depends, as it was read last: the key, the guard's key, and whether the key has
+    """The state on which a write depends, as this client saw it last: the key, the guard's key, and whether the key has
     children.
     """
 
@@ -71,9 +71,9 @@ class _SeenState:
 
 
 class OxiaStore(GrpcStore):
-    """One session with the servers; see `MetadataStore` for the contract. Created by `open`.
+    """A metadata store in Oxia: one session with its servers. `MetadataStore` has the contract. Created by `open`.
 
-    Times in a Stat are the server's.
+    The times in a Stat are those of the server's clock.
     """
 
     name = "oxia"
@@ -138,7 +138,7 @@ class OxiaStore(GrpcStore):
         return await self._get(path, takes_turn=True)
 
     async def get_ahead(self, path: str) -> Record | None:
-        """See `ReadsAhead`."""
+        """Read a key before it is requested; see `ReadsAhead`."""
         return await self._get(path, takes_turn=False)
 
     async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
@@ -242,9 +242,10 @@ class OxiaStore(GrpcStore):
     # ---- what was seen ----
 
     def _remembered_state(self, path: str, options: PutOptions, session: int) -> _SeenState | None:
-        """Return the remembered state for a first attempt of a put; None if the state has to be read.
+        """Return the kept state of the keys on which a put depends, for the first attempt; None if the state has to be
+        read.
 
-        The remembered state may be outdated, so nothing is refused because of it.
+        The kept state may be outdated, so it is no reason to refuse the put.
         """
         if options.guard is not None:
             return None
@@ -259,7 +260,7 @@ class OxiaStore(GrpcStore):
     async def _read_state(
         self, path: str, session: int, operation: str, guard: Guard | None, *, children: bool = False
     ) -> _SeenState:
-        """Read the state on which a write depends; the session is read first.
+        """Read the state of the keys on which a write depends. The session's key is read first.
 
         Raises:
             SessionLostError: the session has ended.
@@ -297,7 +298,7 @@ class OxiaStore(GrpcStore):
         session: int | None = None,
         takes_turn: bool = True,
     ) -> list[api.GetResponse]:
-        """Return the answer to each request. With a `session` the requests fail if it has ended."""
+        """Send read requests, and return the answer to each. If `session` is given and has ended, the requests fail."""
 
         async def read(leader: Leader, timeout_s: float) -> list[api.GetResponse]:
             if session is not None:
@@ -310,7 +311,9 @@ class OxiaStore(GrpcStore):
                     part = await call.read()
                     if not isinstance(part, api.ReadResponse):
                         raise StoreUnavailableError(
-                            path, f"{operation} failed: the server ended its answer before the last part. Try again."
+                            path,
+                            f"{operation} failed: the server ended the connection before the last part of its "
+                            "answer. Try again.",
                         )
                     answers.extend(part.gets)
             return answers
@@ -323,7 +326,7 @@ class OxiaStore(GrpcStore):
             raise self._session_ended(session, path, operation) from None
 
     async def _write(self, operation: str, path: str, request: api.WriteRequest, session: int) -> Known:
-        """Execute one write; return the state of the record that was put last.
+        """Send one write to the server; return the new state of the record that it put last.
 
         Raises:
             SessionLostError: the session has ended; nothing was written.

@@ -1,8 +1,8 @@
-"""The session with Oxia: a session of the shard, and a record that shows that it is alive.
+"""The session with Oxia: a session of Oxia's shard, and a record that exists as long as the session.
 
-A heartbeat is a keep-alive and then a write of that record, to the same server. A server that was replaced as leader
-without its knowledge answers the keep-alive nevertheless. It cannot execute the write, which needs a majority of the
-shard's servers. A new leader of the shard counts from its beginning.
+A heartbeat is a keep-alive and then a write of that record, to the same server. A server that is no longer leader but
+does not know this still answers the keep-alive. But it cannot execute the write, which needs a majority of the shard's
+servers. A new leader of the shard starts to count the timeout again.
 """
 
 import random
@@ -28,7 +28,7 @@ MAX_TIMEOUT_MS: Final = 300_000
 
 
 class OxiaSession(HeartbeatSession):
-    """The session of one client."""
+    """The session of one client with Oxia."""
 
     def __init__(
         self,
@@ -49,21 +49,23 @@ class OxiaSession(HeartbeatSession):
         self._has_single_writes = True
 
     def check(self, leader: Leader, session: int) -> None:
-        """Check that `session` belongs to the leader's shard. When a shard is split, its number changes. Raises
-        NotFoundError if the session belongs to another shard.
+        """Check that `session` belongs to the shard of `leader`. When a shard is split, its number changes.
+
+        Raises:
+            NotFoundError: the session belongs to another shard.
         """
         if leader.shard != self._shard:
             raise NotFoundError(f"session {session:016x}")
 
     async def write(self, leader: Leader, request: api.WriteRequest, timeout_s: float) -> api.WriteResponse:
-        """Execute a write.
+        """Send a write to the leader, and return its answer.
 
         Each write is a call of its own, so that its failure says nothing about others. Oxia's clients prefer one stream
         for many writes, and some servers know only streams; a stream for each write takes more than twice the time of a
         call.
 
         Raises:
-            AioRpcError: what gRPC raises.
+            AioRpcError: gRPC reported an error.
             StoreUnavailableError: the server ended the stream without an answer.
         """
         request.shard = leader.shard
@@ -107,7 +109,9 @@ class OxiaSession(HeartbeatSession):
         if answer.puts[0].status != api.OK:
             raise StoreUnavailableError("/", "the session ended immediately after it began")
         if answer.puts[0].version.version_id != MARK:
-            raise StoreRefusedError("/", "the servers do not support chosen version ids: Oxia 0.16 or newer is needed")
+            raise StoreRefusedError(
+                "/", "Oxia's servers are too old: they do not support chosen version ids. Oxia 0.16 or newer is needed"
+            )
 
     async def _end(self, session: int) -> None:
         async def end(leader: Leader, timeout_s: float) -> None:
@@ -134,7 +138,7 @@ class OxiaSession(HeartbeatSession):
 
 @asynccontextmanager
 async def ending(call: aio.Call) -> AsyncIterator[None]:
-    """Cancel a streaming call at the end of the block."""
+    """Context manager: cancel a streaming call at the end of the `with` statement."""
     try:
         yield
     finally:

@@ -1,12 +1,12 @@
-"""Follows the changes of the store from write to write, whichever server leads.
+"""Follows the changes in Oxia from write to write, whichever server leads the shard.
 
-After a lost connection it continues after the last write that was reported. Nothing is missed as long as the servers
-keep the changes (an hour by default). They do not report if they did not. So after a silence of MISSED_AFTER_S it
-continues from the current write and reports that (`on_missed`). It does the same if the servers are at an earlier write
-than before, as after a restore from a copy, if the shard is another one, and when a range of keys is deleted, which
-arrives as one change.
+After a lost connection the watch continues after the last write that was reported. Nothing is missed as long as the
+servers keep the changes (an hour by default), but they do not say when they have dropped some. So after a silence of
+MISSED_AFTER_S the watch continues from the current write, and reports that changes may be missing (`on_missed`). It
+does the same if the servers are at an earlier write than before, as after a restore from a copy; if the shard is
+another one; and when a range of keys is deleted, which arrives as one change.
 
-Each session writes at its heartbeats, so a server that reports nothing for a session timeout is left.
+Each heartbeat is a write. So if a server reports no write for a session timeout, the watch continues at another server.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from pulsar_barycenter.metadata.store import Notification, NotificationType
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 LOOK_S: Final = 5.0
-"""How long a server may take to return its current write."""
+"""The number of seconds that a server may take to return the number of its last write."""
 MISSED_AFTER_S: Final = 300.0
 _TYPES: Final = {
     api.KEY_CREATED: NotificationType.CREATED,
@@ -42,7 +42,7 @@ _TYPES: Final = {
 
 
 class OxiaWatch:
-    """Follows the changes of a store. `on_change` gets each change and the current version id of the key, all in order;
+    """Follows the changes of a store. `on_change` gets each change, in order, with the key's current version id.
     `on_missed` is called when changes were missed.
     """
 
@@ -71,7 +71,7 @@ class OxiaWatch:
         """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow the changes for ever, or until the servers refuse the first attempt."""
+        """Follow the changes until cancelled, or until the servers refuse the first attempt."""
         while True:
             line = self._connection.line
             try:
@@ -103,12 +103,14 @@ class OxiaWatch:
         raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
 
     async def _find_offset(self, leader: Leader) -> int:
-        """Return the offset after which to follow, and report whether changes before it were missed."""
+        """Return the number of the write after which to follow the changes. If changes before it were missed, report
+        that.
+        """
         call = leader.stub.GetNotifications(api.NotificationsRequest(shard=leader.shard), metadata=leader.tokens)
         async with ending(call), asyncio.timeout(LOOK_S):
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
-            raise StoreUnavailableError("/", "the server did not return the offset of its last write")
+            raise StoreUnavailableError("/", "the server did not say which write was its last")
         is_followed = (
             self._reported is not None
             and self._reported[0] == leader.shard

@@ -1,19 +1,19 @@
-"""Builds the request of a put or a delete, and decodes its answer. No clock, no I/O.
+"""Builds the request to Oxia for a put or a delete, and decodes its answer. No clock, no I/O.
 
 A write is one step of the server: its puts in order, then its deletes, each under its own condition that a key has a
-certain version id. Oxia takes these ids from one counter for all keys, so an id never repeats and identifies one life
-of a key. The version in a Stat is the record's modification count, which no condition can use. So a key is read before
-it is replaced, and the id that was seen is the condition. If the condition fails, another client was faster, and the
-key is read again.
+certain version id. Oxia takes these ids from one counter for all keys, so an id never repeats, even if a key is deleted
+and created again. The version in a Stat is the record's modification count, which no condition can use. So a key is
+read before it is replaced, and the condition is that it still has the id that was read. If not, another client changed
+the key first, and the key is read again.
 
-**The session in each write.** Oxia refuses a put that names a session when that session has ended, and no other
-request. So each write begins with such a put. It assigns the key to the session, under the condition of the write, and
-gives it an id that no record has (MARK). The actual put or delete follows in the same step, under the condition that
-the key has that id. If the session has ended, or the condition fails, the first put is refused and so is the second;
-otherwise both happen, and no client sees the state between them. An ephemeral key that its own session writes needs no
-such put.
+**The session in each write.** Oxia checks the session only in a put that names one: it refuses the put if that session
+has ended. So each write begins with such a put. It assigns the key to the session, under the condition of the write,
+and gives it an id that no record has (MARK). The actual put or delete follows in the same step, under the condition
+that the key has that id. If the session has ended, or the condition fails, the first put is refused and so is the
+second; otherwise both happen, and no client sees the state between them. An ephemeral key that its own session writes
+needs no such put.
 
-A key is ephemeral or persistent from its creation on: an update keeps its session.
+A key stays ephemeral or persistent: an update does not change its session.
 """
 
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ from pulsar_barycenter.metadata.oxia.layout import PARTITION, identity
 from pulsar_barycenter.metadata.store import Record, Stat
 
 MARK: Final = -2
-"""The id of a key in the middle of a write. -1 is the id of an absent key, others start at 0."""
+"""The version id that a key has in the middle of a write. -1 is the id of an absent key; other ids start at 0."""
 _ABSENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The state of a record, without its value."""
+    """The state of a record in Oxia, without its value."""
 
     version_id: int
     version: int
-    """How often it was changed since its creation."""
+    """How often the record was changed since its creation."""
     session: int | None
-    """The session whose end deletes it, None if it is persistent."""
+    """The session at whose end Oxia deletes the record; None if the record is persistent."""
     creator: str
     created_at_ms: int
     modified_at_ms: int
@@ -58,7 +58,7 @@ class SessionEndedError(Exception):
 
 
 class OtherVersionError(Exception):
-    """The key has changed since it was seen; nothing was written."""
+    """The key has changed since this client read it; nothing was written."""
 
 
 def known_of(version: api.Version) -> Known:
@@ -73,7 +73,7 @@ def known_of(version: api.Version) -> Known:
 
 
 def found_in(answer: api.GetResponse) -> Known | None:
-    """Return the state of the record that was read; None if it does not exist."""
+    """Return the state of the record in a read's answer; None if the record does not exist."""
     return known_of(answer.version) if answer.status == api.OK else None
 
 
@@ -83,7 +83,7 @@ def record_of(path: str, answer: api.GetResponse, reader: int | None) -> Record 
 
 
 def put_request(key: str, value: bytes, options: PutOptions, session: int, seen: Known | None) -> api.WriteRequest:
-    """Return the request that writes `value` for `session`, if the key is still as it was `seen`."""
+    """Return the request that writes `value` in `session`, on condition that the key still has the state `seen`."""
     if seen is None:
         creator, version = identity(session), 0
         owner = session if options.ephemeral else None
@@ -102,13 +102,13 @@ def put_request(key: str, value: bytes, options: PutOptions, session: int, seen:
 
 
 def delete_request(key: str, session: int, seen: Known) -> api.WriteRequest:
-    """Return the request that deletes the key for `session`, if it is still as it was `seen`."""
+    """Return the request that deletes the key in `session`, on condition that it still has the state `seen`."""
     delete = api.DeleteRequest(key=key, expected_version_id=MARK, partition_key=PARTITION)
     return api.WriteRequest(puts=[_put_under_session(key, seen.version_id, session)], deletes=[delete])
 
 
 def written(answer: api.WriteResponse) -> Known:
-    """Return the state of the record that was put last, before a delete in the same request.
+    """Return, from a write's answer, the state of the record that the last put wrote.
 
     Raises:
         SessionEndedError, OtherVersionError: nothing was written.
@@ -122,20 +122,20 @@ def written(answer: api.WriteResponse) -> Known:
 
 
 def number_request(key: str) -> api.WriteRequest:
-    """Return the request that increments the number of sequential keys, which is stored at `key`."""
+    """Return the request that gets the next number for sequential keys. The numbers are counted at `key`."""
     return api.WriteRequest(puts=[api.PutRequest(key=key, partition_key=PARTITION)])
 
 
 def session_request(key: str, session: int) -> api.WriteRequest:
-    """Return the request that creates the record of a new session. If the server supports chosen version ids, the
-    record gets the id MARK.
+    """Return the request that creates the record of a new session. The record gets the version id MARK, if the server
+    supports chosen ids.
     """
     return api.WriteRequest(puts=[_put_under_session(key, _ABSENT, session)])
 
 
 def heartbeat_request(key: str, session: int) -> api.WriteRequest:
-    """Return the request that writes the record of a session again. It succeeds only at a server that leads, in a
-    session that is alive.
+    """Return the request that writes the record of a session again. It succeeds only at the server that leads the
+    shard, and only while the session is alive.
     """
     return api.WriteRequest(puts=[api.PutRequest(key=key, session_id=session, partition_key=PARTITION)])
 

@@ -1,4 +1,4 @@
-"""What the two sides of a SQLite store exchange: operations for the worker, events for the event loop."""
+"""The objects that the event loop and the worker thread of a SQLite store exchange: operations and events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """An operation of a caller on the file, in the session that was current at the call."""
+    """An operation on the file that a caller requests, in the session that was current at the call."""
 
     name: str
     path: str
@@ -19,7 +19,7 @@ class Operation:
     is_write: bool
     run: Callable[[SqliteFile], Any]
     reply: Any
-    """Belongs to the caller's side; the worker only returns it."""
+    """A value of the event loop's side. The worker does not use it, and returns it with the result."""
 
 
 Outcome: TypeAlias = tuple[Operation, Any, MetadataError | None]
@@ -27,22 +27,24 @@ Outcome: TypeAlias = tuple[Operation, Any, MetadataError | None]
 
 
 class WorkerListener(Protocol):
-    """Receives the worker's events. Called on the event loop, in order."""
+    """The receiver of the worker's events. Its methods are called on the event loop, in the order of the events."""
 
     def on_events(self, events: list[SessionEvent]) -> None: ...
 
     def on_session(self, session: int | None) -> None:
-        """Called with the session for the operations from now on; None while there is none."""
+        """Called when the session changes. The next operations run in `session`; None while there is no session."""
         ...
 
     def on_changes(self, changes: list[Notification]) -> None: ...
 
     def on_unknown_changes(self) -> None:
-        """Called after changes that cannot be reported yet, so cached values may be outdated."""
+        """Called after changes of other clients that are not reported yet. Until they are, cached values may be
+        outdated.
+        """
         ...
 
     def on_outcomes(self, outcomes: list[Outcome]) -> None: ...
 
     def on_end(self) -> None:
-        """Called once, as the last call. Operations that have no outcome by then will get none."""
+        """Called once, as the last call. Operations without an outcome will not get one any more."""
         ...

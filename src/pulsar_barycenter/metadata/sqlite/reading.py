@@ -1,4 +1,6 @@
-"""Reads values of a SQLite file without a session. Writes nothing, whether brokers use the file or not."""
+"""Reads values from the SQLite file of a metadata store without a session, even while brokers use the file. Writes
+nothing.
+"""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -10,10 +12,10 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 
 def read_value(file: Path, path: str) -> tuple[bytes, int] | None:
-    """Return the value at `path` and when it was last changed (ms since 1970); None if the key does not exist.
+    """Return the value at `path`, and the time of its last change (ms since 1970); None if the key does not exist.
 
     Raises:
-        MetadataError: the file cannot be read, or is not a store.
+        MetadataError: the file cannot be read, or is not a metadata store.
     """
     with _reading(file) as db:
         row = db.execute("SELECT value, modified_at_ms FROM keys WHERE path = ?", (path,)).fetchone()
@@ -24,7 +26,8 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
     """Return all keys below `folders`, and `keys` themselves, with their values at one moment, sorted by path.
 
     Raises:
-        MetadataError: the file cannot be read, is not a store, or there are more than `most` keys below a folder.
+        MetadataError: the file cannot be read, is not a metadata store, or there are more than `most` keys below a
+            folder.
     """
     found: dict[str, bytes] = {}
     with _reading(file) as db:
@@ -44,11 +47,11 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
 
 @contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
-    """Open a file for reading.
+    """Context manager: open the file of a metadata store for reading.
 
     Raises:
-        MetadataError: the file cannot be read, or is not a store. It is raised also if an error occurs inside the
-            `with` statement.
+        MetadataError: the file cannot be read, or is not a metadata store. An SQLite error inside the `with` statement
+            is raised as MetadataError, too.
     """
     # SQLite would leave two files next to a file that no process has open; `immutable` prevents that
     how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "immutable=1"

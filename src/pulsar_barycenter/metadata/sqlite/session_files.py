@@ -1,8 +1,9 @@
-"""How processes on one machine find at once that another one has ended: each holds a lock on a file of its own.
+"""Shows processes on one machine at once that another process has ended: each process holds a lock on a file of its
+own.
 
-The kernel releases a file lock when its process ends, for whatever reason. If a session's lock can be taken, its
-process has ended and its timeout need not be waited for. A process that is only stopped keeps its lock; its session
-expires.
+The kernel releases a file lock when its process ends, for whatever reason. If the lock of a session's file is free, the
+session's process has ended, and nobody needs to wait for the session's timeout. A process that is only paused keeps its
+lock; its session ends by its timeout.
 """
 
 import fcntl
@@ -12,7 +13,7 @@ from pathlib import Path
 
 
 class SessionFile:
-    """A file whose lock this process holds, from construction to `close`."""
+    """A file that shows that this process is alive: the process holds the file's lock until `close`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -32,14 +33,14 @@ class SessionFile:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release the lock and leave the file, as a process that crashes does."""
+        """Release the lock, but do not remove the file, as a process that crashes does."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def is_abandoned(folder: Path, name: str) -> bool:
-    """Return whether the process that created the file has ended; False also if the file does not exist."""
+    """Return whether the process that created the lock file has ended. If the file does not exist, return False."""
     try:
         handle = os.open(folder / name, os.O_RDONLY)
     except OSError:
@@ -60,7 +61,7 @@ def remove_if_abandoned(folder: Path, name: str) -> None:
 
 
 def remove_abandoned(folder: Path, *, keep: set[str]) -> None:
-    """Remove the files of processes that have ended, except those named in `keep`."""
+    """Remove the lock files of processes that have ended, except those named in `keep`."""
     for entry in tuple(folder.iterdir()):
         if entry.name not in keep:
             remove_if_abandoned(folder, entry.name)

@@ -1,8 +1,8 @@
-"""Finds sessions of other processes whose heartbeat count has not changed for too long. No clock, no I/O.
+"""Finds sessions of other processes that have sent no heartbeat for too long. No clock, no I/O.
 
-Every client observes the heartbeats of the others with its own monotonic clock. A session whose count has not changed
-for its timeout has ended. An observer that was itself paused, or could not write, starts again: it cannot know which
-side was silent. Clocks of different processes are never compared.
+Every client observes the heartbeat counts of the others with its own monotonic clock. If a count has not changed for
+the session's timeout, the session has ended. An observer that was itself paused, or could not write, starts its
+observation again, because it cannot know which side was paused. Clocks of different processes are never compared.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class SeenSession(NamedTuple):
-    """A session as the file has it: number, timeout, heartbeat count, and the name of its lock file."""
+    """A session as the SQLite file has it: number, timeout, heartbeat count, and the name of its lock file."""
 
     number: int
     timeout_ms: int
@@ -26,8 +26,8 @@ class _Observation:
 
 
 class SilenceWatch:
-    """The observed heartbeats of other sessions. Times are seconds of a monotonic clock; `now_s` is the first
-    observation.
+    """The heartbeats that this client observed of other sessions. Times are seconds of a monotonic clock; `now_s` is
+    the time of the first observation.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -35,15 +35,19 @@ class SilenceWatch:
         self._last_look_s = now_s
 
     def restart(self) -> None:
-        """Clear all observations: the pause may have been in this client, and not in the other sessions."""
+        """Forget all observations, because this client may have been paused, and not the clients of the other
+        sessions.
+        """
         self._observed.clear()
 
     def skip(self, now_s: float) -> None:
-        """Record that an observation was due, but that this client could not have acted on it."""
+        """Record that this client could not make, or act on, an observation that was due at `now_s`."""
         self._last_look_s = now_s
 
     def silent(self, sessions: Iterable[SeenSession], now_s: float) -> set[int]:
-        """Observe the other sessions; return the numbers of those that were silent for their timeout."""
+        """Observe the heartbeat counts of the other sessions. Return the numbers of the sessions that sent no heartbeat
+        for their timeout.
+        """
         pause_s, self._last_look_s = now_s - self._last_look_s, now_s
         observed: dict[int, _Observation] = {}
         silent: set[int] = set()

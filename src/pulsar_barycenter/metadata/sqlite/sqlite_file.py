@@ -8,8 +8,7 @@
 | sessions  | sessions that are alive: timeout, heartbeat count, name of the lock file                      |
 | changes   | what changed, numbered without gaps; every client reads those it has not seen                  |
 
-Only the newest changes are kept. If the first change that a client has not seen is missing, the client knows that it
-missed some.
+Only the newest changes are kept. The changes are numbered, so a client knows when it has missed some.
 
 Space is reserved for a time when the disk is full. The write-ahead log gets its blocks when the file is opened, and the
 file gets free pages from time to time. So heartbeats and small writes need no disk space for long.
@@ -31,18 +30,18 @@ from pulsar_barycenter.metadata.store import Guard, Notification, NotificationTy
 Result = TypeVar("Result")
 
 APPLICATION_ID: Final = 0x42617279
-"""Identifies the store's files among SQLite files ("Bary")."""
+"""The number in the header of an SQLite file by which the files of metadata stores are recognised ("Bary")."""
 SCHEMA_VERSION: Final = 1
 CHANGES_PER_TRIM: Final = 1000
 MAX_CHANGES_READ: Final = 10_000
 LOG_ROOM: Final = 8 << 20
-"""The size in bytes that the write-ahead log has from the start. SQLite restarts at its beginning after about half of
-it.
+"""The size in bytes that SQLite's write-ahead log has from the start. SQLite writes at its beginning again after about
+half of it.
 """
 LOG_LIMIT: Final = 2 * LOG_ROOM
-"""The size in bytes to which SQLite truncates a longer log."""
+"""If the write-ahead log is longer than this number of bytes, SQLite truncates it to this size."""
 FREE_ROOM: Final = 2 << 20
-"""The number of bytes in free pages of the file. They are refilled when half of them are used."""
+"""The number of bytes in free pages of the file, for a full disk. New ones are added when half of them are used."""
 
 _SCHEMA: Final = """
 CREATE TABLE keys (
@@ -59,22 +58,22 @@ CREATE TABLE changes (id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, 
 """
 
 OPENING_PATIENCE_S: Final = 15.0
-"""How long opening waits: the process that creates a new file writes its tables and reserves space, which takes long on
-a busy disk.
+"""How many seconds opening the file may wait for another process, which may be creating it: that takes long on a busy
+disk.
 """
 
 
 class SqliteFile:
-    """One connection to the file. After a sqlite3.Error, nothing of the open transaction took effect; only if `commit`
-    raised it, this is unknown.
+    """One connection to the SQLite file of a metadata store. After a sqlite3.Error, nothing of the open transaction
+    took effect. Only if `commit` raised the error, this is unknown.
     """
 
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
         """Open the file and create it if necessary.
 
-        `patience_s` is the longest wait for another process's transaction after the file was opened. While the file is
-        being opened, no session can be lost by waiting, so OPENING_PATIENCE_S applies. `kept_changes` is the number of
-        changes that a client may lag behind before it has to forget everything that it knows.
+        `patience_s` is how many seconds an operation waits for another process's transaction. Opening the file may wait
+        longer (OPENING_PATIENCE_S), because there is no session yet that could expire. `kept_changes` is the number of
+        changes that are kept. A client that has not read them in time has to drop all cached values.
 
         Raises:
             StoreFileError: the file is another program's, damaged, of a newer version, or cannot be opened.
@@ -104,7 +103,7 @@ class SqliteFile:
     # ---- transactions ----
 
     def begin(self) -> None:
-        """Take the write lock of the file; wait while another process has it."""
+        """Begin a write transaction: take the write lock of the file. Wait while another process has it."""
         self.patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
     def commit(self) -> None:
@@ -115,7 +114,7 @@ class SqliteFile:
             self._db.execute("ROLLBACK")
 
     def patiently(self, action: Callable[[], Result]) -> Result:
-        """Repeat `action` while another process has the lock, up to `patience_s`.
+        """Run `action`; repeat it while another process has the file's lock, for up to `patience_s` seconds.
 
         SQLite's own waiting sleeps in growing steps of milliseconds, or in whole seconds if it was built without
         usleep. A transaction on this file takes a fraction of a millisecond.
@@ -149,7 +148,9 @@ class SqliteFile:
         return [name for (name,) in self._db.execute("SELECT name FROM tree WHERE parent = ? ORDER BY name", (path,))]
 
     def put(self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int) -> Stat:
-        """Write as `MetadataStore.put`, in the open transaction. After a MetadataError nothing is written."""
+        """Write a key as `MetadataStore.put` does, in the open transaction. If this raises a MetadataError, nothing was
+        written.
+        """
         self._check(options.guard)
         if options.sequential:
             path = sequential_path(path, self._next_number(path))
@@ -177,7 +178,7 @@ class SqliteFile:
     def delete(
         self, path: str, *, expected_version: int | None, if_own: bool, guard: Guard | None, session: int
     ) -> None:
-        """Delete as `MetadataStore.delete`, in the open transaction."""
+        """Delete a key as `MetadataStore.delete` does, in the open transaction."""
         self._check(guard)
         row = self._db.execute("SELECT version, session FROM keys WHERE path = ?", (path,)).fetchone()
         check_delete(
@@ -211,7 +212,7 @@ class SqliteFile:
         return self._db.execute("SELECT 1 FROM tree WHERE parent = ? LIMIT 1", (path,)).fetchone() is not None
 
     def _grow_tree(self, path: str) -> None:
-        """Add the key's name to its parent, and each new parent to its own."""
+        """Add a new key to its parent's list of children, and each new parent to the list of its own parent."""
         while path != "/":
             parent, name = _split(path)
             if not self._db.execute("INSERT OR IGNORE INTO tree VALUES (?, ?)", (parent, name)).rowcount:
@@ -219,7 +220,9 @@ class SqliteFile:
             path = parent
 
     def _shrink_tree(self, path: str) -> None:
-        """Remove the name of a deleted key, and of each parent that is neither a key nor has children left."""
+        """Remove a deleted key from its parent's list of children. Do the same for each parent that is neither a key
+        nor has children.
+        """
         while path != "/" and not self._has_children(path) and not self.exists(path):
             parent, name = _split(path)
             self._db.execute("DELETE FROM tree WHERE parent = ? AND name = ?", (parent, name))
@@ -233,11 +236,13 @@ class SqliteFile:
         return 0 if row is None else int(row[0])
 
     def data_version(self) -> int:
-        """Return a number that differs from the previous one if another connection has committed in between."""
+        """Return a number that changes whenever another connection commits a transaction."""
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     def changes_after(self, last_seen: int) -> list[tuple[int, Notification]]:
-        """Return changes with their numbers, oldest first; at most MAX_CHANGES_READ."""
+        """Return the changes after the change `last_seen`, with their numbers, oldest first; at most
+        MAX_CHANGES_READ.
+        """
         rows = self._db.execute(
             "SELECT id, type, path FROM changes WHERE id > ? ORDER BY id LIMIT ?", (last_seen, MAX_CHANGES_READ)
         )
@@ -269,7 +274,7 @@ class SqliteFile:
         return self._db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None
 
     def beat(self, session: int) -> bool:
-        """Write a heartbeat; return False if the session has ended.
+        """Write a heartbeat of a session to the file; return False if the session has ended.
 
         A heartbeat need not survive a power failure, so this does not wait for the disk.
         """
@@ -286,10 +291,11 @@ class SqliteFile:
     # ---- room ----
 
     def keep_room(self) -> None:
-        """Reserve the space that a full disk would refuse later. It is no error if the disk is full already.
+        """Reserve disk space for small writes, for the case that the disk becomes full. It is no error if it is full
+        already.
 
         SQLite has no locks on its log file (`-wal`), so opening the log here is safe. Never open the database file
-        itself: to close it would drop the locks that this process has on it.
+        itself: closing it would release the locks that this process has on the file.
         """
         try:
             handle = os.open(f"{self._path}-wal", os.O_RDWR)
@@ -303,7 +309,9 @@ class SqliteFile:
             self.rollback()
 
     def _add_free_pages(self) -> None:
-        """Write pages and then free them. Pages that were never written need disk blocks when they are first used."""
+        """Add free pages to the file: write them and then free them. Pages that were never written would need disk
+        space at their first use.
+        """
         self.begin()
         free = self._pragma("freelist_count") * self._pragma("page_size")
         if free < FREE_ROOM // 2:
@@ -338,8 +346,10 @@ class SqliteFile:
             self.rollback()
 
     def _refuse_foreign_file(self) -> None:
-        """Check, before anything is changed, that the file is not of another program or of a later version. Raises
-        StoreFileError.
+        """Check, before anything is changed, that the file is not of another program or of a later version.
+
+        Raises:
+            StoreFileError: the file belongs to another program or a later version.
         """
         # in this order, because the transaction that creates the tables also sets the application id
         has_tables = self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None

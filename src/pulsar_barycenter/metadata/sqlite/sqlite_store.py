@@ -20,7 +20,9 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 
 
 class SqliteStore(StoreClient):
-    """One session with the file; see `MetadataStore` for the contract. Created by `open`."""
+    """A metadata store in a SQLite file: one session with the file. `MetadataStore` has the contract. Created by
+    `open`.
+    """
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock, None)
@@ -41,9 +43,9 @@ class SqliteStore(StoreClient):
     ) -> Self:
         """Open a session with the store in the file `path`, which is created if it does not exist.
 
-        `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or within
-        twice this time after half a second without activity. A client that lags more than `kept_changes` changes behind
-        forgets everything that it knows (RECONNECTED).
+        `clock` is used for the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or
+        within twice this time after half a second without activity. A client that has more than `kept_changes` changes
+        still to read drops all cached values (RECONNECTED).
 
         Raises:
             StoreFileError: the file is not a metadata store, is damaged, or cannot be opened.

@@ -1,21 +1,21 @@
-"""The thread behind a SQLite store. It alone uses the file, the session's lock file and the session's clock.
+"""The worker thread of a SQLite store. Only this thread uses the file, the session's lock file and the session's clock.
 
-In each round it takes all operations that wait. Reads are answered first. The writes then share one transaction, so
-that many of them wait for the disk only once; a conflict of one does not affect the others. Every write transaction
-first checks that the session still exists. So a process that was paused for too long and continues in the middle of a
-write is refused.
+In each pass of its loop the thread takes all operations that wait. Reads are answered first. The writes then share one
+transaction, so that many of them wait for the disk only once; a conflict of one does not affect the others. Every write
+transaction first checks that the session still exists. So a process that was paused for too long and continues in the
+middle of a write is refused.
 
-How a session ends. Its process writes a heartbeat five times per timeout. Every other client ends the session when it
-was silent for the timeout (`silence`), or at once if its process has ended (`session_files`).
+How a session ends. Its process writes a heartbeat five times per timeout. The other clients end the session when no
+heartbeat came for the timeout (`silence`), or at once if its process has ended (`session_files`).
 
-A file that is removed or replaced while it is open would accept writes that are lost later. So the file's paths are
-checked with each sweep (`KEPT_SUFFIXES`). When one of them is missing or replaced, the session ends, every operation
-fails, and no other session is opened: the process has to end.
+A file that is removed or replaced while it is open would accept writes that are lost later. So the paths of the file
+are checked whenever the sessions of others are checked (`KEPT_SUFFIXES`). When one of them is missing or replaced, the
+session ends, every operation fails, and no other session is opened: the process has to end.
 
-Messages for the event loop are collected in order and passed in one call per round, or in two if there are writes:
-session events, changes (including own ones), and the outcomes of operations after the changes that they made.
+Messages for the event loop are collected in order and passed in one call per pass of the loop, or in two if there are
+writes: session events, changes (including own ones), and the outcomes of operations after the changes that they made.
 
-Time is read here and not passed in: a simulation replaces this whole side of the adapter.
+This module reads the time itself: a simulation replaces the whole worker.
 """
 
 import queue
@@ -49,14 +49,16 @@ SWEEP_INTERVAL_S = 0.2
 RETRY_INTERVAL_S = 0.1
 ROOM_INTERVAL_S = 60.0
 QUIET_AFTER_S = 0.5
-"""After this time without a change or an operation the file is polled half as often, to save CPU."""
+"""After this number of seconds without a change or an operation, the file is checked for changes half as often, to save
+CPU.
+"""
 MAX_BATCH = 1000
 KEPT_SUFFIXES = ("", "-wal", "-shm")
-"""The suffixes of the files that SQLite has open."""
+"""The suffixes of the three files that SQLite has open, which must not be removed or replaced."""
 
 
 class SqliteWorker:
-    """The worker of one store; see this module's docstring."""
+    """The worker of one SQLite store: its thread, and the queues to and from it."""
 
     def __init__(
         self,
@@ -68,7 +70,9 @@ class SqliteWorker:
         listener: WorkerListener,
         hand_over: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`hand_over` runs a callback on the event loop; it raises RuntimeError once the loop is closed."""
+        """`hand_over` is a function that runs a callback on the event loop; it raises RuntimeError once the loop is
+        closed.
+        """
         self._path = path
         self._folder = path.with_name(path.name + "-sessions")
         self._timeout_ms = timeout_ms
@@ -103,7 +107,9 @@ class SqliteWorker:
     # ---- called on the event loop ----
 
     def start(self, opened: Callable[[MetadataError | None], None]) -> None:
-        """Start the thread. `opened` is called on the event loop when the session is open, or with the error."""
+        """Start the thread. `opened` is called on the event loop: with None when the session is open, or with the error
+        if it cannot be opened.
+        """
         self._opened = opened
         self._thread.start()
 
@@ -116,7 +122,7 @@ class SqliteWorker:
         self._operations.put(operation)
 
     def close(self) -> None:
-        """End the session after the operations submitted so far, and then the thread."""
+        """Execute the operations that were submitted so far, then end the session and the thread."""
         self._operations.put(None)
 
     def join(self) -> None:
@@ -200,7 +206,7 @@ class SqliteWorker:
         self._next_room_s = now + ROOM_INTERVAL_S
 
     def _end(self) -> None:
-        """Delete the session's keys. If that fails, release the lock, so that other clients do it."""
+        """Delete the session and its keys. If that fails, release the lock, so that other clients delete them."""
         try:
             if self._row is not None:
                 self._file.begin()
@@ -214,7 +220,7 @@ class SqliteWorker:
             self._file.close()
 
     def _round(self) -> None:
-        """Execute one round: the operations that wait, and the periodic work that is due."""
+        """Run one pass of the loop: execute the operations that wait, and the periodic work that is due."""
         now = time.monotonic()
         due_s = min(self._next_poll_s, self._next_beat_s, self._next_sweep_s)
         operations = self._take(max(0.0, due_s - now))
@@ -259,8 +265,9 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run an action that is repeated later, and return whether it succeeded. Errors are logged. If they persist,
-        the heartbeat fails too, and the session ends.
+        """Run `action`, which is repeated later, and return whether it succeeded. An error is logged.
+
+        If errors persist, the heartbeat fails too, and the session ends.
         """
         try:
             action()
@@ -272,7 +279,7 @@ class SqliteWorker:
         return True
 
     def _action_failed(self, what: str, error: Exception) -> None:
-        """Log a failure once, however often it is repeated."""
+        """Log that an action failed. If it fails repeatedly with the same error, that is logged once."""
         if what not in self._failed_actions:
             self._failed_actions.add(what)
             log.warning("metadata_store_trouble", what=what, path=str(self._path), error=str(error))
@@ -351,7 +358,7 @@ class SqliteWorker:
             self._data_version = version
 
     def _read_changes(self) -> None:
-        """Report the changes since the last call. If the session has ended, report that first."""
+        """Report the changes in the file since the last call. If the session has ended, report that first."""
         while True:
             changes = self._file.changes_after(self._last_seen)
             if self._session is not None and not self._file.is_live(self._session):
@@ -370,7 +377,7 @@ class SqliteWorker:
     # ---- the own session ----
 
     def _beat(self, now: float) -> None:
-        """Write a heartbeat; without a session, open another one."""
+        """Write a heartbeat. If there is no session, open one instead."""
         self._post(lambda: None)  # an empty message, so that a closed event loop is noticed
         if self._file_fault is not None:
             return
@@ -398,7 +405,7 @@ class SqliteWorker:
         self._events(events)
 
     def _session_ended(self) -> None:
-        """Record that the session is missing in the file; open another one as soon as possible."""
+        """Record that the session is not in the file any more. Open another one as soon as possible."""
         self._set_session(None)
         self._events(self._watch.expired())
         self._next_beat_s = time.monotonic()
@@ -409,7 +416,7 @@ class SqliteWorker:
         self._events(self._watch.renewed(now))
 
     def _open_session(self) -> int:
-        """Open a session and return the number of the last change.
+        """Open a session in the file. Return the number of the last change in the file.
 
         The same transaction ends this client's former session, if it still exists, and those of processes that have
         ended. So a broker that was killed and restarts finds its former keys deleted.
@@ -437,7 +444,7 @@ class SqliteWorker:
     # ---- the others' sessions ----
 
     def _sweep(self) -> None:
-        """End the sessions that were silent for their timeout, and those whose process has ended."""
+        """End the sessions of other clients that sent no heartbeat for their timeout, or whose process has ended."""
         now = time.monotonic()
         if self._session is None or self._watch.state is not SessionState.CONNECTED:
             self._others.skip(now)
@@ -449,7 +456,7 @@ class SqliteWorker:
             self._expire(ended)
 
     def _expire(self, ended: list[SeenSession]) -> None:
-        """End sessions, unless they have sent a heartbeat since they were observed."""
+        """End the given sessions, except those that have sent a heartbeat since they were observed."""
         self._file.begin()
         beats = {session.number: session.beat for session in self._file.sessions()}
         expired = [session for session in ended if beats.get(session.number) == session.beat]
@@ -467,4 +474,4 @@ def _unavailable(operation: Operation, error: sqlite3.Error) -> StoreUnavailable
 
 
 def _session_lost(operation: Operation) -> SessionLostError:
-    return SessionLostError(operation.path, f"{operation.name} refused: the session has ended")
+    return SessionLostError(operation.path, f"{operation.name} was refused: the session has ended")

@@ -1,9 +1,9 @@
-"""How nodes of ZooKeeper represent keys: paths, kinds of nodes, limits, and errors.
+"""How the keys of a metadata store are stored as nodes of ZooKeeper: paths, kinds of nodes, limits, and errors.
 
 A key is a node of the same path below the chroot, with the value as its data. A persistent key is a persistent node, an
 ephemeral key an ephemeral node. A path above a key that is not a key itself is a persistent node without data that was
-never written. ZooKeeper cannot distinguish such a node from a persistent key with an empty value. So such a key exists
-only as long as there is, and was, nothing below it.
+never written. ZooKeeper cannot distinguish such a node from a persistent key with an empty value. So a persistent key
+with an empty value counts as a key only as long as no key was ever below it.
 
 Source: Pulsar's `ZKMetadataStore`.
 """
@@ -31,12 +31,12 @@ from pulsar_barycenter.metadata.errors import (
 from pulsar_barycenter.metadata.store import Stat, check_path
 
 MAX_REQUEST_BYTES: Final = 0xFFFFF
-"""The maximum size of a request that a server reads (the default of jute.maxbuffer)."""
+"""The maximum size in bytes of a request that a ZooKeeper server reads (the default of jute.maxbuffer)."""
 
 _REQUEST_OVERHEAD_BYTES: Final = 256
 _NUMBER_DIGITS: Final = 10
 _OWN: Final = "/zookeeper"
-"""ZooKeeper's own nodes, which exist where there is no chroot."""
+"""ZooKeeper's own nodes. They are among the store's nodes if there is no chroot."""
 
 
 def check_node_path(path: str) -> None:
@@ -51,7 +51,7 @@ def check_node_path(path: str) -> None:
 
 
 def check_size(path: str, value: bytes) -> None:
-    """Check that path and value fit into one request.
+    """Check that the path and the value of a key fit into one request to ZooKeeper.
 
     Raises:
         ValueTooLargeError: path and value do not fit into one request.
@@ -62,12 +62,12 @@ def check_size(path: str, value: bytes) -> None:
 
 
 def node_of(root: str, path: str) -> str:
-    """Return the node of a key. `root` is the chroot without a slash at its end."""
+    """Return the path of the node that stores the key at `path`. `root` is the chroot without a slash at its end."""
     return f"{root}{path}" if path != "/" else root or "/"
 
 
 def key_of(root: str, node: str) -> str | None:
-    """Return the key of a node; None for the root and for ZooKeeper's own nodes."""
+    """Return the path of the key that a node stores; None for the root and for ZooKeeper's own nodes."""
     path = node.removeprefix(root)
     if not path or path == "/" or path == _OWN or path.startswith(f"{_OWN}/"):
         return None
@@ -80,15 +80,15 @@ def is_parent_only(stat: Any) -> bool:
 
 
 def is_numbered(path: str) -> bool:
-    """Return whether a path ends like a sequential key of ZooKeeper. The parent node counts such keys, so the parent
+    """Return whether a path ends like a sequential key of ZooKeeper. The parent node of such keys counts them, so it
     must not be deleted.
     """
     return path[-_NUMBER_DIGITS:].isdecimal() and len(path) > _NUMBER_DIGITS
 
 
 def stat_of(path: str, stat: Any, session: int | None, *, created_now: bool = False) -> Stat:
-    """Return the Stat of a node. ZooKeeper knows the creator of ephemeral keys only. For a persistent key,
-    `created_now` says that this session has just created it.
+    """Return the Stat of the key that a node stores. ZooKeeper knows the creator of ephemeral nodes only.
+    `created_now`: this session has just created a persistent node.
     """
     ephemeral = bool(stat.ephemeralOwner)
     by_self = stat.ephemeralOwner == session if ephemeral else created_now
@@ -96,7 +96,7 @@ def stat_of(path: str, stat: Any, session: int | None, *, created_now: bool = Fa
 
 
 def refusal_of(path: str, error: Exception) -> MetadataError:
-    """Return the store's error for a failed request that no version rule explains."""
+    """Return the store's error for an error of ZooKeeper that does not concern the version of a key."""
     if isinstance(error, SessionExpiredError):
         return SessionLostError(path, "the session has ended; ZooKeeper did not execute the request")
     if isinstance(error, NotEmptyError):

@@ -1,8 +1,9 @@
-"""kazoo's client with what ZooKeeper 3.6 has and kazoo 2.11 lacks: a watch on a whole tree.
+"""Adds to the client of the library kazoo what ZooKeeper 3.6 has and kazoo 2.11 lacks: a watch on a whole tree of
+nodes.
 
 The watch is set again on each connection, before anything else, so no event of the session is missed. The connection's
-thread passes on events and answers in the order in which they arrived. A client lives as long as its session: where
-kazoo would open another session with the same object, this client ends.
+thread passes on events and answers in the order in which they arrived. A client object is used for one session only:
+where kazoo would open another session with the same object, this client ends.
 
 Only this file uses non-public names of kazoo; `tests/unit/metadata/zookeeper` tests it with a real server.
 """
@@ -27,9 +28,11 @@ from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSet
 
 FIRST_RECONNECT_S: Final = 0.05
 MAX_RECONNECT_S: Final = 1.0
-"""The longest pause between two attempts to connect."""
+"""The longest pause in seconds between two attempts to connect."""
 MAX_STEP_S: Final = 5.0
-"""How long an attempt waits for a connection, and again for the answer to its first request, at most."""
+"""The maximum number of seconds for which an attempt waits for a connection, and again for the answer to its first
+request.
+"""
 _JITTER: Final = 0.4
 """The fraction by which kazoo shortens or prolongs a pause."""
 
@@ -39,7 +42,8 @@ _log.setLevel(logging.INFO)  # below this level kazoo logs its requests, and pas
 
 
 def step_s(session_timeout_s: float) -> float:
-    """Return the longest time for one step of an attempt to connect, in seconds.
+    """Return the maximum number of seconds for each step of an attempt to connect: the connection, and the first
+    answer.
 
     kazoo waits for a whole session timeout for the connection, and again for the answer. A single server that was too
     busy to accept would be tried again only after two timeouts, when the session has ended.
@@ -64,8 +68,8 @@ class _AddWatch:
 
 
 class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Calls back on the connection's thread, in the order of the socket. kazoo's own handler has one queue for events
-    and another for answers. A callback must not block.
+    """Runs kazoo's callbacks on the connection's thread, in the order in which events and answers arrive. kazoo's own
+    handler has one queue for events and another for answers. A callback must not block.
     """
 
     def __init__(self, settings: ZooKeeperSettings, patience_s: float) -> None:
@@ -74,8 +78,8 @@ class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # ka
         self._patience_s = patience_s
 
     def create_connection(self, *args: Any, use_ssl: bool, **options: Any) -> socket.socket:
-        """Connect. kazoo itself would also trust the system's authorities over TLS, and would not close the socket of a
-        failed handshake.
+        """Connect to a server, by TLS if `use_ssl`. kazoo itself would also trust the system's certificate authorities,
+        and would not close the socket of a failed handshake.
 
         Raises:
             OSError: no server answers at this address, or it is not trusted.
@@ -97,16 +101,16 @@ class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # ka
             raise
 
     def start(self) -> None:
-        """Nothing to start: kazoo calls back at once if its handler does not run."""
+        """Do nothing: kazoo runs callbacks at once if its handler does not run."""
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: the handler has no threads."""
 
     def select(
         self, readers: list[Any], writers: list[Any], _: list[Any], timeout_s: float | None = None
     ) -> tuple[list[Any], ...]:
-        """Wait for sockets. kazoo calls this three times for each answer, and its own version creates an epoll each
-        time.
+        """Wait until a socket can be read or written. kazoo calls this three times for each answer, and its own version
+        creates an epoll each time.
         """
         poll = select.poll()
         for reader in readers:
@@ -154,7 +158,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class RecursiveClient(KazooClient):  # type: ignore[misc]
-    """One session with the servers `hosts`, and all events at and below `root`.
+    """One session with the ZooKeeper servers `hosts`, and a watch that reports all events at and below `root`.
 
     On the connection's thread, `on_armed` is called with an AsyncResult when the watch of a connection was answered,
     and `on_event` with the type (1 created, 2 deleted, 3 changed) and the full path of each event.

@@ -1,9 +1,9 @@
 """Keeps a session with ZooKeeper alive, and opens another one when it is lost.
 
-The heartbeat is a `sync`. The leader of the ensemble answers it, so a server that has lost contact to the others cannot
-keep a session alive. It is sent fifteen times per timeout, as in Pulsar. What counts is when the last answered
-heartbeat was sent. After 5/6 of the timeout without an answer the session is given up, and ended in case it is still
-alive.
+The heartbeat is a `sync` request. The leader of ZooKeeper's servers answers it, so a server that has lost contact to
+the others cannot keep a session alive. Heartbeats are sent fifteen times per session timeout, as in Pulsar. If the last
+answered heartbeat was sent more than 5/6 of the timeout ago, the session is treated as lost, and is ended in case it
+still exists.
 """
 
 import asyncio
@@ -26,16 +26,17 @@ log = structlog.get_logger(__name__)
 _BEATS: Final = 15
 """Heartbeats per session timeout."""
 _PATIENCE: Final = 1 / 3
-"""The fraction of the timeout after which a heartbeat without an answer means that the connection is lost."""
+"""If a heartbeat is not answered within this fraction of the session timeout, the connection counts as lost."""
 _MIN_BEAT_S: Final = 0.02
 _CLOSE_PATIENCE_S: Final = 5.0
-"""How long closing waits for a server that does not answer. The session then ends by its timeout."""
+"""How many seconds closing waits for a server that does not answer. The session then ends by its timeout."""
 
 
 class SessionKeeper:
-    """One session after another, each with its own link. Everything runs on the event loop.
+    """Keeps one session with ZooKeeper after another, each with its own `SessionLink`. All methods run on the event
+    loop.
 
-    Times are those of `time.monotonic`: an event loop may still have a time from before a pause of the whole process.
+    Times are those of `time.monotonic`: the event loop's time may still be the one before a pause of the whole process.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class SessionKeeper:
         return self.session is None or self._watch is None or time.monotonic() >= self._watch.deadline_s
 
     async def wait_begun(self) -> None:
-        """Wait for the first session.
+        """Wait until the first session has begun.
 
         Raises:
             MetadataError: the server does not support recursive watches, or the session ended because of an internal
@@ -79,16 +80,18 @@ class SessionKeeper:
         await asyncio.shield(self._begun)
 
     async def wait_connected(self) -> None:
-        """Wait until requests can be sent, or until it is certain that they cannot: no session, or closed."""
+        """Wait until requests can be sent, or until it is certain that they cannot, because there is no session or the
+        store is closed.
+        """
         await self._may_ask.wait()
 
     def link_of(self, session: int | None) -> SessionLink:
-        """Return the link of the current session, which must be `session` if that is given."""
+        """Return the link of the current session. If `session` is given, the current session must be this one."""
         assert session is None or session == self.session
         return self._link
 
     def on_expired_by_answer(self) -> None:
-        """Record that an answer reported the end of the session."""
+        """Record that the session has ended, which the answer to a request said."""
         if self.session is not None:
             self._expire()
 
@@ -118,7 +121,7 @@ class SessionKeeper:
         self._end()
         if not self._begun.done():
             self._begun.set_exception(
-                MetadataError("/", "the session with ZooKeeper has ended because of an internal error")
+                MetadataError("/", "the session with ZooKeeper was ended because of an internal error: see the log")
             )
         if self._watch is not None:
             self._listeners.session_events(self._watch.expired())

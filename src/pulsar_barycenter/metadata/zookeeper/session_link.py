@@ -1,7 +1,8 @@
-"""One session with ZooKeeper, and the path from the thread of its client to the event loop.
+"""One session with ZooKeeper: passes requests to its client's thread, and answers and events from there to the event
+loop.
 
-The client's thread decides nothing. It passes on what arrives, in order; everything else happens on the event loop. A
-link that was left passes on answers only, because callers may still wait for them.
+The client's thread only passes on what arrives, in order; all decisions are made on the event loop. After `leave`, only
+answers are passed on, because callers may still wait for them.
 """
 
 import asyncio
@@ -20,41 +21,41 @@ from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSet
 log = structlog.get_logger(__name__)
 
 CREATED, DELETED, CHANGED = 1, 2, 3
-"""Types of events, ZooKeeper's own numbers."""
+"""The types of events, with ZooKeeper's own numbers."""
 
 _MAX_MESSAGES_AT_ONCE: Final = 256
-"""How many answers and events are processed before the event loop does something else."""
+"""The maximum number of answers and events that are processed before the event loop does other work."""
 
 Ask = Callable[[RecursiveClient], Any]
-"""Puts one request into the client's queue and returns kazoo's IAsyncResult."""
+"""A function that puts one request into the client's queue and returns kazoo's IAsyncResult."""
 
 
 class SessionListener(Protocol):
-    """Receives the events of a link. Called on the event loop, in order."""
+    """The receiver of a session's events. Its methods are called on the event loop, in the order of the events."""
 
     def on_connected(self) -> None:
-        """There is a connection, and the watch is set on it."""
+        """Called when the session is connected and the watch is set."""
         ...
 
     def on_refused(self, error: Exception) -> None:
-        """The server refused to set the watch."""
+        """Called when the server refused to set the watch."""
         ...
 
     def on_disconnected(self) -> None:
-        """The connection is lost. The client searches another one for the same session."""
+        """Called when the connection is lost. The client then searches another connection for the same session."""
         ...
 
     def on_expired(self) -> None:
-        """The server reported that the session has ended."""
+        """Called when the server reported that the session has ended."""
         ...
 
     def on_event(self, kind: int, path: str) -> None:
-        """A node changed: CREATED, DELETED or CHANGED, and its full path."""
+        """Called when a node changed: its full path, and CREATED, DELETED or CHANGED."""
         ...
 
 
 class SessionLink:
-    """A session. It begins with the first connection, which the client searches until `leave`."""
+    """A session with ZooKeeper. It begins with the first connection. The client tries to connect until `leave`."""
 
     def __init__(
         self, hosts: str, root: str, timeout_s: float, settings: ZooKeeperSettings, listener: SessionListener
@@ -90,7 +91,7 @@ class SessionLink:
 
     @property
     def last_failure(self) -> str:
-        """Why the last failed connection failed; blank if none did."""
+        """Why the last attempt to connect failed; blank if no attempt failed."""
         failure: str = self._client.last_failure
         return failure
 
@@ -106,7 +107,7 @@ class SessionLink:
         return answer
 
     def leave(self) -> "asyncio.Future[None]":
-        """End the session if a server can be reached, and stop to report events. The future is done when the client's
+        """End the session, if a server can be reached, and report no more events. The future is done when the client's
         thread has ended.
 
         A server that does not answer may delay that thread for up to a session timeout.

@@ -1,8 +1,9 @@
-"""How ZooKeeper's servers are reached, besides their addresses: the file of `metadataStoreConfigPath`.
+"""The settings for connections to ZooKeeper, except the addresses: the file of `metadataStoreConfigPath`.
 
-It has lines `key=value`, like the file of ZooKeeper's own clients that Pulsar reads there. Keys and meanings are
-ZooKeeper's. `user` and `password` are additions, because ZooKeeper has these only in programs. Key and trust stores are
-PEM. An error about the file never repeats its content, because that may be a secret.
+The file has lines `key=value`, like the file of ZooKeeper's own clients, which Pulsar reads under this setting. Keys
+and meanings are ZooKeeper's. `user` and `password` are additions, because ZooKeeper's own clients can set these only in
+program code. Key and trust stores are PEM. An error about the file never repeats its content, because that may be a
+secret.
 
 Source: ZooKeeper's `ZKClientConfig` and `ClientX509Util`.
 """
@@ -36,7 +37,9 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """TLS and credentials. The PEM files are read at each connection, so they may be renewed."""
+    """TLS and credentials for connections to ZooKeeper. The PEM files are read at each connection, because they may be
+    renewed.
+    """
 
     tls: bool = False
     trusted_certificates: str | None = None
@@ -64,7 +67,7 @@ class ZooKeeperSettings:
             context = ssl.create_default_context(cafile=trusted)
         except (OSError, ValueError) as error:
             raise StoreSettingsError(
-                trusted or "", f"{_TRUST}: {_why(error, 'does not contain PEM certificates')}"
+                trusted or "", f"{_TRUST}: the file {_why(error, 'does not contain PEM certificates')}"
             ) from None
         context.check_hostname = self.checks_host_names
         # set by Python 3.13; it refuses certificate authorities that Java accepts
@@ -74,7 +77,7 @@ class ZooKeeperSettings:
                 context.load_cert_chain(own, password=self.key_password or "")
         except (OSError, ValueError) as error:
             why = _why(error, f"does not contain a PEM certificate and its key, or {_KEY_PASSWORD} is wrong")
-            raise StoreSettingsError(own or "", f"{_KEY}: {why}") from None
+            raise StoreSettingsError(own or "", f"{_KEY}: the file {why}") from None
         return context
 
 
@@ -100,7 +103,9 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
     if bool(pairs.get(_USER)) != bool(pairs.get(_PASSWORD)):
         raise StoreSettingsError(config_path, "set both user and password, or neither")
     if ":" in pairs.get(_USER, ""):
-        raise StoreSettingsError(config_path, "user must not contain a colon")
+        raise StoreSettingsError(
+            config_path, "user must not contain a colon, because ZooKeeper writes user and password as USER:PASSWORD"
+        )
     settings = ZooKeeperSettings(
         tls=_boolean(config_path, pairs, _SECURE, default=False),
         trusted_certificates=pairs.get(_TRUST) or None,
@@ -113,7 +118,7 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
     if settings.tls:
         settings.tls_context()  # so that an error is reported now, and not at each connection
     elif _TRUST in pairs or _KEY in pairs:
-        raise StoreSettingsError(config_path, f"certificates need {_SECURE}=true")
+        raise StoreSettingsError(config_path, f"certificates need {_SECURE}=true: they have an effect with TLS only")
     return settings
 
 
@@ -121,7 +126,9 @@ def _read_pairs(path: str) -> dict[str, str]:
     try:
         return read_pairs(read_settings_file(path).decode(), path)
     except (ConfigError, UnicodeDecodeError):  # its text quotes the line
-        raise StoreSettingsError(path, "the file must have lines key=value") from None
+        raise StoreSettingsError(
+            path, "the file must have lines key=value, but one of its lines has another form"
+        ) from None
 
 
 def _boolean(path: str, pairs: dict[str, str], key: str, *, default: bool) -> bool:

@@ -1,8 +1,8 @@
-"""A metadata store in ZooKeeper: the operations, and how they become requests.
+"""A metadata store in ZooKeeper: the operations, and the requests that they send.
 
-`session_keeper` explains the session. ZooKeeper checks versions itself. What it cannot check is read one request
-earlier: whether a key belongs to this session (`if_own`), and whether a node is a key at all. A guarded write is one
-transaction with a check of its guard. An operation whose outcome is unknown is never repeated.
+`session_keeper` explains the session. ZooKeeper checks versions itself. It cannot check whether a key belongs to this
+session (`if_own`), and whether a node is a key at all: that is read in a request before the write. A write with a guard
+is one transaction that also checks the guard. An operation whose outcome is unknown is never repeated.
 """
 
 import asyncio
@@ -53,12 +53,12 @@ from pulsar_barycenter.metadata.zookeeper.session_link import CHANGED, CREATED, 
 from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSettings
 
 MAX_IN_FLIGHT: Final = 256
-"""The maximum number of operations of one store that wait for ZooKeeper. Further ones wait here, so that a thousand
-locks that are restored at once do not fill a server's queue (its globalOutstandingLimit is 1,000).
+"""The maximum number of requests of one client that wait for ZooKeeper. Further ones are not sent yet, so that a
+thousand locks that are restored at once do not fill a server's queue (its globalOutstandingLimit is 1,000).
 """
 
 MAX_RACES: Final = 20
-"""The maximum number of attempts of one operation, if another client changes what it had read."""
+"""The maximum number of attempts of one operation, if other clients change the key after it was read."""
 
 _NOTIFICATION_TYPES: Final = {
     CREATED: NotificationType.CREATED,
@@ -71,7 +71,9 @@ Result = TypeVar("Result")
 
 
 class ZooKeeperStore(StoreClient):
-    """One session with ZooKeeper; see `MetadataStore` for the contract. Created by `open`."""
+    """A metadata store in ZooKeeper: one session with its servers. `MetadataStore` has the contract. Created by
+    `open`.
+    """
 
     def __init__(
         self, hosts: str, root: str, timeout_s: float, operation_timeout_s: float, settings: ZooKeeperSettings
@@ -97,8 +99,8 @@ class ZooKeeperStore(StoreClient):
     ) -> Self:
         """Open a session with the servers `HOST:PORT,HOST:PORT`; a `/PATH` after them is the chroot, which is created.
 
-        The servers limit the session timeout. An operation fails after `operation_timeout_s`. Times in a Stat are the
-        servers'.
+        The servers limit the session timeout. An operation fails after `operation_timeout_s`. The times in a Stat are
+        those of the servers' clocks.
 
         Raises:
             StoreUnavailableError: no server answered within `operation_timeout_s`.
@@ -192,7 +194,7 @@ class ZooKeeperStore(StoreClient):
 
     @property
     def session(self) -> int | None:
-        """The id of the session at the servers, None if there is none."""
+        """The id of the session with the servers, None if there is none."""
         return self._keeper.session
 
     @property
@@ -222,8 +224,8 @@ class ZooKeeperStore(StoreClient):
         )
 
     async def _replace_found(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Write the value of a key for which the creation of a node failed, because the node exists. Return None if the
-        whole put has to be tried again.
+        """Write the value of a key whose node could not be created, because it exists. Return None if the whole put has
+        to be tried again.
         """
         found = await self._stat(path, session)
         if found is None:
@@ -259,7 +261,7 @@ class ZooKeeperStore(StoreClient):
         return stat_of(path, stat, session)
 
     async def _create(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat:
-        """Create a node, and its missing parents.
+        """Create the node of a key, and its missing parents.
 
         Raises:
             NodeExistsError: the node exists.
@@ -282,7 +284,11 @@ class ZooKeeperStore(StoreClient):
         return stat_of(key_of(self._root, node) or path, stat, session, created_now=True)
 
     async def _create_guarded(self, path: str, value: bytes, options: PutOptions, guard: Guard, session: int) -> Stat:
-        """Create a node under a guard. Missing parents are created before. The answer of a transaction has no times."""
+        """Create the node of a key on condition that the guard's key has the guard's version. Missing parents are
+        created before.
+
+        The times in the result are unknown, because the answer to a transaction has none.
+        """
         above = parent_path(path)
         if above is not None:
             await self._ask(path, session, lambda client: client.ensure_path_async(self._node(above)))
@@ -352,7 +358,7 @@ class ZooKeeperStore(StoreClient):
         await self._delete_empty_parents(path, session)
 
     async def _delete_empty_parents(self, path: str, session: int) -> None:
-        """Delete the nodes above that are only parents and have no children any more."""
+        """Delete those nodes above the node of `path` that are not keys and have no children any more."""
         if is_numbered(path):
             return
         for parent in ancestors(path):
@@ -384,7 +390,7 @@ class ZooKeeperStore(StoreClient):
         return node_of(self._root, path)
 
     def _writer(self, path: str) -> int:
-        """Return the session in which to write; see `StoreClient._writing`."""
+        """Return the session in which to write the key at `path`; see `StoreClient._writing`."""
         self._session = self._keeper.session
         session = self._writing(path)
         check_node_path(path)
@@ -424,12 +430,13 @@ class ZooKeeperStore(StoreClient):
         return done
 
     async def _stat(self, path: str, session: int | None) -> Any:
-        """Return the node's stat, or None if it does not exist."""
+        """Return ZooKeeper's stat of the node at `path`, or None if the node does not exist."""
         return await self._ask(path, session, lambda client: client.exists_async(self._node(path)))
 
     async def _key_stat(self, path: str, session: int) -> Any:
-        """Return the key's stat; None also if the node is only a parent, which has version 0 in ZooKeeper, like a new
-        key.
+        """Return ZooKeeper's stat of a key; None if the node does not exist or is only a parent.
+
+        A node that is only a parent has version 0 in ZooKeeper, like a new key.
         """
         stat = await self._stat(path, session)
         return None if stat is None or is_parent_only(stat) else stat

@@ -51,10 +51,12 @@ class _Answer(msgspec.Struct):
 
 
 class ExportFiles:
-    """A source of metrics in files."""
+    """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
-        """Make a source of series, each with the label `__name__`. Only series with all of `labels` count."""
+        """Start with the series `every`, each of which has the label `__name__`. Only series with all of `labels`
+        count.
+        """
         self._by_name: dict[str, list[Series]] = {}
         for series in every:
             name = series.metric.get(_NAME, "")
@@ -64,7 +66,7 @@ class ExportFiles:
 
     @property
     def spacing_s(self) -> float:
-        """The most frequent time between two points of a series, in seconds; 0 if none has two."""
+        """The most frequent time between two values of a series, in seconds; 0 if no series has two values."""
         counts: dict[float, int] = {}
         for every in self._by_name.values():
             for series in every[:100]:
@@ -93,7 +95,9 @@ class ExportFiles:
 
 
 def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[float, str]]:
-    """Return the newest point of each step that is not older than the step before, with the time of the step."""
+    """Return for each step the newest value since the previous step (exclusive), with the time of the step; a step
+    without such a value is left out.
+    """
     times = [at for at, _ in values]
     found = []
     for row in range(window.steps):
@@ -105,7 +109,7 @@ def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[flo
 
 
 def read_files(paths: Sequence[Path]) -> list[Series]:
-    """Return the series in files.
+    """Return the series (labels and their values over time) in the files.
 
     Raises:
         ImportRefusedError: a file has another form, or the files are too large.

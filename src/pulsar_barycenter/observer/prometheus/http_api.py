@@ -56,7 +56,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class PrometheusApi:
-    """A source of metrics at a web address."""
+    """A source of metrics: the HTTP API of a Prometheus at a web address."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class PrometheusApi:
         back_off: BackOff,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Make a source. Only series with all of `labels` count. `client` has the credentials and the limit of an
-        answer; the caller closes it.
+        """Prepare to read from the API at `url`. Only series with all of `labels` count. `client` has the credentials
+        and the limit of an answer; the caller closes it.
         """
         self._url = url.rstrip("/")
         self._client = client
@@ -123,7 +123,7 @@ class PrometheusApi:
         return [series for series in matrix.result if series.values]
 
     async def _ask(self, endpoint: str, asked: Mapping[str, str]) -> bytes:
-        """Return the data of an answer as JSON."""
+        """Send a request to an endpoint of the API, and return the field `data` of the answer as JSON."""
         path = f"/api/v1/{endpoint}?{urlencode(asked)}"
         self._back_off.reset()
         why = ""
@@ -156,7 +156,7 @@ class PrometheusApi:
         try:
             answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise self._no_prometheus(f"it answers {status} without the form of the API") from error
+            raise self._no_prometheus(f"it answered {status}, but not in the form of Prometheus's API") from error
         if answer.status == "success":
             return bytes(answer.data)
         if any(sign in answer.error for sign in _TOO_MUCH):
@@ -177,12 +177,14 @@ class PrometheusApi:
 
 
 def usual_back_off() -> BackOff:
-    """Return the delays between the tries of a request."""
+    """Return the growing delays between the attempts of a request."""
     return BackOff(random.Random(), FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
 
 
 def bearer(file: Path | None) -> Callable[[], Mapping[str, str]]:
-    """Return what reads the header with the token in a file; without a file there is no header."""
+    """Return a function that returns the request header with the token in `file`, read at each call; without a file it
+    returns no header.
+    """
     return dict if file is None else lambda: {"Authorization": f"Bearer {token_in(file)}"}
 
 

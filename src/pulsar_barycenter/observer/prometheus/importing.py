@@ -67,7 +67,7 @@ class Options:
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The result of a run. Times are epoch ms; the end is exclusive."""
+    """The result of one run of an import. Times are epoch ms; the end is exclusive."""
 
     cluster: str
     since: int
@@ -81,10 +81,12 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Boundaries:
-    """The bundles of namespaces, from a file or from the cluster's admin REST."""
+    """Knows the bundles of namespaces, from a file or from the cluster's admin REST."""
 
     def __init__(self, known: dict[str, NamespaceBundles], *, client: AdminClient | None = None, url: str = "") -> None:
-        """Make the boundaries: those `known`, and, with a client, those of other namespaces by the broker at `url`."""
+        """Start with the bundles in `known`; with a client, the bundles of other namespaces are read from the broker at
+        `url`.
+        """
         self.bundles = known
         self.gone: list[str] = []
         """Namespaces that no longer exist; each counts as one bundle."""
@@ -92,7 +94,7 @@ class Boundaries:
         self._url = url
 
     async def learn(self, names: Sequence[str]) -> None:
-        """Ask for the boundaries of the namespaces of topics that are not known yet.
+        """Read from the broker the boundaries of those topics' namespaces whose boundaries are not known yet.
 
         Raises:
             ImportRefusedError: the broker does not answer, or boundaries are missing and there is no broker to ask.
@@ -238,7 +240,8 @@ async def _begun(source: MetricsSource, wanted: Options, extent: Extent, *, is_b
 
 
 def chosen(extents: Sequence[Extent], wanted: Options) -> Extent | None:
-    """Return the metrics of the wanted cluster; without a choice, those of the only one. None: there are none.
+    """Return the extent of the wanted cluster's metrics; if no cluster is wanted, that of the only cluster. None: there
+    are no metrics.
 
     Raises:
         ImportRefusedError: there are several clusters, or not the wanted one.
@@ -301,7 +304,9 @@ class _Import:
             raise ImportRefusedError(f"no step has a metric of a broker of {self._wanted.source}; try a greater --step")
 
     async def _read(self, window: Window) -> WindowSums:
-        """Return the sums of a window, or of its begin if the answers are too large."""
+        """Return the sums of the metrics over a window of steps; if the answers for the window are too large, of a
+        shorter window with the same begin.
+        """
         while True:
             try:
                 return await self._sums(window)
@@ -330,13 +335,16 @@ class _Import:
             await self._boundaries.learn([self._placing.name_of(series.metric) for series in every])
 
     def _check_placed(self, sums: WindowSums) -> None:
-        """Refuse metrics of brokers without any of topics or bundles; nothing was written then."""
+        """Raise ImportRefusedError if no series can be assigned to a bundle although there are metrics of brokers;
+        nothing is written in this case.
+        """
         if sums.bundles or self._progress.reports or not self._placing.left_out:
             return
         reasons = "; ".join(f"{count:,} {why}" for why, count in self._placing.left_out.most_common(3))
         if "label topic" in reasons:
             raise ImportRefusedError(
-                f"no series can be assigned to a bundle: {reasons}. Without it, only the sums of namespaces are stored;"
+                f"no series can be assigned to a bundle: {reasons}. Without bundles,"
+                " only the sums of namespaces are stored;"
                 f" if {BUNDLE_SERIES[RATE_IN]} is stored, leave out --admin-url and --bundles"
             )
 

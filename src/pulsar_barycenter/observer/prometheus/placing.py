@@ -25,34 +25,36 @@ _NO_NAME: Final = "have no valid name"
 
 
 class Placing(Protocol):
-    """Finds the bundles of series."""
+    """Finds the bundle that a series of metrics belongs to."""
 
     @property
     def metrics(self) -> Mapping[str, str]:
-        """The figures that are read, and their metrics."""
+        """The values that are read for each bundle, with the names of their metrics."""
         ...
 
     @property
     def left_out(self) -> Counter[str]:
-        """How many names have no bundle, by the reason."""
+        """How many names of topics or bundles were left out because their bundle is not known, by the reason."""
         ...
 
     def name_of(self, metric: Mapping[str, str]) -> str:
-        """Return what the series is about, the name of a topic or a bundle; "" if it has none."""
+        """Return the name of the topic or bundle that the series is about; "" if its labels have none."""
         ...
 
     def bundle_of(self, name: str) -> str:
-        """Return the bundle of a name that `name_of` returned; "" if it is left out."""
+        """Return the bundle that belongs to a name which `name_of` returned; "" if the name's bundle is not known, so
+        that its series are left out.
+        """
         ...
 
 
 class TopicPlacing:
-    """Places series of topics by the boundaries of their namespaces."""
+    """Finds the bundle of a topic's series by the hash of the topic's name and the boundaries of its namespace."""
 
     metrics: Mapping[str, str] = TOPIC_SERIES
 
     def __init__(self, bundles: Mapping[str, NamespaceBundles]) -> None:
-        """Make a placing; `bundles` maps the names of namespaces to their bundles, and may grow."""
+        """`bundles` maps the names of namespaces to their bundles; the caller may add namespaces later."""
         self._bundles = bundles
         self._known: dict[str, str] = {}
         self.left_out: Counter[str] = Counter()
@@ -75,11 +77,13 @@ class TopicPlacing:
         return found
 
     def _waits(self, name: str) -> bool:
-        """Return whether the boundaries of a topic that was left out are known by now."""
+        """Return whether a topic was left out because the boundaries of its namespace were not known, and they are
+        known now.
+        """
         return str(namespace_of(name)) in self._bundles
 
     def _found(self, name: str) -> tuple[str, str]:
-        """Return the bundle of a name, and why it has none."""
+        """Return the bundle of a topic's name and ""; or "" and the reason if the name has no bundle."""
         namespace = namespace_of(name)
         if namespace is None:
             return "", _NO_NAME if name else _NO_TOPIC
@@ -92,7 +96,7 @@ class TopicPlacing:
 
 
 class BundlePlacing:
-    """Takes the bundle of a series from its label."""
+    """Finds the bundle of a series by the series' label `bundle`."""
 
     metrics: Mapping[str, str] = BUNDLE_SERIES
 
@@ -112,7 +116,7 @@ class BundlePlacing:
 
 
 def _by_label(name: str) -> tuple[str, str]:
-    """Return the bundle of a label, and why it has none."""
+    """Return the bundle that a label names and ""; or "" and the reason if it names none."""
     try:
         bundle = Bundle.parse(name)
     except InvalidNameError:

@@ -27,7 +27,9 @@ _MISSING: Final = (
 
 
 class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What an import reads; a later run with the same folder must want the same. Times are epoch ms."""
+    """The options that decide what an import reads; a later run into the same folder must have the same. Times are
+    epoch ms.
+    """
 
     source: str
     cluster: str
@@ -38,7 +40,9 @@ class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Progress(msgspec.Struct, rename="camel", kw_only=True):
-    """The state of an import: the next step is at `next_ms`, `begin_ms` was the first, `since_ms` the wanted begin."""
+    """The state of an import: the next step to import is at `next_ms`, the first step was at `begin_ms`, and `since_ms`
+    is the begin that the options ask for.
+    """
 
     wanted: Wanted
     since_ms: int
@@ -50,7 +54,7 @@ class Progress(msgspec.Struct, rename="camel", kw_only=True):
     reports: int = 0
 
     def missing(self) -> list[str]:
-        """Return what the metrics did not have, in words."""
+        """Return texts that name the data which the metrics did not have."""
         seen = set(self.figures)
         found = [text for figures, text in _MISSING if not figures & seen]
         if self.wanted.hardware.cores is None:

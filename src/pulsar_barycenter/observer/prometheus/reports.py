@@ -42,22 +42,22 @@ _KBITS_A_GBIT: Final = 1_000_000.0
 
 
 class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What each broker has. None: not known; then CPU counts in percent of a broker, and usage of the network is
-    missing.
+    """The hardware of each broker. None: it is not known; then CPU counts in percent of a broker, and usage of the
+    network is missing.
     """
 
     cores: float | None = None
     network_gbits: float | None = None
 
     def cpu(self, percent: float | None) -> ResourceUsage:
-        """Return the usage of CPU, in percent of one core."""
+        """Return the usage of CPU and its limit, in percent of one core, for a usage in percent of the broker."""
         if percent is None:
             return UNKNOWN_USAGE
         cores = 1.0 if self.cores is None else self.cores
         return ResourceUsage(percent * cores, 100.0 * cores)
 
     def network(self, percent: float | None) -> ResourceUsage:
-        """Return the usage of the network in one direction, in kbit/s."""
+        """Return the usage of the network in one direction and its limit, in kbit/s, for a usage in percent."""
         if percent is None or self.network_gbits is None:
             return UNKNOWN_USAGE
         limit = self.network_gbits * _KBITS_A_GBIT
@@ -65,7 +65,7 @@ class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Followed(msgspec.Struct, rename="camel"):
-    """What an import knows at the end of a window.
+    """What an import knows about brokers and bundles at the end of a window of steps, which the next window continues.
 
     `brokers` maps instances to broker ids. `holders` maps each bundle to the instances that had metrics of it at the
     last step, its owner first. `gaps` are times without any metric, as (last step before, first step after), epoch ms.
@@ -85,8 +85,8 @@ class Followed(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How incarnations are named: `recording` tells imports apart; `is_apache_pulsar`: they begin as those of a
-    collected broker of Apache Pulsar.
+    """How the incarnations in imported reports are named: `recording` distinguishes imports; with `is_apache_pulsar`
+    the names begin like those of collected brokers of Apache Pulsar.
     """
 
     recording: str
@@ -168,13 +168,16 @@ def _check_targets(alive: list[set[str]], brokers: Mapping[str, str]) -> None:
     for broker, steps in sorted(overlapping.items()):
         if steps > _MOST_OVERLAPPING:
             raise ImportRefusedError(
-                f"{' and '.join(pairs[broker])} are both {broker} for {count_of(steps, 'step')}: it is scraped twice;"
+                f"{' and '.join(pairs[broker])} are both {broker} for {count_of(steps, 'step')}:"
+                " the broker is scraped twice;"
                 " choose one with --match, such as --match job=NAME"
             )
 
 
 def _by_row(sums: WindowSums) -> list[dict[str, list[str]]]:
-    """Return, for each step, the instances that have metrics of each bundle, sorted."""
+    """Return for each step a map from bundle to the instances (scrape targets) that have metrics of the bundle,
+    sorted.
+    """
     found: list[dict[str, list[str]]] = [{} for _ in range(sums.window.steps)]
     for (instance, bundle), figures in sorted(sums.bundles.items()):
         for row, count in enumerate(figures.present):
@@ -206,7 +209,7 @@ def _owned(
 
 
 def owner_of(holders: list[str], before: list[str]) -> str:
-    """Return which of the instances that have metrics of a bundle owns it.
+    """Return which instance owns a bundle: one of `holders`, the instances that have metrics of the bundle at a step.
 
     `before` are those of the step before, the owner first, or none.
     """

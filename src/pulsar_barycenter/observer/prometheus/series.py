@@ -57,18 +57,18 @@ class ImportRefusedError(Exception):
 
 
 class AnswerTooLargeError(ImportRefusedError):
-    """An answer would be too large; a shorter window may be answered."""
+    """The answer to a query would be too large; a query for fewer steps may be answered."""
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A series: labels, and values with their times in epoch seconds."""
+    """A series of Prometheus: its labels, and its values with their times in epoch seconds."""
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
 
 
 def check_times(every: Iterable[Series], where: str) -> None:
-    """Check the times of series.
+    """Check that all times of these series are between the years 1970 and 9999.
 
     Raises:
         ImportRefusedError: a time is before 1970 or after 9999; the text names `where`.
@@ -83,7 +83,7 @@ def check_times(every: Iterable[Series], where: str) -> None:
 
 
 class Matrix(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of an answer to a query over a range."""
+    """The data of Prometheus's answer to a query over a time range."""
 
     result_type: str
     result: list[Series]
@@ -91,7 +91,7 @@ class Matrix(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The steps at `first_ms`, `first_ms + step_ms`, …; `steps` of them. Times are epoch ms."""
+    """A window of an import: `steps` steps at the times `first_ms`, `first_ms + step_ms`, and so on (epoch ms)."""
 
     first_ms: int
     step_ms: int
@@ -99,11 +99,13 @@ class Window:
 
     @property
     def last_ms(self) -> int:
-        """The time of the last step."""
+        """The time of the last step of the window (epoch ms)."""
         return self.first_ms + (self.steps - 1) * self.step_ms
 
     def row(self, at_s: float) -> int:
-        """Return the number of the step at a time in epoch seconds; -1 if there is none."""
+        """Return the number of the window's step that is at the time `at_s` (epoch seconds), counted from 0; -1 if no
+        step is at that time.
+        """
         row, rest = divmod(round(at_s * 1000) - self.first_ms, self.step_ms)
         return row if rest == 0 and 0 <= row < self.steps else -1
 
@@ -118,7 +120,7 @@ class Extent:
 
 
 class MetricsSource(Protocol):
-    """Where stored metrics come from."""
+    """A source of stored metrics: files, or a Prometheus."""
 
     async def extents(self, since_ms: int, until_ms: int) -> Sequence[Extent]:
         """Return the clusters whose brokers have metrics in this period, sorted; both ends are inclusive.

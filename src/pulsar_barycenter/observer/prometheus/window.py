@@ -25,7 +25,9 @@ _CHOOSE: Final = "choose one with --match LABEL=VALUE"
 
 @dataclass(slots=True)
 class BundleFigures:
-    """The figures of a bundle on an instance, a value for each step. `present` is the number of series at a step."""
+    """The values of a bundle on an instance (a scrape target), one for each step. `present` is the number of series
+    that have a value at a step.
+    """
 
     values: dict[str, list[float]]
     present: list[int]
@@ -33,14 +35,16 @@ class BundleFigures:
 
 @dataclass(slots=True)
 class InstanceFigures:
-    """The figures of a scrape target, by figure and step, and the name of the broker that its series have."""
+    """The values of an instance (a scrape target) for each metric and step, and the name of the broker in the labels of
+    its series.
+    """
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     broker: str = ""
 
 
 class WindowSums:
-    """Adds the series of the steps of a window."""
+    """Adds up the values of series for each step of a window."""
 
     def __init__(self, window: Window, placing: Placing) -> None:
         self.window = window
@@ -53,7 +57,7 @@ class WindowSums:
         self._placing = placing
 
     def add(self, figure: str, every: Sequence[Series]) -> None:
-        """Add all series of a figure of topics or bundles.
+        """Add all series of one metric (`figure`) of topics or bundles to the sums.
 
         Raises:
             ImportRefusedError: two series are about the same topic on the same instance at the same time.
@@ -85,7 +89,7 @@ class WindowSums:
         self.seen.add(figure)
 
     def add_of_brokers(self, figure: str, every: Iterable[Series]) -> None:
-        """Add the series of a figure of BROKER_SERIES.
+        """Add all series of one metric of brokers, a key of BROKER_SERIES.
 
         Raises:
             ImportRefusedError: two series are about the same instance at the same time.
@@ -102,7 +106,9 @@ class WindowSums:
             self.seen.add(figure)
 
     def alive(self) -> list[set[str]]:
-        """Return the instances that are brokers with a value, for each step."""
+        """Return for each step the instances that are brokers: those with a value of a metric that only brokers
+        have.
+        """
         found: list[set[str]] = [set() for _ in range(self.window.steps)]
         for instance, told in self.instances.items():
             for figure, values in told.values.items():

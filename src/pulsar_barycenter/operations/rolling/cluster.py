@@ -71,7 +71,7 @@ class RunningCluster:
             raise
 
     async def _look_elsewhere(self) -> None:
-        """Turn to another known broker if the present one does not answer."""
+        """Send requests to another known broker from now on if the present one does not answer."""
         if await self._answers(self._url):
             return
         for address in dict.fromkeys((*self._known.values(), *self._given)):
@@ -100,7 +100,7 @@ class RunningCluster:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The web addresses of the brokers that have been seen."""
+        """The web addresses of all brokers that were listed since the start of this program."""
         return tuple(self._known.values())
 
     async def leader(self) -> str:
@@ -123,7 +123,7 @@ class RunningCluster:
         return allowed
 
     async def primaries(self, policy: str) -> tuple[str, ...]:
-        """Return the brokers that are primary ones of an isolation policy.
+        """Return the registered brokers that are primary in an isolation policy.
 
         Raises:
             NotNowError, RefusedError: the policy cannot be read, does not exist, or names no broker.

@@ -26,21 +26,26 @@ _MAX_LINE: Final = 300
 
 
 def places_of(broker: str) -> dict[str, str]:
-    """Return the texts that a command may use, by their names."""
+    """Return the values that replace names in braces in the template of a command, such as the host of the broker, by
+    their names.
+    """
     host, _, port = broker.rpartition(":")
     return {"broker": broker, "host": host, "port": port, "pod": host.partition(".")[0]}
 
 
 def command_for(template: str, broker: str) -> str:
-    """Return the command line for a broker; other braces stay as they are."""
+    """Return the command line for a broker: the template with its names in braces replaced; other braces stay as they
+    are.
+    """
     texts = places_of(broker)
     return _PLACE.sub(lambda place: shlex.quote(texts[place[1]]), template)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
-    """Hooks that run commands; `timeout_s` is the time limit of each. A blank `start_with` starts nothing: then the
-    operator starts the brokers of the second pool."""
+    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. A
+    blank `start_with` starts nothing: then the operator starts the brokers of the second pool.
+    """
 
     restart_with: str
     start_with: str
@@ -89,7 +94,7 @@ class CommandHooks:
 
 @dataclass(frozen=True, slots=True)
 class PersonHooks:
-    """Hooks that ask a person; the roll then waits until the broker is back."""
+    """Hooks that ask a person to restart, end or start a broker; the roll then waits until the broker is back."""
 
     say: Callable[[str], None]
     is_pool: bool = False
@@ -103,7 +108,7 @@ class PersonHooks:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command with all processes of its group."""
+    """End the process of a command and all processes of its group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -113,7 +118,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _last_line(output: IO[bytes]) -> str:
-    """Return the last line that a command printed, in brackets."""
+    """Return the last line that a command printed, in brackets, for an error message."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _SHOWN_BYTES))
     lines = output.read().decode(errors="replace").strip().splitlines()

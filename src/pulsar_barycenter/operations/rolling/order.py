@@ -31,7 +31,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The order, its forecast, and the moves of a roll without a plan."""
+    """The order of a roll, the planned moves in this order, and for comparison the number of moves of a roll without a
+    plan (`naive`).
+    """
 
     order: RollOrder
     plan: RollPlan
@@ -39,16 +41,16 @@ class Ordered:
 
 
 def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
-    """Return the brokers that restart, or with a second pool end.
+    """Return the brokers that a roll restarts; with a second pool, the old brokers, which it ends.
 
     Raises:
-        RefusedError: what is wanted does not fit the cluster.
+        RefusedError: the options do not fit the cluster.
     """
     if len(listed) > MAX_BROKERS:
         raise RefusedError(f"there are {count_of(len(listed), 'broker')}, and a roll plans at most {MAX_BROKERS:,}")
     for broker in wanted.only:
         if broker not in listed:
-            raise RefusedError(f"{broker} is not listed; the brokers are {', '.join(listed)}")
+            raise RefusedError(f"there is no broker {broker} in the cluster; the brokers are {', '.join(listed)}")
     brokers = tuple(name for name in (wanted.only or listed) if name not in wanted.pool)
     if not brokers:
         raise RefusedError("all listed brokers are of the second pool, so there is none to replace")
@@ -59,13 +61,13 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     others = [name for name in listed if name not in brokers]
     if not wanted.pool and wanted.batch > len(brokers) - (not others):
         raise RefusedError(
-            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no other could serve"
+            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no broker would be left"
         )
     return brokers
 
 
 def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wanted: Wanted) -> Ordered:
-    """Return the order of a roll of the cluster `name`. Errors as of `restarting`."""
+    """Return the order of a roll of the cluster `name`. Raises what `restarting` does."""
     brokers = restarting(listed, wanted)
     ready = tuple(broker for broker in listed if broker not in (*brokers, *wanted.pool))
     naive = naive_moves(cluster.owners, listed)
@@ -77,7 +79,8 @@ def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wan
     canary = tuple(broker for broker in wanted.canary if broker in brokers and broker != leader)
     if wanted.canary and not canary:
         raise RefusedError(
-            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each leads, or is not to restart"
+            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each is the leader,"
+            " or is not to restart"
         )
     plan = _plan(cluster, brokers, leader, canary, ready, wanted)
     order = RollOrder(
@@ -98,7 +101,9 @@ def _plan(
     ready: Sequence[str],
     wanted: Wanted,
 ) -> RollPlan:
-    """Return the best plan; with canaries the best for these, then the best for the others."""
+    """Return the best plan for the roll; with canary brokers, the best plan for these, followed by the best plan for
+    the others.
+    """
     if not canary:
         return best_plan(cluster, brokers, leader, batch=wanted.batch, restarted=ready, refills=wanted.refills)
     first = best_plan(cluster, canary, leader, batch=wanted.batch, restarted=ready, refills=False)
@@ -109,7 +114,7 @@ def _plan(
 
 
 def backwards_plan(order: RollOrder, cluster: Cluster) -> RollPlan:
-    """Return what a roll back in this order does."""
+    """Return the plan of the moves that a roll back in this order makes."""
     if order.pool:
         return second_pool(cluster, order.brokers, (*order.ready, *order.pool))
     return forecast(cluster, order.batches, restarted=order.ready, refills=order.refills)

@@ -44,14 +44,16 @@ MayServe: TypeAlias = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that a receiver may have: a number of bundles, and a load; infinite if there is no limit."""
+    """The most that a broker may have that receives bundles during a roll: a number of bundles, and a load; infinite if
+    there is no limit.
+    """
 
     bundles: float = math.inf
     load: float = math.inf
 
 
 class OverflowTo(enum.StrEnum):
-    """Where bundles go for which restarted brokers have no room."""
+    """Where those bundles go for which the brokers that have restarted already have no room."""
 
     EMPTIEST = "emptiest"
     LAST = "last"
@@ -59,7 +61,7 @@ class OverflowTo(enum.StrEnum):
 
 
 class _Occupied:
-    """The bundles and the load of each broker, changed in place while a plan is made."""
+    """The bundles and the load of each broker at a point of a plan; changed in place while the plan is made."""
 
     def __init__(
         self,
@@ -113,7 +115,9 @@ class _Occupied:
         return sum(count > 0 and name != namespace for name, count in members.items())
 
     def fullness(self, broker: str, bundle: str = "") -> float:
-        """Return how full a broker is, or would be with one more bundle: 1 at a limit."""
+        """Return how full a broker is, or would be with one more bundle, as the larger fraction of its two limits: 1 at
+        a limit.
+        """
         limit = self._limits[broker]
         more, count = (self.load(bundle), 1) if bundle else (0.0, 0)
         of_bundles = (self.count(broker) + count) / limit.bundles if limit.bundles else math.inf
@@ -142,7 +146,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a roll: the moves that empty its brokers.
+    """A step of a roll: the brokers that restart together, and the moves that empty them before.
 
     `stay` are bundles that no other broker may serve, `no_room` those that would pass the limits of all receivers; each
     with the reason.
@@ -163,7 +167,7 @@ class RollPlan:
 
     @property
     def moves(self) -> int:
-        """The number of moves, with the refill."""
+        """The number of moves of the whole plan, including the refill."""
         return sum(len(step.moves) for step in self.steps) + len(self.refill)
 
     @property
@@ -171,7 +175,7 @@ class RollPlan:
         return sum(len(step.no_room) for step in self.steps)
 
     def moves_of_bundles(self) -> dict[str, int]:
-        """Return how often each bundle moves."""
+        """Return for each bundle how often the plan moves it."""
         found: dict[str, int] = {}
         for move in itertools.chain(*(step.moves for step in self.steps), self.refill):
             found[move.bundle] = found.get(move.bundle, 0) + 1
@@ -202,8 +206,9 @@ def emptied(
     waiting: Sequence[str],
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> Step:
-    """Return the step that empties brokers: their bundles go to restarted brokers, and if these have no room to brokers
-    that wait for their restart, in the order of the roll. Both without the leaving ones."""
+    """Return the step that empties the brokers `leaving`. Their bundles go to brokers that have restarted, and if these
+    have no room, to brokers that wait for their restart, in the order of the roll. A leaving broker gets none.
+    """
     return _emptied(cluster.occupied(), cluster.may_serve, leaving, restarted, waiting, overflow)
 
 
@@ -249,7 +254,7 @@ def _placed(
     waiting: Sequence[str],
     overflow: OverflowTo,
 ) -> _Placed:
-    """Return destinations for the bundles, without a change of `occupied`."""
+    """Return destinations for the bundles; `occupied` is not changed."""
     found = _Placed()
     sources = []
     ranks = {broker: rank for rank, broker in enumerate(waiting)}
@@ -296,7 +301,7 @@ def forecast(
     refills: bool = True,
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> RollPlan:
-    """Return what a roll in place does if nothing else changes.
+    """Return the steps and moves of a roll without a second pool if nothing else changes in the cluster.
 
     `restarted` brokers need no restart and receive bundles first.
     """
@@ -311,8 +316,9 @@ def forecast(
 
 
 def refilled(cluster: Cluster, empty: Sequence[str], brokers: Collection[str]) -> tuple[PlannedMove, ...]:
-    """Return the moves from other `brokers` to empty ones, until these have nearly the mean; the heaviest bundles that
-    make the fuller of two brokers less full move, so that few moves are enough."""
+    """Return moves from other `brokers` to the `empty` ones, until the empty ones have nearly the mean load. The
+    heaviest bundles are chosen whose move makes the fuller one of two brokers less full, so that few moves are enough.
+    """
     return _refilled(cluster.occupied(), cluster.may_serve, empty, brokers)
 
 
@@ -340,7 +346,7 @@ def _refilled(
 def _to_bring(
     occupied: _Occupied, may_serve: MayServe, receiver: str, fullness: Mapping[str, float], moved: Collection[str]
 ) -> str:
-    """Return the bundle to bring to a receiver, blank if none makes the fuller broker less full."""
+    """Return the bundle to move to `receiver`; blank if no move makes the fuller one of the two brokers less full."""
     for donor in sorted(fullness, key=lambda broker: (-fullness[broker], broker)):
         if donor == receiver:
             continue
@@ -366,7 +372,8 @@ def best_plan(
     restarted: Collection[str] = (),
     refills: bool = True,
 ) -> RollPlan:
-    """Return the best of the plans that were tried: the fewest bundles without room, then the fewest moves.
+    """Try several orders of brokers, and return the best plan: with the fewest bundles without room, then with the
+    fewest moves.
 
     The leader is last, if it is one of the `brokers`. Up to 5 other brokers all orders are tried; of more, each broker
     as the first, as far as the cluster is small enough, and then those with more bundles before those with fewer.
@@ -411,7 +418,8 @@ def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
 def second_pool(cluster: Cluster, old: Sequence[str], new: Sequence[str]) -> RollPlan:
     """Return the plan that empties old brokers in their order, each to the new brokers that have started by then.
 
-    With the i-th old broker the i-th new one has started; with the last all. Each bundle moves once.
+    When the i-th old broker is emptied, the first i new brokers have started; when the last is emptied, all have. Each
+    bundle moves once.
     """
     occupied = cluster.occupied()
     steps = []

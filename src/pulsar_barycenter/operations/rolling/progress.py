@@ -51,7 +51,7 @@ class RollEvent(enum.StrEnum):
 
 
 class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a roll does with which brokers.
+    """The order of a roll: which brokers restart (or end, or start), and one after the other in which batches.
 
     `batches` restart one after the other. `ready` brokers need no restart and receive bundles first. `pool` are the
     brokers of a second pool, which start in this order; the brokers of the batches then end instead of restarting.
@@ -76,7 +76,7 @@ NO_ORDER: Final = RollOrder(cluster="", batches=())
 
 
 class RollEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of the journal. `at` is epoch ms, `by` the user; the other fields depend on the event.
+    """A line of the journal of a roll: an event. `at` is epoch ms, `by` the user; the other fields depend on the event.
 
     `reported_at` is the time in the newest report of a broker before its restart, epoch ms by its own clock.
     """
@@ -99,22 +99,24 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a broker of the second pool, and wait until it is in service."""
+    """An action of a roll: start a broker of the second pool, and wait until it is in service."""
 
     broker: str
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Move all bundles away from these brokers."""
+    """An action of a roll: move all bundles away from these brokers."""
 
     brokers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Ask for the restart, or with a second pool for the end, of a broker; unless it has happened, which shows by
-    `identity`, that of the process before an earlier request, blank if there was none."""
+    """An action of a roll: request the restart of a broker (with a second pool, its end), unless it has happened
+    already. `identity` is that of the broker's process before an earlier request, blank if there was none; another
+    identity now shows that the restart has happened.
+    """
 
     broker: str
     identity: str
@@ -122,7 +124,9 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class AwaitBack:
-    """Wait until the broker is back; `identity` is that of the old process."""
+    """An action of a roll: wait until the broker is back in service; `identity` is that of its process before the
+    restart.
+    """
 
     broker: str
     identity: str
@@ -135,14 +139,16 @@ class AwaitReports:
 
 @dataclass(frozen=True, slots=True)
 class Refill:
-    """Move bundles to the brokers that restarted last."""
+    """An action of a roll: move bundles to the brokers that restarted last and are empty."""
 
     brokers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Stop once: these canary brokers have restarted, and have their bundles."""
+    """An action of a roll: stop once, so that a person can look at these canary brokers, which have restarted and have
+    bundles again.
+    """
 
     brokers: tuple[str, ...]
 
@@ -159,7 +165,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """The roll has ended."""
+    """No action is left: the roll has ended."""
 
 
 Action: TypeAlias = (
@@ -197,17 +203,19 @@ class Progress:
 
     @property
     def batch(self) -> tuple[str, ...]:
-        """The brokers of the present step, none if all steps are complete."""
+        """The brokers of the present step of the roll; no brokers if all steps are complete."""
         return next((batch for batch in self.order.batches if not set(batch) <= set(self.settled)), ())
 
     @property
     def step(self) -> int:
-        """The number of complete steps."""
+        """The number of steps of the roll that are complete."""
         return sum(set(batch) <= set(self.settled) for batch in self.order.batches)
 
     @property
     def canaries(self) -> tuple[str, ...]:
-        """The canary brokers that have restarted, if a person is to look at them now."""
+        """The canary brokers that have restarted, if the roll is to stop now so that a person can look at them; else
+        none.
+        """
         done = tuple(broker for broker in self.order.canary if broker in self.settled)
         is_over = self.batch and not set(self.batch) & set(self.order.canary)
         return done if is_over and not self.is_shown else ()
@@ -227,7 +235,7 @@ class Progress:
 
 
 def progress_of(entries: Iterable[RollEntry]) -> Progress:
-    """Return the state after the entries."""
+    """Return the state of a roll after all entries of its journal."""
     progress = Progress()
     for entry in entries:
         progress = after(progress, entry)
@@ -235,7 +243,7 @@ def progress_of(entries: Iterable[RollEntry]) -> Progress:
 
 
 def after(now: Progress, entry: RollEntry) -> Progress:
-    """Return the state after one more entry."""
+    """Return the state of a roll after one more entry of its journal; `now` is the state before."""
     changes: dict[RollEvent, dict[str, object]] = {
         RollEvent.BEGUN: {"state": RollState.UNDER_WAY, "order": entry.order, "before": entry.before},
         RollEvent.PAUSED: {"is_paused": True},
@@ -272,7 +280,7 @@ _NEW_STEP: Final[dict[str, object]] = {
 
 
 def next_action(now: Progress) -> Action:
-    """Return what is to be done next."""
+    """Return the action of a roll that is to be done next, in the state `now`."""
     if now.state is not RollState.UNDER_WAY:
         return Nothing()
     if not now.is_paused:
@@ -309,9 +317,10 @@ def _to_start(now: Progress) -> tuple[str, ...]:
 
 
 def with_leader_last(now: Progress, leader: str) -> RollOrder:
-    """Return the order in which the present leader is in the last step, as far as it is still to restart.
+    """Return the order changed so that the present leader restarts in the last step, if it has not restarted yet.
 
-    The order is unchanged if the leader's step is the last one, or if a restart of the present step has been asked for.
+    The order is unchanged if the leader's step is the last one, or if a restart of the present step was requested
+    already.
     """
     left = [batch for batch in now.order.batches if not set(batch) <= set(now.settled)]
     if leader not in now.batch or len(left) < 2 or now.restarting:
@@ -345,7 +354,7 @@ def backwards(now: Progress) -> RollOrder:
 
 
 def condition(now: Progress) -> str:
-    """Return in what condition the cluster is, in words for an operator."""
+    """Return a text for an operator that says in which condition the cluster is at this point of the roll."""
     if now.state is not RollState.UNDER_WAY:
         return f"the roll is {now.state}"
     if not now.is_paused:

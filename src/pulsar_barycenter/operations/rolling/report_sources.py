@@ -26,17 +26,17 @@ LOAD_REPORT: Final = "/admin/v2/broker-stats/load-report"
 
 
 class ReportSource(Protocol):
-    """Where reports are read. Methods raise NotNowError or RefusedError."""
+    """A source from which a roll reads the brokers' load reports. Methods raise NotNowError or RefusedError."""
 
     async def report(self, broker: str) -> SeenReport: ...
 
     async def loads(self, brokers: Sequence[str]) -> Mapping[str, float]:
-        """Return the throughput of bundles in bytes/s, in + out."""
+        """Return the throughput of each bundle in bytes/s, in + out, by the newest reports."""
         ...
 
 
 class LeaderReports:
-    """The reports in the leader's snapshot; `url` is the web address of any broker of Barycenter."""
+    """The load reports in the snapshot of Barycenter's leader; `url` is the web address of any broker."""
 
     def __init__(self, client: AdminClient, url: str) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class PublishedReports:
 
 
 class Topics(Protocol):
-    """The topics of the extensible load manager; see `observer.extensible_topics`."""
+    """Reads the topics of the extensible load manager, as `observer.extensible_topics` does."""
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -109,7 +109,7 @@ class TopicReports:
 
 
 class UnseenReports:
-    """No report is visible, and no load known."""
+    """The source for a cluster whose load reports cannot be read: it has no report and no load."""
 
     async def report(self, broker: str) -> SeenReport:
         return SeenReport(Where.UNSEEN)
@@ -141,7 +141,7 @@ async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrok
 
 
 def life_of(report: LocalBrokerData) -> str:
-    """Return the identity of the process that wrote a report, blank if it does not say."""
+    """Return the identity of the broker process that wrote a load report; blank if the report does not have it."""
     return report.incarnation or str(report.start_timestamp or "")
 
 

@@ -45,7 +45,9 @@ class SeenReport:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Whether a report has arrived, and how that is known, or what is missing."""
+    """Whether the expected load report of a broker has arrived, and a sentence that says how this is known, or what is
+    missing.
+    """
 
     is_arrived: bool
     sentence: str

@@ -82,13 +82,13 @@ class RollStopped(Exception):  # noqa: N818 - it is no error if an operator aske
 
 
 class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
-    """A running cluster, as a roll needs it. Every method raises NotNowError or RefusedError."""
+    """What a roll needs of a running cluster. Every method raises NotNowError or RefusedError."""
 
     async def leader(self) -> str: ...
     async def owned(self, broker: str) -> frozenset[str]: ...
 
     async def loads(self) -> Mapping[str, float]:
-        """Return the throughput of bundles in bytes/s, as far as it is known."""
+        """Return the throughput of bundles in bytes/s; bundles of unknown throughput are left out."""
         ...
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
@@ -96,7 +96,7 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         ...
 
     async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
-        """Return the anti-affinity groups of those of the namespaces that have one."""
+        """Return the anti-affinity group of each of `namespaces` that has one."""
         ...
 
     async def is_healthy(self, broker: str) -> bool:
@@ -108,14 +108,16 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         ...
 
     async def identity(self, broker: str) -> str:
-        """Return a text that is another one after a restart of the broker, blank if it is not known."""
+        """Return a text that identifies the broker's process: it differs after a restart of the broker; blank if it is
+        not known.
+        """
         ...
 
     async def report(self, broker: str) -> SeenReport: ...
 
 
 class Hooks(Protocol):
-    """What restarts, ends and starts brokers.
+    """Restarts, ends and starts brokers for a roll: by commands, or by asking a person.
 
     Raises:
         RollStopped: the hook failed or took too long.
@@ -146,7 +148,9 @@ class RollOptions:
 
 @dataclass(slots=True)
 class RollTold:
-    """What a roll tells: `say` gets lines of progress, `move` each state of a move."""
+    """The functions that a roll calls to report its progress: `say` gets lines of text, `move` gets each state of a
+    move.
+    """
 
     say: Callable[[str], None]
     move: Tell
@@ -154,7 +158,9 @@ class RollTold:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A reading of the cluster: its brokers, and the input of plans."""
+    """What was read of the cluster at one moment: its brokers, its leader, and the input from which moves are
+    planned.
+    """
 
     brokers: tuple[str, ...]
     leader: str
@@ -162,8 +168,8 @@ class View:
 
 
 async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving: int, room: float) -> View:
-    """Read the cluster. Bundles of a broker itself are left out. The listed ones of `receivers` have the limits of
-    `limits_of`.
+    """Read the cluster, without the bundles of the brokers' own namespaces. Those of `receivers` that are listed as
+    brokers get the limits that `limits_of` returns.
 
     Raises:
         NotNowError, RefusedError: the cluster does not answer.
@@ -183,14 +189,16 @@ async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving
 
 
 def serving_in(order: RollOrder) -> int:
-    """Return how many brokers share all bundles while a step is under way: all that receive, without a batch."""
+    """Return how many brokers share all bundles while a step of the roll is under way: all brokers that may receive
+    bundles, without the batch that restarts.
+    """
     if order.pool:
         return len(order.ready) + len(order.pool)
     return len(order.ready) + len(order.brokers) - max(map(len, order.batches), default=0)
 
 
 class Roll:
-    """A roll under way. `clock_ms` returns epoch ms, `stop` the reason to stop, blank if there is none."""
+    """Carries out a roll. `clock_ms` returns epoch ms; `stop` returns the reason to stop, blank if there is none."""
 
     def __init__(
         self,
@@ -222,7 +230,9 @@ class Roll:
     # ---- begin, and run ----
 
     async def begin(self, order: RollOrder) -> None:
-        """Remember the settings, and write the order to the journal."""
+        """Begin a roll: record the settings that it changes, so that they can be restored, and write the order to the
+        journal.
+        """
         before = await self._balancing.remembered()
         self._note(RollEvent.BEGUN, order=order, before=before)
 
@@ -252,9 +262,10 @@ class Roll:
         return self.progress
 
     async def abort(self) -> Mapping[str, str]:
-        """Restore the settings and end the roll; return the settings that stay as they are, with the reason.
+        """Restore the settings that the roll changed, and end the roll; return the settings that are not restored, with
+        the reason.
 
-        Errors as of `Balancing.restore`.
+        Raises the errors of `Balancing.restore`.
         """
         kept = (
             await self._balancing.restore(self.progress.before)
@@ -328,8 +339,9 @@ class Roll:
         self._note(RollEvent.RESTARTED, brokers=(broker,))
 
     async def _has_taken_effect(self, broker: str, identity: str) -> bool:
-        """Return whether a restart that an earlier process asked for has happened; wait a while for a broker that is
-        away. `identity` is that of the broker before it."""
+        """Return whether a restart of `broker` has happened that an earlier run of the command requested; wait a while
+        for a broker that does not answer. `identity` is that of the broker before the restart.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -342,7 +354,7 @@ class Roll:
         return identity != UNKNOWN and await self._identity(broker) not in ("", identity)
 
     async def _check_before_restart(self, broker: str) -> None:
-        """Move away what the broker got since it was emptied, and check the others once more."""
+        """Move away the bundles that the broker got since it was emptied, and check the other brokers once more."""
         batch = self.progress.batch
         asked = {name for name, _ in self.progress.restarting}
         if not asked:
@@ -402,7 +414,9 @@ class Roll:
     # ---- checks ----
 
     async def _reordered(self, brokers: tuple[str, ...]) -> bool:
-        """Check the cluster before a step; return whether the order has changed because another broker leads."""
+        """Check the cluster before a step; return whether the order of the roll has changed because another broker is
+        the leader now.
+        """
         await self._check(brokers)
         leader = await self._ask(self._cluster.leader)
         order = with_leader_last(self.progress, leader)
@@ -413,27 +427,28 @@ class Roll:
         return True
 
     async def _check(self, leaving: Collection[str], expected: Sequence[str] = ()) -> None:
-        """Check that the other brokers are listed and healthy, and that nothing else moves bundles.
+        """Check that the brokers other than `leaving` are listed and healthy, and that the cluster's own shedding and
+        splitting are still off.
 
         Raises:
             RollStopped: they are not.
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(
-                "somebody switched shedding or splitting on again; set loadBalancerSheddingEnabled and "
-                "loadBalancerAutoBundleSplitEnabled to false, or give --abort"
+                "shedding or splitting, which the roll had switched off, is on again; "
+                "set loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or give --abort"
             )
         listed = await self._ask(self._cluster.brokers)
         for broker in expected or self._serving():
             if broker in leaving:
                 continue
             if broker not in listed:
-                raise RollStopped(f"{broker} is not listed among the brokers; start it first")
+                raise RollStopped(f"{broker} is not among the running brokers of the cluster; start it first")
             if not await self._is_healthy(broker):
                 raise RollStopped(f"{broker} is not healthy at its own address; repair it first")
 
     def _serving(self) -> tuple[str, ...]:
-        """Return the brokers that have to be in service now."""
+        """Return the brokers that have to be in service at this point of the roll."""
         now = self.progress
         if now.order.pool:
             return (*now.ready, *(broker for broker in now.order.brokers if broker not in now.settled))
@@ -451,10 +466,13 @@ class Roll:
             await self._execute(step.moves)
         if left := {broker: len(await self._movable(broker)) for broker in brokers if await self._movable(broker)}:
             told = ", ".join(f"{broker} has {count_of(count, 'bundle')}" for broker, count in left.items())
-            raise RollStopped(f"{told} after {_PASSES} passes: something assigns bundles to it faster than they leave")
+            raise RollStopped(
+                f"{told} after {_PASSES} passes:"
+                " something assigns bundles to this broker faster than the roll moves them away"
+            )
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
-        """Return the moves that empty brokers now.
+        """Return the moves that empty `brokers`, planned for the cluster as it is now.
 
         Raises:
             RollStopped: bundles cannot leave.
@@ -479,7 +497,7 @@ class Roll:
             bundle, why = min(step.stay.items())
             raise RollStopped(
                 f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change "
-                "the isolation policy, or give --leave-behind, and their topics are away during the restart"
+                "the isolation policy, or give --leave-behind, then their topics are not served during the restart"
             )
         return step
 
@@ -526,7 +544,9 @@ class Roll:
             await self._pause_for(pauses.next_s())
 
     async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
-        """Return the function from a report and the time waited to whether the report of the broker has arrived."""
+        """Return a function that judges whether the load report of the broker has arrived, from the newest report and
+        the time waited (s).
+        """
         now = await self._ask(partial(self._cluster.report, broker))
         restarted = dict(self.progress.reported_at)
         if broker in restarted:
@@ -557,7 +577,9 @@ class Roll:
             await self._pause_for(pauses.next_s())
 
     async def _missing(self, broker: str, identity: str, may_be_new: bool) -> tuple[str, bool]:
-        """Return what a broker lacks to be in service, blank if nothing, and whether it is away."""
+        """Return what a broker lacks to be in service, blank if it lacks nothing; and whether the broker is away, that
+        is, does not run.
+        """
         if broker not in await self._ask(self._cluster.brokers):
             return "it is not listed among the brokers", True
         now = await self._identity(broker)
@@ -584,7 +606,8 @@ class Roll:
             await self._pause_for(pauses.next_s())
 
     async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the cluster's answer; repeat the request while the cluster cannot answer now.
+        """Return the cluster's answer to the request that the function `ask` makes; repeat the request while the
+        cluster cannot answer now.
 
         Raises:
             RollStopped: it does not answer in time, or an operator asks to stop meanwhile.

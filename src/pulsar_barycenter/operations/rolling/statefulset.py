@@ -223,12 +223,12 @@ async def read_statefulset(name: str) -> tuple[StatefulSet, Service]:
 
 
 def decode_statefulset(answer: bytes) -> StatefulSet:
-    """Return the StatefulSet in the JSON of `kubectl`. Errors as of `read_statefulset`."""
+    """Return the StatefulSet in `answer`, the JSON that `kubectl` printed. Raises what `read_statefulset` does."""
     return _decoded(answer, StatefulSet)
 
 
 def decode_service(answer: bytes) -> Service:
-    """Return the Service in the JSON of `kubectl`. Errors as of `read_statefulset`."""
+    """Return the Service in `answer`, the JSON that `kubectl` printed. Raises what `read_statefulset` does."""
     return _decoded(answer, Service)
 
 

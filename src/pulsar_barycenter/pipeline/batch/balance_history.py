@@ -18,7 +18,7 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Return the balance of every interval that no later report can change.
+    """Return the rows of the table `balance` for every interval that no later report can change.
 
     Input: LOAD_REPORTS, BROKER_USAGE, the output of `ownership_intervals`, DECISIONS; `as_of` has one row, the time of
     the newest report as `newest_ms`. Output: BALANCE.
@@ -81,23 +81,27 @@ def _figures_at_ends(
 
 
 def _end_after(at: Column, size: int) -> Column:
-    """Return the least multiple of `size` that is greater than `at`."""
+    """Return the end of the interval that contains the time `at`: the least multiple of `size` that is greater than
+    `at`.
+    """
     return (_whole(at, size) + 1) * size
 
 
 def _ends_within(after: Column, until: Column, size: int) -> Column:
-    """Return a row for each multiple of `size` that is greater than `after` and at most `until`."""
+    """Return a row for each end of an interval: each multiple of `size` that is greater than `after` and at most
+    `until`.
+    """
     first, last = _end_after(after, size), _whole(until, size) * size
     return F.explode(F.when(first <= last, F.sequence(first, last, F.lit(size).cast("bigint"))))
 
 
 def _whole(at: Column, size: int) -> Column:
-    """Return `at` divided by `size` as a whole number, rounded towards 0."""
+    """Return a column: `at` divided by `size` as a whole number, rounded towards 0."""
     return F.call_function("div", at, F.lit(size))
 
 
 def _or_forever(at: Column) -> Column:
-    """Return a time, or the greatest possible time if it is null."""
+    """Return the column `at`, with the greatest possible time in place of null."""
     return F.coalesce(at, F.lit(_FOREVER_MS))
 
 

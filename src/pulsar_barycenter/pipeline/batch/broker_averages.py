@@ -18,7 +18,7 @@ def newest_reports(reports: DataFrame) -> DataFrame:
 
 
 def membership(newest: DataFrame) -> DataFrame:
-    """Return the bundles of each broker.
+    """Return the bundles of each broker, as pairs.
 
     Input: LOAD_REPORT, one per broker. Output: broker, bundle. A broker without bundles has one row with a null bundle.
     """
@@ -26,7 +26,7 @@ def membership(newest: DataFrame) -> DataFrame:
 
 
 def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Return the sums of the windows of each broker's bundles.
+    """Return the time averages of each broker: the sums of the windows (averages) of its bundles.
 
     A bundle without data counts with Pulsar's default stats.
 

@@ -40,7 +40,8 @@ TABLE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class CheckedRange:
-    """The range from `since_ms`, inclusive, to `until_ms`, exclusive, in epoch ms. `until_ms` None: no end.
+    """The time range that is checked, from `since_ms`, inclusive, to `until_ms`, exclusive, in epoch ms. `until_ms`
+    None: the range has no end.
 
     `are_logs_whole` says that the logs begin no later than the tables.
     """
@@ -50,7 +51,7 @@ class CheckedRange:
     are_logs_whole: bool
 
     def rows(self, table: DataFrame, time: str) -> DataFrame:
-        """Return the rows whose column `time` is in the range."""
+        """Return the rows of a table whose column `time` is in the time range that is checked."""
         at_ms = F.unix_millis(time)
         found = table.where(at_ms >= self.since_ms)
         return found if self.until_ms is None else found.where(at_ms < self.until_ms)
@@ -58,14 +59,18 @@ class CheckedRange:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result for one table: it has `recorded` rows in the range; `found` compares the computed rows with them."""
+    """The result of the check of one table. The table has `recorded` rows in the time range; `found` compares the
+    computed rows with these rows.
+    """
 
     name: str
     recorded: int
     found: Comparison
 
     def agrees(self, tolerance: float) -> bool:
-        """Return whether both sides have the same rows, and no value differs by more than `tolerance`, relative."""
+        """Return whether the computed and the recorded rows are the same, and no value differs by more than
+        `tolerance`, as a fraction of the greater value.
+        """
         return self.recorded == self.found.rows and self.found.agrees(tolerance)
 
 

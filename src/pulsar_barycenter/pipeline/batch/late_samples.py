@@ -19,7 +19,7 @@ _PIECE_ROWS: Final = 200_000
 
 
 def fold_sorted(rows: Iterable[pa.RecordBatch], gap_ms: int) -> pa.Table:
-    """Return the folded bundles of `rows`, as a table with the schema STRETCH.
+    """Fold the samples in `rows` into the windows of their bundles; return these as a table with the schema STRETCH.
 
     The rows are sorted by bundle and `SAMPLE_ORDER`, and have the columns FOLDED.
     """
@@ -29,7 +29,7 @@ def fold_sorted(rows: Iterable[pa.RecordBatch], gap_ms: int) -> pa.Table:
 def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
     """Return the rows of `bundles` in `pieces` (columns FOLDED), in the order that `fold_sorted` needs.
 
-    All of these rows are in memory at once, at 100 bytes each, and twice while they are sorted.
+    All of these rows are in memory at once, at 100 bytes each, and twice as much while they are sorted.
     """
     schema = pa.schema([(name, BUNDLE_SAMPLES.arrow.field(name).type) for name in FOLDED])
     chosen = (piece.filter(pc.is_in(piece.column("bundle").cast(pa.string()), value_set=bundles)) for piece in pieces)
@@ -38,7 +38,8 @@ def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
 
 
 def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -> Iterator[pa.Table]:
-    """Combine sorted batches into pieces of about `least` rows or more; the last piece may be smaller.
+    """Combine batches of rows that are sorted by bundle into pieces of about `least` rows or more; the last piece may
+    be smaller.
 
     No bundle spans two pieces.
     """
@@ -59,7 +60,7 @@ def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -
 
 
 def with_dictionaries(rows: pa.Table) -> pa.Table:
-    """Return the rows with the columns `NAMES` as dictionaries, as `StretchFold` needs them."""
+    """Return `rows` with the columns `NAMES` encoded as Arrow dictionaries, as `StretchFold` needs them."""
     rows = rows.combine_chunks()
     for position, name in enumerate(rows.column_names):
         if name in NAMES and not pa.types.is_dictionary(rows.schema.field(name).type):

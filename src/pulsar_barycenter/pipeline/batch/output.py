@@ -28,13 +28,14 @@ _NEW_LINK: Final = ".link"
 
 
 def table_path(name: str) -> str:
-    """Return the path of a table in the output."""
+    """Return the path of the table `name` in the folder to which a refold writes its results (the output)."""
     return f"{name}.parquet"
 
 
 @contextmanager
 def replaced_tables(storage: Storage) -> Iterator[str]:
-    """Yield a folder, as a path in `storage`. Its entries become the output when the block ends without an error.
+    """Yield a new folder, as a path in `storage`. When the block ends without an error, the entries of the folder
+    replace the entries of the output with the same names.
 
     Entries of the output with other names stay. Only one process at a time may write to an output.
     """
@@ -72,7 +73,8 @@ def _replace(root: Path, new: Path, current: Path | None, number: int) -> None:
 
 
 def _adopted(root: Path, new: Path, current: Path | None, number: int, names: Iterable[str]) -> tuple[Path, Path]:
-    """Convert the plain files and folders `names` of an output to links. The new tables in `new` are not visible yet.
+    """Convert the files and folders `names` of an output to links, which can be replaced at once. Readers do not see
+    the new tables in `new` yet.
 
     Return the renamed folder of the new tables, and the folder of the converted ones.
     """
@@ -106,7 +108,7 @@ def _current(root: Path) -> Path | None:
 
 
 def _hidden(root: Path) -> list[Path]:
-    """Return the folders of refolds, and the link that an interrupted refold left."""
+    """Return the hidden folders in which refolds keep their tables, and the link that an interrupted refold left."""
     names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     return [root / name for name in names if name == _NEW_LINK or name.removeprefix(_PREFIX).isdigit()]
 
@@ -142,7 +144,7 @@ def _second_name(path: str | Path, to: str | Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Write all files in `folder`, and its directory entries, to the disk."""
+    """Make all files in `folder`, and the names in it, durable on the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
             sync(path)

@@ -25,7 +25,8 @@ def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms:
 
 
 def _in_order(reports: DataFrame) -> DataFrame:
-    """Number the reports of each broker in `position`. Incarnations are in the order of their first reports.
+    """Add the column `position`, which numbers the reports of each broker. Incarnations are in the order of their first
+    reports.
 
     `at` is the report's time, or the latest earlier time of the incarnation if its clock went back.
     """
@@ -39,9 +40,10 @@ def _in_order(reports: DataFrame) -> DataFrame:
 
 
 def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Number the sessions of each broker.
+    """Add a column that numbers the sessions of each broker.
 
-    A session is an incarnation, or its part between two silences over `history_gap_ms`.
+    A session is an incarnation, or the part of an incarnation between two times of more than `history_gap_ms` without
+    reports.
     """
     broker = Window.partitionBy("brokerId").orderBy("position")
     has_begun_again = F.lag("incarnation").over(broker) != F.col("incarnation")
@@ -51,7 +53,9 @@ def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Add the end that an interval has if this report is its last one: when, how, and when that became known."""
+    """Add to each report the end that an interval of ownership has if this report is the interval's last: when the
+    interval ended, how, and when that became known.
+    """
     session = Window.partitionBy("brokerId", "session").orderBy("position")
     broker = Window.partitionBy("brokerId").orderBy("position")
     rows = reports.select(
@@ -72,12 +76,14 @@ def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def _end(owned_to: Column, how: str, *, known_at: Column) -> Column:
-    """Return the end of an interval as a struct: when it ended, how, and when that became known."""
+    """Return a column with the end of an interval as a struct: when the interval ended, how, and when that became
+    known.
+    """
     return F.struct(owned_to.alias("owned_to"), F.lit(how).alias("ended"), known_at.alias("lost_at"))
 
 
 def _islands(rows: DataFrame) -> DataFrame:
-    """Merge consecutive reports that list a bundle into one interval."""
+    """Merge the consecutive reports of a broker that list a bundle into one interval of ownership."""
     in_order = Window.partitionBy("broker", "session", "bundle").orderBy("position")
     return (
         rows.select("*", (F.col("position") - F.row_number().over(in_order)).alias("island"))
@@ -88,8 +94,9 @@ def _islands(rows: DataFrame) -> DataFrame:
 
 
 def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Mark the last interval of a bundle as split if it ended by a move, and a part of the bundle's range was reported
-    from its begin until `history_gap_ms` after its end.
+    """Mark the last interval of a bundle as ended by a split if two things are true: it ended as if the bundle had
+    moved, and a part of the bundle's range was reported between the interval's begin and `history_gap_ms` after its
+    end.
     """
     newest_first = Window.partitionBy("bundle").orderBy(
         F.col("owned_from").desc(), F.col("owned_to").isNull().desc(), F.col("broker").desc()
@@ -111,7 +118,8 @@ def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def is_part(part: str, whole: str) -> Column:
-    """Return whether the bundle of row `part` is a proper part of the bundle of row `whole`.
+    """Return a column that says whether the range of the bundle in row `part` is within that of the bundle in row
+    `whole`, and smaller.
 
     Both are aliases of rows that `with_range` made.
     """

@@ -27,7 +27,9 @@ _RECORDED = " recorded"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value that differs: in the row `name` and the column `column`."""
+    """A value that differs between a refolded and a recorded row: the value in the row `name` and the column
+    `column`.
+    """
 
     name: str
     column: str
@@ -36,13 +38,14 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """The difference divided by the greater of the two amounts."""
+        """The difference of the two values, divided by the greater one of their amounts."""
         return abs(self.refolded - self.recorded) / max(abs(self.refolded), abs(self.recorded))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result: the number of computed rows (`rows`), and of those that have a recorded row (`matched`).
+    """The result of a comparison: the number of computed rows (`rows`), and how many of these have a recorded row
+    (`matched`).
 
     `greatest` is the greatest difference; None if all values are equal.
     """
@@ -52,7 +55,9 @@ class Comparison:
     greatest: Difference | None
 
     def agrees(self, tolerance: float) -> bool:
-        """Return whether every row was recorded and no value differs by more than `tolerance`, relative."""
+        """Return whether every computed row has a recorded row, and no value differs by more than `tolerance`, as a
+        fraction of the greater value.
+        """
         is_close = self.greatest is None or self.greatest.relative <= tolerance
         return self.rows == self.matched and is_close
 
@@ -115,7 +120,7 @@ def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
 
 
 def _first(both: pa.Table, key: str) -> pa.Table:
-    """Return the row of each key that was recorded first."""
+    """Return for each key the row of `both` that was recorded first."""
     ordered = both.sort_by([(key, "ascending"), (f"as_of{_RECORDED}", "ascending")])
     names = ordered.column(key).to_pylist()
     first = [row for row, name in enumerate(names) if not row or names[row - 1] != name]

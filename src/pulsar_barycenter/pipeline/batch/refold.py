@@ -70,7 +70,7 @@ samples of all bundles were late, and otherwise about 200 bytes per bundle.
 
 @dataclass(frozen=True, slots=True)
 class Refolded:
-    """The windows and averages as of the newest sample.
+    """The result of a refold: the windows of bundles and averages of brokers at the time of the newest sample.
 
     `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker. Bundles and brokers without a
     sample in the history gap before the newest sample are left out. A broker whose newest report lists no bundle has no
@@ -175,7 +175,7 @@ def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: in
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
-    """Return the files that have rows, in the order of the last sample in their footers.
+    """Return the files that have rows, sorted by the time of their last sample, which the footer of a file has.
 
     A file may have one late sample among newer ones. So the last sample says where most of its samples belong; the
     first does not.
@@ -208,7 +208,9 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
 
 
 def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
-    """Return the counts before each stretch: `bundle`, `samples`, `last_at`; None before the first stretch."""
+    """Return one table for each stretch of files in `parts`: for each bundle, the number of its samples in all
+    earlier stretches (`samples`) and the time of the last of them (`last_at`). The first stretch has None.
+    """
     if len(parts) == 1:
         return [None]
     # Each stretch but the last is counted, in two halves: smaller tasks keep all cores busy when there are few tasks.
@@ -218,7 +220,9 @@ def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa
 
 
 def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
-    """Return the counts before each of `counts`, and before the stretch after the last one."""
+    """Return for each stretch, and for one after the last, the sum of the counts of the stretches before it. `counts`
+    has the counts of each stretch alone.
+    """
     priors: list[pa.Table | None] = [None]
     before: pa.Table | None = None
     for counted in counts:
@@ -228,7 +232,7 @@ def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]
 
 
 def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
-    """Return the counts of two consecutive stretches as the counts of one."""
+    """Return the counts of two consecutive stretches, combined into the counts of one stretch."""
     both = before.join(after, "bundle", join_type="full outer", right_suffix="_after")
     had, has = (pc.is_valid(both.column(name)) for name in ("samples", "samples_after"))
     silent = pc.greater(pc.subtract(both.column("first_at_after"), both.column("last_at")), gap_ms)
@@ -269,7 +273,7 @@ def _run_here(work: _Work, tasks: int) -> list[_Answer]:
 
 
 def _run(session: SparkSession, work: _Work, tasks: int) -> list[_Answer]:
-    """Run `work` with 0..tasks - 1 on Spark's workers, and return the answers in this order."""
+    """Call `work` with each number from 0 to `tasks` - 1 on Spark's workers, and return the results in this order."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # Spark has given this worker one core
@@ -299,7 +303,7 @@ def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, ga
 
 
 def _cuts(rows: DataFrame, tasks: int) -> list[int]:
-    """Return the times (ms) at which the stretches begin, without the first.
+    """Return the times (ms) at which the stretches of time begin, without that of the first stretch.
 
     Stretches have about the same number of rows.
     """
@@ -311,7 +315,7 @@ def _cuts(rows: DataFrame, tasks: int) -> list[int]:
 
 
 def _at_ms() -> Column:
-    """Return the time of a sample in ms."""
+    """Return a column with the time of a sample in epoch ms."""
     return F.unix_millis("reported_at")
 
 
@@ -381,8 +385,8 @@ def _unpacked(packed: bytes) -> pa.Table:
 
 
 def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
-    """Return the bundles whose rows were in order, as a table with the schema BUNDLE_STATE, and the names of the
-    others.
+    """Combine the stretches. Return the bundles whose rows were in the order of time, as a table with the schema
+    BUNDLE_STATE, and the names of the other bundles.
     """
     names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
     count = len(names)
@@ -423,7 +427,8 @@ def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late:
 
 
 def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
-    """Return the sums of the windows of each broker's bundles, with the schema BROKER_DATA, sorted by broker.
+    """Return the averages of each broker (the sums of its bundles' windows), with the schema BROKER_DATA, sorted by
+    broker.
 
     All of these bundles are in `bundles`.
     """

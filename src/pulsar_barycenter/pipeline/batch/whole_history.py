@@ -61,6 +61,8 @@ def fold_history(
 
 
 def _heard_of(rows: DataFrame, time_ms: Column, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
-    """Drop the rows whose `time_ms` is more than `history_gap_ms` before the newest report."""
+    """Drop the rows of bundles or brokers not reported for long: those whose `time_ms` is more than `history_gap_ms`
+    before the newest report (`as_of`).
+    """
     timed = rows.crossJoin(F.broadcast(as_of))
     return timed.where(F.col("newest_ms") - time_ms <= history_gap_ms).drop("newest_ms")

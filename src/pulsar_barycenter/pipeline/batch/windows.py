@@ -56,7 +56,9 @@ def fold_windows(
 
 
 def _as_rows(samples: DataFrame) -> DataFrame:
-    """Return the samples with the columns of `_prior_as_rows`. A sample counts in both windows."""
+    """Return the samples as rows for the fold, with the columns of `_prior_as_rows`. A sample counts in the short and
+    in the long window.
+    """
     return samples.select(
         "bundle",
         F.lit(1).alias("is_sample"),
@@ -67,7 +69,9 @@ def _as_rows(samples: DataFrame) -> DataFrame:
 
 
 def _prior_as_rows(prior: DataFrame) -> DataFrame:
-    """Return the prior state as one more row of its bundle, before all samples. So no join is needed."""
+    """Return the prior state of each bundle as one more row, which comes before all samples of the bundle. So no join
+    is needed.
+    """
     return prior.select(
         "bundle",
         F.lit(0).alias("is_sample"),
@@ -82,7 +86,9 @@ def _prior_as_rows(prior: DataFrame) -> DataFrame:
 
 
 def _number_samples(rows: DataFrame) -> DataFrame:
-    """Add `position` (1 for the first sample, 0 for the prior row) and `silence_ms`, the time since the row before."""
+    """Add the columns `position` (1 for a bundle's first sample, 0 for its prior row) and `silence_ms`, the time since
+    the previous row of the bundle.
+    """
     in_order = Window.partitionBy("bundle").orderBy(*_IN_ORDER)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     silence_ms = F.unix_millis("reported_at") - F.unix_millis(F.lag("reported_at").over(in_order))
@@ -90,7 +96,9 @@ def _number_samples(rows: DataFrame) -> DataFrame:
 
 
 def _cut_at_gaps(rows: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Drop the rows before a bundle's last long silence. `j` counts the remaining rows from 1; `k` is the last `j`."""
+    """Drop the rows of a bundle before its last time of more than `history_gap_ms` without a sample. Adds two columns:
+    `j` numbers the remaining rows of a bundle from 1, `k` is their count.
+    """
     bundle = Window.partitionBy("bundle")
     is_cut = F.col("silence_ms") > history_gap_ms
     last_before_cut = F.when(is_cut, F.col("position") - 1).otherwise(F.lit(0))
@@ -121,7 +129,9 @@ def _weigh(rows: DataFrame) -> DataFrame:
 
 
 def _weight(window: str) -> Column:
-    """Return the weight of a row by the formula above; `before` is n0, `growth` is m."""
+    """Return a column with the weight of a row in the average of a window, by the formula in the docstring of the
+    module; `before` is n0, `growth` is m.
+    """
     size = WINDOW_SAMPLES[window]
     decay = F.lit((size - 1) / size)
     j, k, before = F.col("j"), F.col("k"), F.col(f"before_{window}_num_samples")
@@ -154,7 +164,9 @@ def _sum_up(rows: DataFrame) -> DataFrame:
 
 
 def _num_samples(window: str) -> Column:
-    """Return the number of samples in a window: earlier and new ones, at most the window's size."""
+    """Return a column with the number of samples in a window: earlier and new samples together, at most the size of the
+    window.
+    """
     name = f"{window}_num_samples"
     found = F.max(f"before_{name}") + F.max("k")
     return F.least(F.lit(WINDOW_SAMPLES[window]), found).cast("int").alias(name)

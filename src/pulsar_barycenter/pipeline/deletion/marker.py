@@ -15,8 +15,8 @@ _READY = f"{DELETION}/ready"
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
-    """The plan of a deletion: the tenant, and the format of the tables. The logs of Delta tables are deleted, and
-    created again at the end.
+    """The plan of a deletion of a tenant's data: the tenant, and the format of the tables. The logs of Delta tables are
+    deleted, and created again at the end.
     """
 
     tenant: str
@@ -24,7 +24,7 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UnfinishedDeletionError(OSError):
-    """The deletion of a tenant's data was interrupted."""
+    """The deletion of a tenant's data was interrupted and must be finished first."""
 
 
 def read_plan(storage: Storage) -> Plan | None:
@@ -40,7 +40,7 @@ def write_plan(storage: Storage, plan: Plan) -> None:
 
 
 def is_ready(storage: Storage) -> bool:
-    """Return whether the new states are complete."""
+    """Return whether the states without the tenant, which replace the present ones, are completely written."""
     return storage.exists(_READY)
 
 
@@ -49,7 +49,7 @@ def mark_ready(storage: Storage) -> None:
 
 
 def refuse_unfinished(storage: Storage) -> None:
-    """Check that no deletion is unfinished.
+    """Check that no deletion of a tenant's data was interrupted before its end.
 
     Raises:
         UnfinishedDeletionError: a deletion was interrupted; the text says how to finish it.

@@ -12,7 +12,7 @@ _BEFORE: Final = ("://", "tenants/", "namespaces/", "resource-quotas/", "persist
 
 
 class TenantNames:
-    """The names of a tenant, its namespaces, bundles and topics."""
+    """Recognizes the names of a tenant, and of its namespaces, bundles and topics, in texts and JSON."""
 
     def __init__(self, tenant: str) -> None:
         self.tenant = tenant
@@ -32,7 +32,7 @@ class TenantNames:
         return self.tenant in text and self._mention.search(text) is not None
 
     def redacted(self, text: str) -> str:
-        """Return a text in which `REDACTED` replaces each name. JSON stays valid JSON."""
+        """Return `text` with each name of the tenant replaced by `REDACTED`. JSON stays valid JSON."""
         return self._mention.sub(REDACTED, text) if self.tenant in text else text
 
     def pruned(self, value: Any) -> Any:

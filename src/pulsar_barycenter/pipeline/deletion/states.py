@@ -22,7 +22,9 @@ _SCRATCH = f"{DELETION}/data"
 
 
 def make_states(storage: LocalStorage, names: TenantNames) -> None:
-    """Write all states without the tenant to a folder of the deletion. Deletes earlier content of that folder first."""
+    """Write a copy of all states of the pipeline, without the tenant's data, to a folder of the deletion. Deletes
+    earlier content of that folder first.
+    """
     storage.delete(_SCRATCH)
     scratch = LocalStorage(storage.root / _SCRATCH)
     scratch.make_folder(STATE)
@@ -34,7 +36,9 @@ def make_states(storage: LocalStorage, names: TenantNames) -> None:
 
 
 def put_in_place(storage: LocalStorage) -> int:
-    """Replace the states by those of `make_states`, if that was not done yet; return the number of states."""
+    """Replace the pipeline's states by the copies that `make_states` wrote, unless that was done already; return the
+    number of states.
+    """
     made = f"{_SCRATCH}/{STATE}"
     if storage.exists(made):
         storage.delete(STATE)

@@ -41,7 +41,7 @@ def delete_rows(storage: Storage, name: str, names: TenantNames) -> int:
 
 
 def _rewrite(storage: Storage, name: str, file: TableFile, names: TenantNames) -> int:
-    """Rewrite a file without the tenant's rows, if it has any; return how many it had."""
+    """Rewrite a file of a table without the tenant's rows, if it has such rows; return how many it had."""
     with opened_table(storage, file.path) as source:
         looked_at = [_BUNDLE, *_texts(name, source.schema_arrow.names)]
         masks: list[pa.ChunkedArray] = []
@@ -79,7 +79,7 @@ def _of_kept(segments: list[Segment], mask: pa.ChunkedArray) -> Iterator[Segment
 
 
 def _count(mask: pa.ChunkedArray) -> int:
-    """Return how many items are true."""
+    """Return how many items of `mask` are true."""
     count: int = pc.sum(mask).as_py() or 0
     return count
 

@@ -42,7 +42,7 @@ from pulsar_barycenter.pipeline.tables.table_log import TableFormat
 
 
 class DeletedData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What one run deleted: rows by table, numbers of changed files, and bundles of the publication."""
+    """What one run of the deletion deleted: rows by table, numbers of changed files, and bundles of the publication."""
 
     tenant: str
     rows: dict[str, int]

@@ -22,7 +22,7 @@ Line = Callable[[str, TenantNames], str]
 
 
 def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Line) -> bool:
-    """Apply `line` to each line of a file; return whether the file changed.
+    """Replace each line of a file by the result of the function `line` for it; return whether the file changed.
 
     Lines that another process appends meanwhile are kept.
     """
@@ -81,7 +81,7 @@ def refused_line(text: str, names: TenantNames) -> str:
 
 
 def clean_publication(storage: LocalStorage, names: TenantNames) -> int:
-    """Remove the tenant's bundles from the publication; return how many there were.
+    """Remove the tenant's bundles from the publication of the pipeline; return how many bundles were removed.
 
     The changes that follow the publication are deleted, because they may have the tenant's bundles. Readers continue
     with the next whole publication. A publication that cannot be decoded is deleted, too.

@@ -24,7 +24,9 @@ from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
 @dataclass(frozen=True, slots=True)
 class BalanceSettings:
-    """`overload_threshold` is Pulsar's `loadBalancerBrokerOverloadedThresholdPercentage` as a fraction."""
+    """How the table `balance` is computed. `overload_threshold` is Pulsar's
+    `loadBalancerBrokerOverloadedThresholdPercentage` as a fraction.
+    """
 
     interval_ms: int = 60_000
     settle_ms: int = 60_000
@@ -44,7 +46,7 @@ class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
 
 
 def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, list[BrokerFigures]]:
-    """Return the input of the balance, by broker.
+    """Return the values of all reports from which the table `balance` is computed, by broker.
 
     Input: LOAD_REPORTS and BROKER_USAGE of the same reports, in the same order.
     """
@@ -66,7 +68,7 @@ def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, 
 
 
 class BalanceMemory(msgspec.Struct, rename="camel"):
-    """The reports and decisions that the next intervals need.
+    """The reports and decisions of former batches that are needed to compute the next intervals.
 
     `next_start` is None before the first interval is settled.
     """
@@ -126,7 +128,9 @@ def settle_intervals(
 def _next_interval(
     start: int | None, known: Mapping[str, list[BrokerFigures]], settings: BalanceSettings
 ) -> int | None:
-    """Return the start of the first interval from `start` on at whose end a broker is known; None if there is none."""
+    """Return the start of the first interval, from the time `start` on, at whose end at least one broker has a valid
+    report; None if there is no such interval.
+    """
     size = settings.interval_ms
     if start is not None and _newest_before(start + size, known, settings.history_gap_ms):
         return start
@@ -158,7 +162,9 @@ def _spread(brokers: list[BrokerFigures], threshold: float) -> Row:
 
 
 def count_without_owner(owners: Owners, at: int, history_gap_ms: int) -> int:
-    """Return the number of bundles without an owner at the time `at`, as the module defines it."""
+    """Return the number of bundles without an owner at the time `at` (epoch ms); the docstring of the module defines
+    what counts as without an owner.
+    """
     missing = [
         parts_of(bundle)
         for bundle in owners.lost_until(at, history_gap_ms)

@@ -25,10 +25,10 @@ _BUCKET_US: Final = 1_000_000
 
 
 class BundleRows:
-    """The rows of BUNDLE_STATE of all known bundles."""
+    """Keeps the windows of all known bundles: the rows of BUNDLE_STATE."""
 
     def __init__(self, state: pa.Table) -> None:
-        """`state` has the columns BUNDLE_STATE, one row for each bundle."""
+        """Start with the bundles in `state`, which has the columns BUNDLE_STATE and one row for each bundle."""
         self._row_of: dict[str, int] = {}
         self._name_of: list[str] = []
         self._free: list[int] = []
@@ -98,7 +98,7 @@ class BundleRows:
         return pa.table(arrays, schema=_SCHEMA)
 
     def _rows_for(self, names: Sequence[str]) -> Any:
-        """Give each of `names`, which are new, a row. Return the rows."""
+        """Give each of the new bundles `names` a row in the table; return the numbers of these rows."""
         rows = []
         for name in names:
             if self._free:
@@ -121,7 +121,9 @@ class BundleRows:
             self._columns[name] = np.concatenate([values, np.zeros(more, values.dtype)])
 
     def _file(self, rows: Any) -> None:
-        """Put rows that are in no bucket into the buckets of their newest samples."""
+        """Put rows that are in no bucket into the buckets for the times of their newest samples. The buckets serve to
+        find bundles without recent samples.
+        """
         keys = self._columns["as_of"][rows] // _BUCKET_US
         order = np.argsort(keys, kind="stable")
         firsts = np.flatnonzero(np.diff(keys[order])) + 1

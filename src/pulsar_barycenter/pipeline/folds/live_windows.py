@@ -62,8 +62,8 @@ def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) ->
 
 
 def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, str, int]]:
-    """Return (broker, incarnation, sequence) of the reports with a sample that is not newer than its bundle's newest
-    one.
+    """Return (broker, incarnation, sequence) of the overtaken reports: those with a sample that is not newer than the
+    newest sample of its bundle in `before`.
 
     Input: as `fold_samples`. Such samples are folded after newer ones, so the averages are not those of the order of
     time.
@@ -76,7 +76,9 @@ def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, st
 
 
 def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
-    """Call `fold`. Where the result is not finite, fold bounded values, as `load.reports.windows.fold_window` does."""
+    """Return the averages after one more sample, by calling `fold`. Where the result is not finite, fold bounded
+    values, as `load.reports.windows.fold_window` does.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         found, count = fold(average, n, sample, size)
     is_finite = np.isfinite(found)
@@ -86,7 +88,7 @@ def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
 
 
 def _bounded(rates: Any) -> Any:
-    """`load.reports.windows.bounded_rate`, elementwise."""
+    """Return each rate bounded as by `load.reports.windows.bounded_rate`."""
     return np.where(np.isfinite(rates), np.clip(rates, -LARGEST_RATE, LARGEST_RATE), 0.0)
 
 
@@ -98,7 +100,7 @@ def without_silent(state: pa.Table, *, as_of_ms: int, history_gap_ms: int) -> pa
 
 
 def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) -> pa.Table:
-    """Return the sums of the windows of each broker's bundles.
+    """Return the averages of each broker: the sums of the windows of its bundles.
 
     A bundle without data counts with Pulsar's default stats. `members` are (broker, bundle), the rows of a broker next
     to one another; a broker without bundles is (broker, None) and has zeros. Output: BROKER_DATA without `as_of`, in
@@ -146,7 +148,7 @@ def _table(bundles: Any, columns: dict[str, Any]) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """Return the column as a writable array; times as epoch µs."""
+    """Return the column as a writable numpy array, with times in epoch µs."""
     array = _whole(column)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())

@@ -29,7 +29,7 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 
 @dataclass(frozen=True, slots=True)
 class OwnersChange:
-    """What a batch of reports changed.
+    """What a batch of reports changed in the ownership of bundles.
 
     `rows` are (date, interval) for the table. `brokers` are those that reported or left.
     """
@@ -43,7 +43,7 @@ class Owners:
     """The present owners of bundles, and the intervals of ownership that ended recently."""
 
     def __init__(self, before: Ownership | None = None) -> None:
-        """Start from a stored state, or an empty one if `before` is None. `before` is not changed."""
+        """Start from the stored state `before`, or without owners if `before` is None. `before` is not changed."""
         before = before or Ownership()
         self.holdings: dict[str, Holding] = {}
         """By broker. For reading only."""
@@ -66,7 +66,9 @@ class Owners:
             self._add_ended(interval)
 
     def record(self) -> Ownership:
-        """Return the state to store. It is not a copy, so write it before the next change."""
+        """Return the state of ownership to be stored. It is not a copy, so the caller must write it before the next
+        change.
+        """
         return Ownership(self.holdings, list(self._ended.values()), self._date)
 
     def owners_of(self, bundle: str) -> tuple[str, ...]:
@@ -76,7 +78,9 @@ class Owners:
     # ---- reports ----
 
     def fold(self, reports: Iterable[ReportHeader], *, as_of: int, history_gap_ms: int) -> OwnersChange:
-        """Fold accepted reports in. The reports of one broker are in the order of their sequences."""
+        """Update the owners with accepted reports, and return what changed. The reports of one broker are in the order
+        of their sequences.
+        """
         ended: list[Interval] = []
         opened: list[Interval] = []
         steps: list[HoldingStep] = []
@@ -174,7 +178,9 @@ class Owners:
         return {i.bundle for i in self._ended.values() if i.lost_at <= at < i.lost_at + history_gap_ms}
 
     def starts_in(self, namespaces: Iterable[str]) -> dict[str, list[tuple[str, str, int]]]:
-        """Return, for each namespace, the (lower end, upper end, begin) of all its known intervals."""
+        """Return for each namespace a triple for each known interval of ownership of its bundles: lower and upper end
+        of the bundle's range, and the begin of the interval.
+        """
         return {
             namespace: [
                 (*parts_of(bundle)[1:], interval.owned_from)

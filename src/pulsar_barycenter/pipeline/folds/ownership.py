@@ -23,8 +23,8 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 
 class Holding(msgspec.Struct, rename="camel"):
-    """The bundles of one broker. `bundles` maps each bundle to the time (epoch ms) from which the broker owns it;
-    `reported_at` is the time of the newest report.
+    """The bundles that one broker owns by its newest report. `bundles` maps each bundle to the time (epoch ms) from
+    which the broker owns it; `reported_at` is the time of that report.
     """
 
     incarnation: str
@@ -34,9 +34,9 @@ class Holding(msgspec.Struct, rename="camel"):
 
 
 class Interval(msgspec.Struct, frozen=True, rename="camel"):
-    """A term of one owner of a bundle, in epoch ms.
+    """An interval in which one broker owned a bundle; times are epoch ms.
 
-    `lost_at` is when the end became known. It is later than `owned_to` if the broker is gone.
+    `lost_at` is when the end became known. It is later than `owned_to` if the broker disappeared.
     """
 
     bundle: str
@@ -49,7 +49,8 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Ownership(msgspec.Struct, rename="camel"):
-    """The stored state: what each broker owns, and the intervals that ended recently.
+    """The state of ownership that is stored: which bundles each broker owns, and the intervals of ownership that ended
+    recently.
 
     `date` is the last date whose intervals were all written. This is the form of a file; batches change
     `owners.Owners`.
@@ -61,10 +62,10 @@ class Ownership(msgspec.Struct, rename="camel"):
 
 
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
-    """The change of a broker's bundles by one report.
+    """How one report changes the bundles that a broker owns.
 
-    `is_new`: the broker is new or restarted, and owns nothing from before. Gained bundles begin at `reported_at`.
-    `lost` and `gained` are in the order of names.
+    `is_new`: the broker is new or restarted, and owns nothing from before. The ownership of gained bundles begins at
+    `reported_at`. `lost` and `gained` are in the order of names.
     """
 
     broker: str
@@ -76,7 +77,7 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     gained: list[str] = []
 
     def apply(self, holdings: dict[str, Holding]) -> None:
-        """Apply the step to `holdings`, in place."""
+        """Change the broker's entry in `holdings` by this step, in place."""
         if self.is_new:
             holdings[self.broker] = Holding(self.incarnation, self.sequence, self.reported_at, {})
         holding = holdings[self.broker]
@@ -113,7 +114,7 @@ class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parts_of(bundle: str) -> tuple[str, str, str]:
-    """Return namespace, lower end and upper end.
+    """Return the namespace of a bundle, and the lower and upper end of its hash range, from the bundle's name.
 
     The ends compare as text, because they are 0x and eight hexadecimal digits.
     """

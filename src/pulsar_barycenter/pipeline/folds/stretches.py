@@ -44,8 +44,8 @@ NAMES: Final = ["bundle", "broker", "incarnation"]
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of bundles; the code of a bundle is its position. `samples` is the number of samples since the bundle's
-    history began, `first_at` and `last_at` are the times (ms) of its first and last sample.
+    """Columns over bundles that count samples; the code of a bundle is its position. `samples` is the number of samples
+    since the bundle's history began, `first_at` and `last_at` are the times (ms) of its first and last sample.
 
     `cut`: its history restarted within the stretch, after a silence. `late`: its rows were not in the order of time.
     """
@@ -63,7 +63,7 @@ class Counts:
         )
 
     def grown(self, size: int) -> "Counts":
-        """Return these counts with room for `size` bundles, the new ones without samples."""
+        """Return these counts extended to `size` bundles; the new bundles have no samples."""
         more = size - len(self.samples)
         return Counts(
             np.append(self.samples, np.zeros(more, np.int64)),
@@ -76,7 +76,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Names:
-    """Assigns codes to names: 0, 1, and so on, in the order in which they first appear."""
+    """Assigns a number (code) to each name: 0, 1, and so on, in the order in which the names first appear."""
 
     codes: dict[str, int] = field(default_factory=dict)
     _last: tuple[pa.Array, NDArray[np.int64]] | None = None
@@ -92,7 +92,7 @@ class _Names:
 
 @dataclass(slots=True)
 class _Rows:
-    """One piece of a file. `order` sorts its rows by bundle and keeps the order within a bundle.
+    """The rows of one piece of a file. `order` sorts the rows by bundle and keeps the order within a bundle.
 
     `heads` are the positions in `order` where a bundle begins, `bundles` the codes of these bundles, and `counts` their
     numbers of rows.
@@ -144,8 +144,8 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Add a piece to `counts`. Return the bundles whose history restarted in the piece, and how many rows each has
-    before that.
+    """Add a piece to `counts`. Return the bundles whose history restarted in the piece, and how many rows of each
+    bundle come before its restart.
     """
     at, bundles = rows.at[rows.order], rows.bundles
     silence = np.diff(at, prepend=at[:1])
@@ -169,7 +169,9 @@ def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.b
 
 
 def count_samples(pieces: Iterable[pa.Table], gap_ms: int) -> pa.Table:
-    """Return the `Counts` of the bundles in `pieces`: a stretch in the order of time, with the columns COUNTED."""
+    """Count the samples of each bundle in `pieces`, the rows (columns COUNTED) of a stretch in the order of time;
+    return the `Counts` as a table.
+    """
     names, counts = _Names(), Counts.none()
     for rows in _arranged_pieces(pieces, names):
         counts = counts.grown(len(names.codes))
@@ -210,7 +212,9 @@ MEMBERS: Final = pa.schema(
 
 
 class NewestReports:
-    """The newest report of each broker so far, by (time, incarnation, sequence), and its bundles."""
+    """Keeps the newest report of each broker so far, by (time, incarnation, sequence), and the bundles in that
+    report.
+    """
 
     def __init__(self) -> None:
         self._newest_at: dict[str, int] = {}
@@ -229,7 +233,9 @@ class NewestReports:
         self.add({name: when for name, when in newest_at.items() if when != _NEVER}, found.select(MEMBERS.names))
 
     def add(self, newest_at: Mapping[str, int], members: pa.Table) -> None:
-        """Add MEMBERS of some brokers; `newest_at` has the time of the newest row of each."""
+        """Add the newest reports of some brokers as rows of MEMBERS (pairs of broker and bundle); `newest_at` has the
+        time of the newest row of each broker.
+        """
         fresh = {name: at for name, at in newest_at.items() if at >= self._newest_at.get(name, _NEVER)}
         self._newest_at.update(fresh)
         self._found = [
@@ -239,7 +245,7 @@ class NewestReports:
         ]
 
     def table(self) -> pa.Table:
-        """Return MEMBERS."""
+        """Return the bundles of each broker by its newest report, as a table with the schema MEMBERS."""
         found = [MEMBERS.empty_table(), *(rows.cast(MEMBERS) for _, rows in self._found)]
         rows = pa.concat_tables(found).combine_chunks()
         reports = rows.group_by(MEMBERS.names[:4]).aggregate([])
@@ -251,13 +257,13 @@ class NewestReports:
 
 
 class StretchFold:
-    """Folds the files of one stretch.
+    """Folds the samples in one stretch of files into the windows of their bundles.
 
     `prior` has the number of earlier samples of each bundle, and the time of the last.
     """
 
     def __init__(self, prior: pa.Table | None, gap_ms: int) -> None:
-        """`prior` has `bundle`, `samples` and `last_at`; None: nothing came before."""
+        """`prior` has the columns `bundle`, `samples` and `last_at`; None: no samples came before this stretch."""
         self._gap_ms = gap_ms
         self._names = _Names()
         self._counts = Counts.none()
@@ -282,7 +288,7 @@ class StretchFold:
         self._topics = np.append(self._topics, np.zeros(more, np.int64))
 
     def fold(self, pieces: Iterable[pa.Table]) -> pa.Table:
-        """Fold the bundles in `pieces` into a table with the schema STRETCH.
+        """Fold the samples in `pieces` into the windows of their bundles; return a table with the schema STRETCH.
 
         The pieces are in the order of time and have the columns FOLDED.
         """

@@ -45,7 +45,9 @@ def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
 
 
 def _is_decision() -> Column:
-    """Return whether a line is a decision; its reason is not checked. Input: DECISION_LINE."""
+    """Return a column that says whether a line is a decision; the decision's reason is not checked. Input:
+    DECISION_LINE.
+    """
     return all_of(
         F.col(CORRUPT).isNull(),
         F.col("at").between(0, LAST_TIME_MS),

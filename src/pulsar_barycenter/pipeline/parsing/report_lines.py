@@ -112,7 +112,7 @@ _RATES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut
 
 @kept_columns
 def is_report() -> Column:
-    """Return whether a line is a load report. Input: LOAD_REPORT_LINE. Never null."""
+    """Return a column that says whether a line is a load report; it is never null. Input: LOAD_REPORT_LINE."""
     return all_of(
         F.col(CORRUPT).isNull(),
         *(F.col(name).isNotNull() for name in ("brokerId", "incarnation", "sequence")),
@@ -130,7 +130,7 @@ def is_report() -> Column:
 
 
 def _has_infinite_rate(rate: Callable[[str], Column]) -> Column:
-    """Return whether a rate is infinite; null or false if none is, as rates may be missing.
+    """Return a column that says whether any rate is infinite; it is null or false if none is, as rates may be missing.
 
     `rate` returns a rate by name. A JSON number that does not fit into 64 bits, such as 1e999, is read as infinity, and
     would make averages infinite.
@@ -139,7 +139,9 @@ def _has_infinite_rate(rate: Callable[[str], Column]) -> Column:
 
 
 def _is_share(resource: str) -> Column:
-    """Return whether usage, limit and percentage fit into Pulsar's 32 bits; true if usage or limit is missing."""
+    """Return a column that says whether usage, limit and percentage of a resource fit into Pulsar's 32-bit floats; true
+    if usage or limit is missing.
+    """
     usage, limit = F.col(f"{resource}.usage"), F.col(f"{resource}.limit")
     are_numbers = all_of(*(F.abs(number) <= _LARGEST_OF_32_BITS for number in (usage, limit)))
     has_no_limit = (limit <= 0) | (limit.cast("float") == F.lit(0).cast("float"))
@@ -165,7 +167,8 @@ def believable_times(lines: DataFrame) -> DataFrame:
 
 
 def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
-    """Keep only the last entry of a bundle that a report has several times, as other JSON readers do.
+    """Keep only the last entry of each bundle. A report may have several entries of one bundle, of which other JSON
+    readers keep the last, too.
 
     Input and output: LOAD_REPORT_LINE.
     """
@@ -175,7 +178,7 @@ def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
 
 
 def _last_entries(name: str) -> Column:
-    """Return the map `name` with the last entry of each key."""
+    """Return the map column `name` reduced to the last entry of each key."""
     keys = F.map_keys(name)
 
     def is_last(entry: Column, place: Column) -> Column:

@@ -30,7 +30,7 @@ assert {"bundle", *_IDENTITY, *_SAMPLE} == {*BUNDLE_SAMPLES.names}
 
 
 def _identity() -> dict[str, Column]:
-    """Return the columns that identify a report, and its time. Input: LOAD_REPORT."""
+    """Return the Spark columns that identify a report, and its time, by name. Input: LOAD_REPORT."""
     return {
         "broker": F.col("brokerId"),
         "incarnation": F.col("incarnation"),
@@ -40,7 +40,7 @@ def _identity() -> dict[str, Column]:
 
 
 def _load_report() -> list[Column]:
-    """Return the columns of LOAD_REPORTS. Input: LOAD_REPORT."""
+    """Return the Spark columns that compute a row of LOAD_REPORTS from the columns of LOAD_REPORT."""
     columns = _identity() | {
         "started_at": F.timestamp_millis(F.col("startTimestamp")),
         "version": F.col("brokerVersionString"),
@@ -60,7 +60,7 @@ def _load_report() -> list[Column]:
 
 
 def _broker_usage() -> list[Column]:
-    """Return the columns of BROKER_USAGE. Input: LOAD_REPORT."""
+    """Return the Spark columns that compute a row of BROKER_USAGE from the columns of LOAD_REPORT."""
     columns = _identity()
     for name, (field, _) in RESOURCES.items():
         columns[f"{name}_usage"] = _rate(F.col(f"{field}.usage"))
@@ -72,7 +72,7 @@ def _broker_usage() -> list[Column]:
 
 
 def _sample(stats: Column) -> list[Column]:
-    """Return the stats of a bundle as columns of BUNDLE_SAMPLES. Missing values are 0."""
+    """Return the Spark columns of BUNDLE_SAMPLES computed from `stats`, the stats of a bundle. Missing values are 0."""
     found = {
         name: (_rate if name.startswith("msg_") else _count)(stats.getField(field)) for name, field in _SAMPLE.items()
     }
@@ -80,22 +80,22 @@ def _sample(stats: Column) -> list[Column]:
 
 
 def _rate(value: Column) -> Column:
-    """Return a double, 0 if it is null."""
+    """Return the column `value` as a double, with 0 instead of null."""
     return F.coalesce(value, F.lit(0.0))
 
 
 def _count(value: Column) -> Column:
-    """Return a bigint, 0 if it is null."""
+    """Return the column `value` as a bigint, with 0 instead of null."""
     return F.coalesce(value, F.lit(0).cast("bigint"))
 
 
 def _size(name: str) -> Column:
-    """Return the number of entries of an array or a map; 0 if it is null."""
+    """Return a Spark column with the number of entries of the array or map `name`; 0 if that is null."""
     return F.coalesce(F.size(name), F.lit(0)).cast("bigint")
 
 
 def _percent(resource: str) -> Column:
-    """Return the usage of a resource in percent of its limit; 0 without a limit.
+    """Return a Spark column with the usage of a resource in percent of its limit; 0 without a limit.
 
     Source: Pulsar's `ResourceUsage.percentUsage`: operands, quotient and product are 32-bit floats.
     """
@@ -108,19 +108,21 @@ def _percent(resource: str) -> Column:
 
 
 def _max_usage() -> Column:
-    """Return the greatest usage of all resources except memory, as a fraction with 32-bit precision."""
+    """Return a Spark column with the greatest usage of all resources except memory, as a fraction with 32-bit
+    precision.
+    """
     greatest = F.greatest(*(_percent(resource) for resource in ("directMemory", *_WEIGHTED)))
     return (greatest / 100).cast("float").cast("double")
 
 
 def _weighted_usage() -> Column:
-    """Return the greatest usage of the resources that have a weight, as a fraction."""
+    """Return a Spark column with the greatest usage of the resources that have a weight, as a fraction."""
     # direct memory has the weight 0, so the maximum is at least 0
     return F.greatest(F.lit(0.0), *(_percent(resource) for resource in _WEIGHTED)) / 100
 
 
 def _named(columns: Mapping[str, Column], names: list[str]) -> list[Column]:
-    """Return columns by their names, in the order of `names`."""
+    """Return `columns`, each with its name, in the order of `names`."""
     assert list(columns) == names, f"{list(columns)} are not {names}"
     return [column.alias(name) for name, column in columns.items()]
 
@@ -166,7 +168,7 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
 
 @kept_columns
 def _report_row() -> list[Column]:
-    """Return the columns of REPORT_ROW. Input: LOAD_REPORT."""
+    """Return the Spark columns that compute REPORT_ROW, the row of a report, from the columns of LOAD_REPORT."""
     columns = {
         "key": F.struct("brokerId", "incarnation", "sequence", "lastUpdate"),
         "gains": F.coalesce("lastBundleGains", F.array()),
@@ -178,13 +180,15 @@ def _report_row() -> list[Column]:
 
 
 def _entry_as_sample(entry: Column) -> Column:
-    """Return an entry of `lastStats` as a struct of BUNDLE_SAMPLES without the columns of the report."""
+    """Return a Spark column: an entry of the map `lastStats` as a struct with the columns of BUNDLE_SAMPLES, without
+    those of the report.
+    """
     return F.struct(entry.getField("key").alias("bundle"), *_sample(entry.getField("value")))
 
 
 @kept_columns
 def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
-    """Return the columns of REPORT_ROW cast to `types`; null for a line that is not a report."""
+    """Return the Spark columns of REPORT_ROW, cast to `types`; they are null for a line that is not a report."""
     return [
         F.when(F.col(_IS_REPORT), column.cast(kind)).alias(name)
         for name, column, kind in zip(REPORT_ROW, _report_row(), types, strict=True)
@@ -192,7 +196,7 @@ def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
 
 
 def _row_types(lines: DataFrame) -> tuple[str, ...]:
-    """Return the types of REPORT_ROW as text.
+    """Return the types of the columns of REPORT_ROW as texts.
 
     Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
     nullable.

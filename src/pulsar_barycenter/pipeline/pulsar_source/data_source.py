@@ -55,7 +55,9 @@ class MessageRange(InputPartition):
 
 
 class PulsarDataSource(DataSource):
-    """The data source `pulsar`. Raises OptionError for invalid options, before it connects."""
+    """The Spark data source `pulsar`, which reads messages. Raises OptionError for invalid options, before it
+    connects.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -78,7 +80,9 @@ class PulsarDataSource(DataSource):
 
 
 class PulsarReader(DataSourceReader):
-    """Reads topics from `startingOffsets` (earliest) to `endingOffsets` (latest), fixed when the query is planned."""
+    """Reads topics in a batch query, from `startingOffsets` (default: earliest) to `endingOffsets` (default: latest).
+    The range is fixed when the query is planned.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -97,12 +101,13 @@ class PulsarReader(DataSourceReader):
         return _ranges(dict(zip(names, starts, strict=True)), dict(zip(names, ends, strict=True)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of one range."""
+        """Yield the messages of one range, as record batches."""
         return _batches(self._options, partition)
 
 
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics from `startingOffsets` (default: latest) on; topics that appear later from their first message.
+    """Reads topics in a streaming query, from `startingOffsets` (default: latest) on; topics that appear later are read
+    from their first message.
 
     With `maxMessagesPerTrigger`, messages are read twice: planning a batch reads them to count them. With
     `subscription`, a durable subscription follows the checkpoint, so that the topics keep unread messages.
@@ -129,7 +134,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if count is None else ReadMaxRows(count)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Record the last messages, at which the query ends."""
+        """Record the last message of each topic now, at which a query of the kind "available now" ends."""
         self._target = self._last({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -152,7 +157,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _ranges(positions_from_json(start), positions_from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of one range."""
+        """Yield the messages of one range, as record batches."""
         return _batches(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -216,7 +221,9 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _checked(schema: T.StructType, options: SourceOptions) -> SourceOptions:
     if schema.names != MESSAGES.names:
-        raise OptionError("schema", f"messages have the columns {', '.join(MESSAGES.names)}; leave .schema(…) out")
+        raise OptionError(
+            "schema", f"the columns of messages are fixed: {', '.join(MESSAGES.names)}; leave .schema(…) out"
+        )
     return options
 
 

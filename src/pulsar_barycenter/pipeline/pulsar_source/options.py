@@ -17,7 +17,7 @@ class PulsarSourceError(Exception):
 
 
 class OptionError(PulsarSourceError):
-    """An option is missing, unknown or has an invalid value."""
+    """An option of the data source `pulsar` is missing, is unknown or has an invalid value."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f"option {option}: {problem}")
@@ -48,10 +48,11 @@ Place = Position | Earliest | Latest | Since
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The place at which reading of each topic begins or ends: `everywhere`, or for the topics in `of_topic` (keyed by
-    full name) the place given there.
+    """Where reading of each topic begins or ends: at `everywhere`, except for the topics in `of_topic`, which maps the
+    full name of a topic to where reading of that topic begins or ends.
 
-    The name of a partitioned topic applies to all its partitions that have no key of their own.
+    The name of a partitioned topic in `of_topic` applies to all its partitions that `of_topic` does not name
+    themselves.
     """
 
     everywhere: Place
@@ -66,7 +67,9 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class TopicsPattern:
-    """The topics of a namespace whose local name matches as a whole; listed by the admin REST at `admin_url`."""
+    """The option topicsPattern: the topics of `namespace` whose whole local name matches the regular expression
+    `local_name`; the admin REST at `admin_url` lists the topics.
+    """
 
     namespace: str
     local_name: str
@@ -88,7 +91,9 @@ class ServiceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All options, parsed. If `starting` is None, batch and stream use their own defaults."""
+    """All options of the data source, parsed. `starting` None: a batch query begins at the earliest message, a stream
+    at the latest.
+    """
 
     service: ServiceOptions
     topics: tuple[str, ...] = ()
@@ -251,7 +256,9 @@ def _ending(text: str) -> Places:
 
 
 def _places(option: str, text: str, others: Place) -> Places:
-    """Return the parsed value of startingOffsets or endingOffsets; `others` applies to topics that it does not name."""
+    """Return the parsed value of startingOffsets or endingOffsets. `others` is where reading of those topics begins or
+    ends that the value does not name.
+    """
     if not text.startswith("{"):
         return Places(_named_place(option, text))
     try:

@@ -22,7 +22,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class ClientMessageId(Protocol):
-    """A message id of the Pulsar client."""
+    """What is used of a message id of the Pulsar client."""
 
     def ledger_id(self) -> int: ...
 
@@ -39,13 +39,13 @@ class Position:
 
     @staticmethod
     def of(message_id: ClientMessageId) -> "Position":
-        """Return the position of a message: the next message to read comes after it."""
+        """Return the position of a message that has been read: the next message to read comes after this position."""
         index = message_id.batch_index()
         return Position(message_id.ledger_id(), message_id.entry_id(), index if index >= 0 else WHOLE_ENTRY)
 
     @staticmethod
     def from_json(value: Any) -> "Position":
-        """Return the position of a JSON object; a `batch_index` of -1 means the whole entry.
+        """Return the position that the JSON object `value` describes; a `batch_index` of -1 means the whole entry.
 
         Raises:
             ValueError: `value` is not a position.
@@ -60,12 +60,12 @@ class Position:
         return Position(value["ledger"], value["entry"], WHOLE_ENTRY if index == -1 else index)
 
     def to_json(self) -> dict[str, int]:
-        """Return the object that `from_json` reads."""
+        """Return the position as a JSON object, which `from_json` reads."""
         whole = {"ledger": self.ledger, "entry": self.entry}
         return whole if self.batch_index == WHOLE_ENTRY else whole | {"batch_index": self.batch_index}
 
     def before(self) -> "Position":
-        """Return the position just before this one, so that its message is the next to read."""
+        """Return the position just before this one, so that the message at this position is the next to read."""
         if 0 < self.batch_index < WHOLE_ENTRY:
             return Position(self.ledger, self.entry, self.batch_index - 1)
         return Position(self.ledger, self.entry - 1)
@@ -78,10 +78,12 @@ Positions = dict[str, Position]
 
 
 def positions_from_json(offset: Mapping[str, Any]) -> Positions:
-    """Return the positions of an offset from the checkpoint."""
+    """Return the position of each topic from `offset`, the JSON that Spark keeps in the checkpoint."""
     return {topic: Position.from_json(value) for topic, value in offset.items()}
 
 
 def positions_to_json(positions: Mapping[str, Position]) -> dict[str, dict[str, int]]:
-    """Return an offset for the checkpoint, sorted by topic, because Spark compares offsets as text."""
+    """Return the positions of topics as JSON for Spark's checkpoint, sorted by topic, because Spark compares offsets as
+    text.
+    """
     return {topic: positions[topic].to_json() for topic in sorted(positions)}

@@ -42,7 +42,7 @@ _MOVING: Final = (
 
 
 class MessagesGoneError(PulsarSourceError):
-    """Messages of a planned range are missing from the topic."""
+    """Messages that a query was to read are missing from the topic: they were deleted meanwhile."""
 
     def __init__(self, topic: str, reached: Position, end: Position) -> None:
         super().__init__(
@@ -209,9 +209,9 @@ class Topics:
                 time.sleep(_PAUSE_S)
 
     def told(self, doing: str, topic: str) -> AbstractContextManager[None]:
-        """Convert errors of the client in the block to PulsarSourceError.
+        """Convert errors that the Pulsar client raises in the block to PulsarSourceError.
 
-        Its text says "cannot `doing`", the cause and what to do.
+        The error's text begins with "cannot" and the text `doing`; then come the cause and what to do.
         """
         return _told(self._options.service, doing, topic)
 
@@ -256,7 +256,7 @@ class Tail:
         return position
 
     def _read_on(self, known: Position) -> Position:
-        """Read all messages after `known`, and return the position of the last one."""
+        """Read all messages of the topic after the position `known`, and return the position of the last message."""
         with closing(MessageCounter(self._topics, self._topic, known)) as counter:
             counter.advance(None, None)
             return counter.position
@@ -301,7 +301,9 @@ class Bookmark:
         self._moved_to = EARLIEST
 
     def move(self, position: Position) -> None:
-        """Acknowledge the messages up to `position` (inclusive); not a batch of messages that was read only partly."""
+        """Acknowledge the messages up to `position` (inclusive). A batch of messages that was read only partly is not
+        acknowledged.
+        """
         if position <= self._moved_to:
             return
         entry = position.entry if position.batch_index == WHOLE_ENTRY else position.entry - 1
@@ -324,7 +326,9 @@ def matching_topics(pattern: TopicsPattern, service: ServiceOptions) -> list[str
 
 
 def _get(url: str, service: ServiceOptions) -> list[str]:
-    """GET a JSON list from `url`, with the token of the client if it uses token authentication."""
+    """Send a GET request to `url` and return the JSON list in the response. The request has the token of the Pulsar
+    client if the client uses token authentication.
+    """
     request = urllib.request.Request(url)  # noqa: S310 - the option admits http and https alone
     if service.auth_plugin == "token" or (service.auth_plugin or "").endswith("AuthenticationToken"):
         request.add_header("Authorization", f"Bearer {service.auth_params.removeprefix('token:')}")
@@ -387,7 +391,9 @@ def _advice(service: ServiceOptions, topic: str, error: Exception) -> str:
 
 
 def _what_to_check(service: ServiceOptions) -> str:
-    """Return what to check if no broker answers: the client does not report why a broker closed the connection."""
+    """Return a text that says what to check if no broker answers, because the Pulsar client does not report why a
+    broker closed the connection.
+    """
     checks = ["service.url", "that the broker runs"]
     if service.service_url.startswith("pulsar+ssl:"):
         checks.append(

@@ -30,7 +30,9 @@ _LEAST: Final = -(2**63)
 
 
 class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Identifies a report, and orders reports: `reported_at` is `lastUpdate`, epoch ms."""
+    """The key that identifies a load report, and by which reports are sorted: `reported_at` is the report's
+    `lastUpdate`, epoch ms.
+    """
 
     reported_at: int
     broker: str
@@ -68,7 +70,9 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def first_at(self) -> int:
-        """`begun`, or `reported_at` in a state of an earlier version, which has no `begun`."""
+        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state of an earlier version, which
+        has no `begun`, `reported_at`.
+        """
         return self.reported_at if self.begun is msgspec.UNSET else self.begun
 
     @property
@@ -77,7 +81,9 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return (*later, *((number, number) for number in self.missing)) if self.missing else later
 
     def has(self, sequence: int) -> bool:
-        """Return whether a sequence counts as taken; see `is_untold` for the limits."""
+        """Return whether the report with this sequence counts as taken. The answer may be wrong where `is_untold`
+        returns True.
+        """
         return sequence <= self.last and not any(first <= sequence <= last for first, last in self._gaps)
 
     def is_untold(self, sequence: int) -> bool:
@@ -88,7 +94,7 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return is_of_before and sequence < self.last - _REACH_OF_BEFORE and self.has(sequence)
 
     def plus(self, key: ReportKey) -> "SeenSequences":
-        """Return a copy with one more report, whose sequence was not taken before."""
+        """Return a copy in which one more report counts as taken; its sequence was not taken before."""
         number = key.sequence
         gaps = [part for gap in self._gaps for part in _without(gap, number)]
         if number > self.last + 1:
@@ -133,7 +139,7 @@ class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The decision about each report of a batch.
+    """What is done with each report of a batch.
 
     `accepted`: folded, the reports of a broker in the order of their sequences. `late`: only written to the tables.
     `held`: wait for a predecessor. `dropped`: copies. `reports`: all reports taken after this batch (accepted and
@@ -210,7 +216,8 @@ class _Sorter:
         self._dropped: list[ReportHeader] = []
 
     def take(self, group: list[ReportHeader], held_after: int | None) -> None:
-        """Decide on the reports of one incarnation, sorted by sequence.
+        """Decide for each report in `group`, the reports of one incarnation sorted by sequence, whether it is accepted,
+        late, held back or dropped.
 
         Reports after `held_after` (epoch ms; None: no report) may wait for a predecessor.
         """
@@ -250,7 +257,8 @@ class _Sorter:
     def _first_of(self, key: ReportKey) -> SeenSequences:
         """Return the taken sequences before the first report of an incarnation.
 
-        None were taken, unless the history is longer than the memory: then all earlier sequences are unknown.
+        No sequence was taken before that report, unless the history is longer than the memory: then it is unknown which
+        earlier sequences were taken.
         """
         if self._oldest <= 0:
             return SeenSequences(key.broker, key.incarnation, _LEAST, (), 0)
@@ -258,7 +266,7 @@ class _Sorter:
         return SeenSequences(key.broker, key.incarnation, below, (), key.reported_at, (), below, key.reported_at)
 
     def _is_former(self, group: list[ReportHeader], *, is_known: bool) -> bool:
-        """Return whether the broker restarted after this incarnation.
+        """Return whether the reports in `group` are of a former incarnation, after which the broker restarted.
 
         An incarnation that is not in the memory is older than the present one if its first report is older than the
         first report of the present one.

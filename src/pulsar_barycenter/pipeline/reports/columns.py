@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """The rows of three tables; each field has the name of its table."""
+    """The rows of a batch for three tables; each field has the name of its table."""
 
     load_reports: pa.Table
     broker_usage: pa.Table
@@ -22,7 +22,7 @@ class ReportTables:
 
 @dataclass(frozen=True, slots=True)
 class ReportColumns:
-    """The reports of a batch: those read from files, and those held back by the batch before.
+    """The reports of a batch as columns: those read from files, and those that the previous batch held back.
 
     `table` has one row per report, with the columns of `parsing.report_rows`. `headers` has the keys of the reports,
     each with its row number in `table`. `corrupt_files` are files with a line that is not a report.
@@ -34,7 +34,9 @@ class ReportColumns:
 
     @classmethod
     def of(cls, read: pa.Table, held: pa.Table | None) -> "ReportColumns":
-        """Separate reports from other lines. `read` has the columns of `held`, and a column `file`."""
+        """Return the reports in the lines `read` and in `held`, the reports held back; lines that are not reports are
+        left out. `read` has the columns of `held`, and a column `file`.
+        """
         is_report = read.column("key").is_valid()
         files = read.filter(pc.invert(is_report)).column("file")
         table = read.filter(is_report).drop_columns(["file"])
@@ -74,12 +76,14 @@ def _headers(table: pa.Table) -> Iterable[ReportHeader]:
 
 
 def columns_of(structs: pa.ChunkedArray) -> pa.Table:
-    """Return the fields of the structs as columns."""
+    """Return a table with one column for each field of the structs in `structs`."""
     return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
 
 
 def exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
-    """Return, for each struct in `lists`, the row number of its list; and the fields of the structs as columns."""
+    """Flatten a column of lists of structs: return for each struct the row number of its list, and the fields of all
+    structs as columns.
+    """
     combined = lists.combine_chunks()
     return combined.value_parent_indices(), pa.Table.from_arrays(
         combined.flatten().flatten(), names=[field.name for field in lists.type.value_type]

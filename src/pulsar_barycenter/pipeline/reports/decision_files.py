@@ -60,7 +60,7 @@ class DecisionLine(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class NewDecisions:
-    """The decisions that were read.
+    """The decisions that were newly read from the decision logs.
 
     `offsets`: the offset up to which each file was read, keyed by `log_name`. `parts`: rows of DECISIONS. `times`:
     epoch ms of the decisions, keyed by kind. `is_whole`: whether all files were read to their ends.
@@ -106,7 +106,7 @@ def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: in
 
 
 def has_new_decisions(storage: Storage, offsets: Mapping[str, int]) -> bool:
-    """Return whether the logs have whole lines after `offsets`."""
+    """Return whether the decision logs have complete lines after `offsets`, which were not read yet."""
     found = read_decisions(storage, offsets)
     return any(end != offsets.get(name) for name, end in found.offsets.items())
 
@@ -171,7 +171,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, lines
             decision = _decode(line)
             code = _decode_code(decision.reason).code
             if not 0 <= decision.at <= LAST_TIME_MS:
-                raise msgspec.ValidationError("`at` is before 1970 or after 9999")
+                raise msgspec.ValidationError("the time `at` of the decision is before 1970 or after 9999")
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             text = line.decode(errors="replace").rstrip("\n")
             found.refused.append(Refused("decision", file, str(error), text))

@@ -17,12 +17,14 @@ def waiting_files(storage: Storage) -> set[str]:
 
 
 def empty_files(storage: Storage) -> list[str]:
-    """Return the paths of empty files, sorted."""
+    """Return the paths of the empty files in the report log, sorted."""
     return sorted(path for path, entry in _files(storage) if not entry.size)
 
 
 def forbidden_files(storage: Storage) -> list[str]:
-    """Return the paths of files that this process may not read, sorted; empty if the storage is not local."""
+    """Return the paths of the files in the report log that this process has no permission to read, sorted; no paths if
+    the storage is not local.
+    """
     if storage.local_root is None:
         return []
     return sorted(path for path, _ in _files(storage) if not os.access(storage.address(path), os.R_OK))

@@ -61,7 +61,9 @@ def refused_report(storage: Storage, file: str) -> Refused:
 
 
 def _is_share(resource: ResourceUsage) -> bool:
-    """Return whether usage, limit and percentage fit into 32 bits: the same rule as in `parsing.report_lines`."""
+    """Return whether usage, limit and percentage of a resource fit into 32-bit floats, by the same rule as
+    `parsing.report_lines` uses.
+    """
     are_numbers = max(abs(resource.usage), abs(resource.limit)) <= _LARGEST_OF_32_BITS
     return are_numbers and (resource.limit < _LEAST_LIMIT or abs(resource.usage) / resource.limit <= _LARGEST_SHARE)
 
@@ -92,7 +94,8 @@ def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], fi
 
 
 def remove_old(storage: Storage, *, now_s: float, days: int) -> None:
-    """Delete files of the quarantine that were written more than `days` days before `now_s`.
+    """Delete files of the quarantine (refused reports and decisions) that were written more than `days` days before
+    `now_s`.
 
     `now_s` is by the clock of the file system.
     """

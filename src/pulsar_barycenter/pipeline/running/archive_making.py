@@ -40,11 +40,12 @@ _NOT_FOR_TRAINING: Final = (
 
 
 class CannotMakeError(RuntimeError):
-    """There is no archive and it cannot be created; the text says why."""
+    """There is no archive of Spark's Java classes, and it cannot be created; the text says why."""
 
 
 def make_archive(environment: Mapping[str, str]) -> ClassArchive:
-    """Return the archive for the Java that `environment` selects; create it if it is missing.
+    """Return the archive of Spark's classes for the Java that `environment` selects; create the archive if it is
+    missing.
 
     Waits if another process creates an archive. Creation takes about as long as three starts of Spark, and deletes the
     archives that were used longest ago if they take too much space.
@@ -75,13 +76,17 @@ def make_archive(environment: Mapping[str, str]) -> ClassArchive:
 
 @contextmanager
 def _alone(cache: JavaCache) -> Iterator[Path]:
-    """Yield a folder for a new archive, to one process at a time; delete folders that killed processes left."""
+    """Wait until no other process creates an archive, then yield a folder for a new archive; delete folders that killed
+    processes left.
+    """
     with (cache.folder / "making.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for left in cache.folder.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(left, ignore_errors=True)
         if shutil.disk_usage(cache.folder).free < MOST_BYTES:
-            raise CannotMakeError(f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}")
+            raise CannotMakeError(
+                f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}, too little for an archive of classes"
+            )
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=cache.folder) as made:  # with mode 0700
             yield Path(made)
 
@@ -122,11 +127,15 @@ def _run(command: list[str], environment: Mapping[str, str], result: Path) -> No
     )
     if ran.returncode != 0 or not result.exists():
         said = [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
-        raise CannotMakeError(f"{result.name} was not made (exit code {ran.returncode}): {' '.join(said[-3:])[-500:]}")
+        raise CannotMakeError(
+            f"Java did not create {result.name} (exit code {ran.returncode}): {' '.join(said[-3:])[-500:]}"
+        )
 
 
 def main() -> None:
-    """Create the archive at the lowest priority, without output; exit with 1 if it cannot be created."""
+    """Create the archive of Spark's classes, at the lowest priority of the process and without output; exit with 1 if
+    it cannot be created.
+    """
     os.nice(19)
     try:
         make_archive(os.environ)

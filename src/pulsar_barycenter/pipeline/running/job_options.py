@@ -15,7 +15,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options of the job. `master` None: the master of spark-submit, otherwise two cores of this machine."""
+    """The options of the pipeline's job. `master` None: the master given to spark-submit, or without spark-submit two
+    cores of this machine.
+    """
 
     data: str
     master: str | None = None
@@ -34,12 +36,14 @@ class JobOptions:
 
 
 class DataFolder(click.ParamType[str]):
-    """A data directory: a folder of this machine, or an address that Spark can reach."""
+    """The type of an option with a data directory: a folder of this machine, or an address that Spark can reach."""
 
     name = "folder"
 
     def __init__(self, *, exists: bool = False) -> None:
-        """`exists`: check that a folder of this machine exists; addresses are checked later, by Spark."""
+        """Create the type. `exists`: check that a folder of this machine exists; addresses are checked later, by
+        Spark.
+        """
         self._exists = exists
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -58,7 +62,9 @@ class DataFolder(click.ParamType[str]):
 
 
 class SparkSetting(click.ParamType[tuple[str, str]]):
-    """KEY=VALUE; a value may be secret and is never shown."""
+    """The type of an option with the value KEY=VALUE, a setting of Spark. A value may be secret, so messages never show
+    it.
+    """
 
     name = "key=value"
 
@@ -72,7 +78,9 @@ class SparkSetting(click.ParamType[tuple[str, str]]):
 
 
 def with_spark_settings(command: _Command) -> _Command:
-    """Add the option `conf` to a click command: additional settings of Spark, as a dict."""
+    """Add the option --conf to a click command, with which users give settings of Spark; the command gets them as the
+    dict `conf`.
+    """
     return click.option(
         "--conf",
         multiple=True,
@@ -84,12 +92,12 @@ def with_spark_settings(command: _Command) -> _Command:
 
 
 class SparkMaster(click.ParamType[str]):
-    """The address of a Spark master. Only its kind is checked."""
+    """The type of an option with the address of a Spark master. Only the kind of the address is checked."""
 
     name = "url"
 
     def __init__(self, *, may_connect: bool = False) -> None:
-        """`may_connect`: also accept a Spark Connect server."""
+        """Create the type. `may_connect`: also accept the address of a Spark Connect server."""
         self._kinds = ("local", "spark://", "k8s://", "yarn", *(("sc://",) if may_connect else ()))
         others = ", yarn and sc://host:15002" if may_connect else " and yarn"
         self._known = f"local[2], spark://host:7077, k8s://…{others} are"

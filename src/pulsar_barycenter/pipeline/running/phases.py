@@ -1,4 +1,4 @@
-"""Measures how long the phases of Spark's triggers take: `durationMs` of each trigger that read reports.
+"""Measures how long the phases of Spark's triggers take: `durationMs` of each trigger in which Spark read load reports.
 
 The phases are Spark's own: `latestOffset` lists new files, `getBatch` and `queryPlanning` plan, `walCommit` and
 `commitOffsets` write Spark's records, `addBatch` is the batch itself; `triggerExecution` is the total.
@@ -17,7 +17,9 @@ _MOST_PHASES: Final = 32
 
 
 class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
-    """Times of one phase in ms: of the newest trigger, percentiles of the last 1,000, and the sum since the start."""
+    """How long one phase of Spark's triggers took, in ms: in the newest trigger, percentiles over the last 1,000
+    triggers, and the sum since the start.
+    """
 
     last_ms: int
     ms_p50: int
@@ -26,7 +28,7 @@ class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TriggerPhases:
-    """Records the phases of triggers. Threads may add and read at the same time."""
+    """Records how long the phases of Spark's triggers took. Threads may add and read at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +36,7 @@ class TriggerPhases:
         self._totals: dict[str, int] = {}
 
     def add(self, durations_ms: Mapping[str, int]) -> None:
-        """Count one trigger. At most `_MOST_PHASES` different phases are counted."""
+        """Add the times of one trigger, in ms by phase. At most `_MOST_PHASES` different phases are recorded."""
         with self._lock:
             for phase, ms in durations_ms.items():
                 if phase in self._recent or len(self._recent) < _MOST_PHASES:
@@ -42,7 +44,9 @@ class TriggerPhases:
                     self._totals[phase] = self._totals.get(phase, 0) + ms
 
     def times(self) -> dict[str, PhaseTimes]:
-        """Return the times by phase, in the order of names; {} before the first trigger that read reports."""
+        """Return the times of each phase, by its name and in the order of names; {} before the first trigger that read
+        reports.
+        """
         with self._lock:
             return {
                 phase: PhaseTimes(

@@ -52,7 +52,7 @@ _NAMES_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How the job runs. `trigger_s` is the time between the starts of two batches.
+    """The settings of the running job. `trigger_s` is the time between the starts of two batches.
 
     `once`: fold all existing reports and end, or fail after `ONCE_ATTEMPTS` failures in a row.
     """
@@ -89,7 +89,9 @@ class PipelineJob:
         on_ready: Callable[[], None] = lambda: None,
         on_no_reports: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_ready` is called when reports are being read, `on_no_reports` if the first look found none."""
+        """Prepare the job; nothing runs yet. `on_ready` is called when the job begins to read reports, `on_no_reports`
+        if its first look found none.
+        """
         self._session = session
         self._storage = storage
         self._settings = settings
@@ -116,7 +118,9 @@ class PipelineJob:
 
     @property
     def shortcomings(self) -> dict[str, int]:
-        """The reasons why the tables lack a part of the files, with their counts; see `status`."""
+        """The reasons why the tables lack a part of the content of the report files, each with a count; see
+        `status.shortcomings`.
+        """
         return shortcomings(self.status)
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
@@ -140,7 +144,7 @@ class PipelineJob:
         log.info("pipeline_stopped", batches=self._status.status.batches)
 
     def _run_generations(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Run one query after the other. A failed batch is tried again, after a pause."""
+        """Run one Spark query after the other until the job must stop. A failed batch is tried again, after a pause."""
         failures = 0
         while not (self._is_done or stop.is_set() or must_stop()):
             batches_before = self._status.status.batches
@@ -209,7 +213,9 @@ class PipelineJob:
         return waiting_files(self._storage) - self._left_in_log
 
     def _fold_backlog(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """If more files wait in the log than a batch takes, fold them in the order of their reports."""
+        """If more files wait in the report log than one batch takes, fold them without Spark's stream, in the order of
+        the times of their reports.
+        """
         most = self._settings.stream.max_files
         paths = self._waiting_files()
         if len(paths) <= most:
@@ -230,8 +236,8 @@ class PipelineJob:
                 return
 
     def _fold_rest_of_decisions(self) -> None:
-        """Read decisions that are later than the newest report as well: after a job that runs once, no batch reads
-        them.
+        """Read also the decisions that are later than the newest report, because no further batch follows that would
+        read them: the job runs once.
         """
         fold: BatchFold | None = None
         while has_new_decisions(self._storage, StateFolder(self._storage).newest_progress().decision_offsets):
@@ -239,10 +245,12 @@ class PipelineJob:
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 
     def _meet_full_batch(self) -> None:
-        """Refuse a batch, before it is folded, if more files wait: those files may have older reports."""
+        """End the batch before it is folded if more files wait than it takes, because those files may have older
+        reports.
+        """
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
-            raise _BacklogError("more reports wait than one batch takes: they are folded as a backlog")
+            raise _BacklogError("more reports wait than one batch takes: the pipeline folds them as a backlog")
 
     def _note_first_look(self, query: StreamingQuery) -> None:
         if not self._has_looked and (self._status.status.batches or query.lastProgress is not None):
@@ -401,9 +409,9 @@ def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the line that says what went wrong.
+    """Return the line of an error's text that says what went wrong.
 
-    In a long report of Spark, it is the last line that names an exception.
+    In a long text of Spark, that is the last line that names an exception.
     """
     lines = str(error).splitlines() or [type(error).__name__]
     named = [line for line in lines if _NAMES_EXCEPTION.match(line)]

@@ -39,7 +39,8 @@ _HEAP_STEP: Final = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The reports of a cluster: `bundles` of the whole cluster, and the seconds between two reports of a broker.
+    """The load reports that a cluster writes: its number of brokers, its number of bundles, and the seconds between two
+    reports of a broker.
 
     Raises:
         ValueError: a number is not positive.
@@ -61,7 +62,8 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What a workload needs. Sizes are bytes, times seconds; `tables` is for all days that are kept.
+    """What the pipeline needs for a workload. Sizes are bytes, times seconds; `tables` is the size for all days that
+    are kept.
 
     `batch_s` is for a batch of `batch_samples`, which arrive between two triggers (or in one report, if reports are
     rarer). A batch that writes the whole publication or state takes `whole_s` more. `utilization` is the fraction of
@@ -154,6 +156,8 @@ def _batch_s(load: Workload, trigger_s: float) -> float:
 
 
 def _heap_mib(samples: float) -> int:
-    """Java's heap: the default of 512 MiB, and more in steps for large batches."""
+    """Return the size of Java's heap in MiB for batches of this number of samples: the default of 512 MiB, and more in
+    steps for large batches.
+    """
     heap = 512 * 2**20 + max(0.0, samples - 100_000) * _JAVA_BYTES_PER_SAMPLE
     return math.ceil(heap / _HEAP_STEP) * _HEAP_STEP // 2**20

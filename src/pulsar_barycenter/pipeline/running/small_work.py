@@ -12,13 +12,15 @@ _PACKED: Final = 8
 
 
 def compilers_for_logs(storage: Storage, *, with_archive: bool) -> Compilers:
-    """Return the compilers for a job that reads the report log and decision logs, and the archive if `with_archive`."""
+    """Return which of Java's compilers suit a job that reads the report log and the decision logs, and with
+    `with_archive` also the archive of read reports.
+    """
     folders = (REPORT_LOG, DECISIONS, *((ARCHIVE,) if with_archive else ()))
     return Compilers.for_bytes(_bytes_in(storage, folders, at_most=SMALL_WORK_BYTES))
 
 
 def compilers_for_tables(storage: Storage, names: Sequence[str]) -> Compilers:
-    """Return the compilers for a job that reads the tables `names`."""
+    """Return which of Java's compilers suit a job that reads the tables `names`."""
     folders = [f"{TABLES_FOLDER}/{name}" for name in names]
     return Compilers.for_bytes(_PACKED * _bytes_in(storage, folders, at_most=SMALL_WORK_BYTES // _PACKED))
 

@@ -21,7 +21,8 @@ STATES: Final = ("starting", "running", "retrying", "stopped", "failed")
 
 
 class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The status; `state` is one of STATES. Counts are since the process started. `failures` counts failed batches.
+    """The status of a pipeline; `state` is one of STATES. Counts are since the process started. `failures` counts
+    failed batches.
 
     `reports` counts accepted reports, including late ones, and `held_reports` those that wait for a predecessor now.
     `corrupt_reports` and `corrupt_decisions` went to the quarantine. `late_reports`, `overdue_reports` and
@@ -82,18 +83,20 @@ class StatusFile:
         return msgspec.structs.replace(self._status, phases=self._phases.times())
 
     def note_trigger(self, durations_ms: Mapping[str, int]) -> None:
-        """Count the phases of a trigger of Spark's stream. They are in the next write. Thread-safe."""
+        """Count the phases of a trigger of Spark's stream; the next write of the status has them. Thread-safe."""
         self._phases.add(durations_ms)
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
-        """Record a change of state; each time of "retrying" is a failure."""
+        """Record that the pipeline enters a state; each entry of the state "retrying" counts as a failure."""
         failures = self._status.failures + (state == "retrying")
         self._write(
             msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
         )
 
     def remember(self, refold: RefoldDue | None, *, held: int) -> None:
-        """Set the values of the former process: the incomplete time range, and how many reports wait (`held`)."""
+        """Set two values that the former process left: the time range in which the tables are incomplete (`refold`),
+        and the number of reports that wait for a predecessor (`held`).
+        """
         self._status = msgspec.structs.replace(self._status, refold=refold, held_reports=held)
 
     def look(self, *, now_ms: int) -> None:
@@ -153,7 +156,9 @@ def read_status(storage: Storage) -> PipelineStatus | None:
 
 
 def shortcomings(status: PipelineStatus) -> dict[str, int]:
-    """Return the reasons why the tables lack a part of the files, with their counts; {} if they are complete."""
+    """Return the reasons why the tables lack a part of the content of the report files, each with a count; {} if the
+    tables are complete.
+    """
     counts = {
         "late_reports": status.late_reports,
         "overdue_reports": status.overdue_reports,

@@ -28,7 +28,8 @@ _AT_MS = 1_767_225_600_000
 
 
 class WarmUp:
-    """Warms up the session once, in a background thread. After an error, which is logged, the first batch is slower.
+    """Warms up a Spark session once, in a background thread, so that the first batch is fast. An error is logged; then
+    the first batch is slower.
 
     `within` is a folder that the executors can read, too; None: the folder for temporary files of this machine.
     """
@@ -47,7 +48,9 @@ class WarmUp:
         self._thread.join()
 
     def close(self) -> None:
-        """Start no further batch, and wait for the current one, at most `_DEADLINE_S`. Idempotent."""
+        """Start no further batch of the warm-up, and wait for the current one, at most `_DEADLINE_S` seconds.
+        Idempotent.
+        """
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join(_DEADLINE_S)
@@ -64,7 +67,9 @@ class WarmUp:
 
 
 class NoWarmUp:
-    """Does nothing: for a job that ends soon, or if executors cannot read a folder of this machine."""
+    """A warm-up that does nothing: for a job that ends soon, or if Spark's executors cannot read a folder of this
+    machine.
+    """
 
     def start(self) -> None: ...
 
@@ -74,7 +79,9 @@ class NoWarmUp:
 def fold_samples(
     session: SparkSession, layout: PipelineLayout, *, must_stop: Callable[[], bool] = lambda: False
 ) -> None:
-    """Run the stream over one report, twice; stop before a run if `must_stop` returns True."""
+    """Run the pipeline's stream twice over one sample report, to warm up Spark; stop before a run if `must_stop`
+    returns True.
+    """
     fold = BatchFold(layout, clock_ms=lambda: _AT_MS)
     for sequence in range(1, _BATCHES + 1):
         if must_stop():

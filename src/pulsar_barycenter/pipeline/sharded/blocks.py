@@ -36,7 +36,7 @@ HELD: Final = -1
 
 
 def shard_of(names: Sequence[str], shards: int) -> Any:
-    """Return the shard of each bundle, 0 to shards - 1."""
+    """Return for each bundle in `names` the number of the shard that folds it, 0 to shards - 1."""
     return np.fromiter((zlib.crc32(name.encode()) % shards for name in names), np.int64, len(names))
 
 
@@ -57,7 +57,9 @@ def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
 
 
 def split_state(bundles: pa.Table, shards: int) -> list[pa.Table]:
-    """Return the rows of `bundles` (BUNDLE_STATE) that are in each shard, in their order."""
+    """Divide the rows of `bundles` (BUNDLE_STATE) by shard: return a table for each shard, with its rows in their
+    order.
+    """
     codes = shard_of(bundles.column("bundle").to_pylist(), shards)
     return [bundles.filter(pa.array(codes == shard)) for shard in range(shards)]
 
@@ -68,7 +70,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Write a file with these record batches. It replaces an existing file."""
+    """Write these record batches to an Arrow file, which replaces an existing file."""
     with (
         appearing(file) as unfinished,
         pa.OSFile(str(unfinished), "wb") as sink,
@@ -83,7 +85,7 @@ def write_table(file: Path, table: pa.Table) -> None:
 
 
 def read_table(file: Path) -> pa.Table:
-    """Return the rows of a file. They are mapped into memory, not copied."""
+    """Return the rows of an Arrow file as a table that is mapped into memory, not copied."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).read_all()
 

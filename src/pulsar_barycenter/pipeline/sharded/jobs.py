@@ -18,7 +18,7 @@ _OVERTAKEN = "broker string, incarnation string, sequence long"
 
 
 class Jobs(Protocol):
-    """Runs the tasks of a batch."""
+    """Runs the tasks into which the fold of a batch is divided."""
 
     def keep(self, rows: DataFrame, folder: Path, shards: int) -> pa.Table:
         """Call `tasks.keep_part` for all `rows`, which writes their samples to `folder`; return the rows of the
@@ -32,7 +32,7 @@ class Jobs(Protocol):
 
 
 class SparkJobs:
-    """Runs a task per partition of the rows, and a task per shard.
+    """Runs the tasks of a batch with Spark: one for each partition of the rows, then one for each shard.
 
     A task that Spark tries again writes the same files.
     """

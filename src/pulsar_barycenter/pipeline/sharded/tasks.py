@@ -27,7 +27,7 @@ REPORT = "report"
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """The plan of one batch, for all shards.
+    """What the tasks of all shards need to know to fold one batch.
 
     `before` and `folder` are the folders of the batch before and of this batch. `orders` has, for each part, the rank
     of each of its reports among the kept reports, or -1. `accepted` has, for each rank, whether the report is accepted.
@@ -42,8 +42,8 @@ class ShardPlan:
 
 
 def keep_part(folder: Path, shards: int, part: int, reports: pa.Table) -> pa.Table:
-    """Write the files of a part. Return `reports` with the columns PART and REPORT; of each sample, only the bundle
-    name.
+    """Write the samples of the part `part` of the reports to files. Return `reports` with the added columns PART and
+    REPORT, and of each sample only the bundle name.
 
     Input: the columns of `parsing.report_rows`, and others; rows are null for lines that are not reports.
     """

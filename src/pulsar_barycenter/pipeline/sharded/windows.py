@@ -28,12 +28,12 @@ class UnsharedFolderError(Exception):
 
 
 class ShardedWindows:
-    """Folds in tasks, one for each of `shards`. All workers have the data directory under the same path."""
+    """Folds the samples in Spark's tasks, one task for each of `shards` parts of the bundles. All workers have the data
+    directory under the same path.
+    """
 
     def __init__(self, jobs: Jobs, storage: Storage, *, shards: int) -> None:
-        """Raises UnsharedFolderError if the data directory is not a local folder: tasks have no other way to write to
-        it.
-        """
+        """Raise UnsharedFolderError if the data directory is not a local folder: tasks can write only to a folder."""
         if storage.local_root is None:
             raise UnsharedFolderError(
                 f"--fold sharded cannot be used with {storage.address()}: the tasks write to a folder that all workers"

@@ -40,14 +40,18 @@ _FAILED: Final = ".failed"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive for one Java and one PySpark in `folder`. It may not exist."""
+    """An archive of Spark's Java classes, made for one Java and one PySpark, which lets Java start faster. It is in
+    `folder`, and does not have to exist yet.
+    """
 
     folder: Path
     java: Java
 
     @property
     def own_base(self) -> Path | None:
-        """The archive of Java's own classes, if it is in the cache; None if it came with Java."""
+        """The archive of Java's own classes, on which this archive builds, if it is in the cache; None if it came with
+        Java.
+        """
         return (
             None if (self.java.runtime / "lib" / "server" / "classes.jsa").exists() else self.folder.with_suffix(_JAVA)
         )
@@ -70,7 +74,7 @@ class ClassArchive:
         return [*([self.own_base] if self.own_base else []), self.file]
 
     def take(self, made: Path) -> None:
-        """Make the folder `made`, which has the finished file, this archive. It replaces an existing one."""
+        """Move the folder `made`, which has a finished archive, to `folder`. It replaces an existing archive."""
         file = made / _SPARK
         file.chmod(0o400)
         (made / _SIZES).write_text(self._sizes(file))
@@ -99,7 +103,7 @@ class ClassArchive:
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Record that the archive could not be made or used, so that not every start tries again."""
+        """Record that the archive could not be created or used, so that not every start of Java tries again."""
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
 
@@ -124,7 +128,7 @@ def archive_of(java: Java, cache: JavaCache) -> ClassArchive:
 
 
 def hindrance(java: Java, cache: JavaCache, environment: Mapping[str, str]) -> str | None:
-    """Return why there can be no archive, as text; None if there can be one."""
+    """Return a text that says why no archive of classes can be used on this machine; None if one can be used."""
     if cache.hindrance is not None:
         return cache.hindrance
     if java.version not in VERSIONS:
@@ -164,9 +168,10 @@ def remove(archive: Path) -> None:
 
 
 def keep_within_bounds(folder: Path) -> None:
-    """Remove the archives used longest ago, so that at most MOST_ARCHIVES with together at most MOST_BYTES stay.
+    """Remove the archives that were used longest ago, so that at most MOST_ARCHIVES stay, with at most MOST_BYTES
+    together.
 
-    The one used last stays, whatever its size.
+    The archive that was used last stays, whatever its size.
     """
     total = 0
     for place, archive in enumerate(archives_in(folder)):

@@ -46,16 +46,16 @@ _UNKNOWN: Final = (
 
 
 class _ReplacedError(OSError):
-    """The opened file was replaced by another file."""
+    """A file that was opened for reading was replaced by another file meanwhile."""
 
 
 class HadoopStorage:
-    """The files under `address`, through the Java process of `session`."""
+    """The files of a data directory under `address`, read and written through the Java process of `session`."""
 
     local_root = None
 
     def __init__(self, session: SparkSession, address: str) -> None:
-        """Open the file system. Raises OSError if no file system answers at the address."""
+        """Open the file system at `address`. Raise OSError if no file system answers there."""
         context = session.sparkContext
         self._gateway: Any = context._gateway
         self._java: Any = context._jvm.org.apache.hadoop  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
-if TYPE_CHECKING:  # programs that read without Spark may not have PySpark
+if TYPE_CHECKING:  # programs that read without Spark do not need PySpark
     from pyspark.sql import DataFrame
 
 
@@ -27,7 +27,7 @@ class HistoryTables:
         return ((field.name, getattr(self, field.name)) for field in fields(self))
 
     def create_views(self) -> None:
-        """Make each table a temporary view of its name, for `spark.sql`."""
+        """Create for each table a temporary view with the table's name, so that `spark.sql` can query it."""
         for name, rows in self:
             rows.createOrReplaceTempView(name)
 

@@ -132,7 +132,9 @@ def _candidates(environment: Mapping[str, str], packaged: Path | None) -> Iterat
 
 
 def _asked(executable: Path, environment: Mapping[str, str]) -> tuple[int, Path] | str:
-    """Return the major version and the folder that this Java reports; if it fails, the end of its output."""
+    """Start the Java `executable`, and return the major version and the folder that it reports; if it fails, the end of
+    its output.
+    """
     try:
         answer = subprocess.run(  # noqa: S603 - a java the user named
             [executable, "-XshowSettings:properties", "-version"],

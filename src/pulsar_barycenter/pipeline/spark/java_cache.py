@@ -19,7 +19,9 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class JavaCache:
-    """A folder that this process can write to. `hindrance` says why it is temporary; None: it is kept."""
+    """A folder for files that make Java's start faster. `hindrance` says why the folder is temporary; None: it is kept
+    for later processes.
+    """
 
     folder: Path
     hindrance: str | None = None

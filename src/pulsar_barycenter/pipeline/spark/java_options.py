@@ -28,7 +28,9 @@ SMALL_WORK_BYTES: Final = 32 << 20
 
 
 class Compilers(Enum):
-    """Which of Java's compilers work. `FIRST`: code is ready soon but runs slower. `BOTH`: for work of hours."""
+    """Which of Java's two compilers are used. `FIRST`: only the first, whose code is ready soon but runs slower.
+    `BOTH`: both, for work of hours.
+    """
 
     # With the first compiler alone, Java reserves 48 MB for code. When that is full, it drops code and compiles again.
     FIRST = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
@@ -36,13 +38,17 @@ class Compilers(Enum):
 
     @classmethod
     def for_bytes(cls, size: int | None) -> "Compilers":
-        """Return the cheaper choice for a job that reads `size` bytes and then ends. None: the size is unknown."""
+        """Return which compilers suit a job that reads `size` bytes and then ends: FIRST for little work, else BOTH.
+        None: the size is unknown.
+        """
         return cls.FIRST if size is not None and size <= SMALL_WORK_BYTES else cls.BOTH
 
 
 @dataclass(frozen=True, slots=True)
 class JavaOptions:
-    """`needed` is always used; `quick` makes the start faster and can be left out."""
+    """Options for the start of Java: `needed` ones are always used; `quick` ones make the start faster and can be left
+    out.
+    """
 
     needed: tuple[str, ...]
     quick: tuple[str, ...]

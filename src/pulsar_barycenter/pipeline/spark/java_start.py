@@ -61,10 +61,10 @@ logger.gateway.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaPlan:
-    """How Java is to be started; `told` is a short description of it.
+    """How Java is to be started; `told` describes this in a short text for the user.
 
-    `used` is the archive that Java maps, `missing` the one to make; at most one of them is not None. `environment` is
-    the environment of this process before it was changed for Java.
+    `used` is the archive of classes that Java maps, `missing` the archive that is to be created; at most one of the two
+    is not None. `environment` is the environment of this process before it was changed for Java.
     """
 
     options: JavaOptions
@@ -160,7 +160,7 @@ def _context(conf: SparkConf, options: tuple[str, ...], given: str) -> SparkCont
 
 
 def _launched_java(conf: SparkConf) -> Any:
-    """Start Java. This process forwards Java's standard error as long as it runs."""
+    """Start Java. This process copies Java's standard error to its own as long as Java runs."""
     reading, writing = os.pipe()
     passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's standard error", daemon=True)
     passing_on.start()

@@ -17,7 +17,9 @@ from pulsar_barycenter.pipeline.storage.files import Entry
 
 
 class ListedStorage:
-    """The files under `address`, through the server of `session`. Each folder is listed only once, at its first use."""
+    """The files of a data directory under `address`, read through the Spark Connect server of `session`. Each folder is
+    listed only once, when it is first used.
+    """
 
     local_root = None
 
@@ -82,7 +84,9 @@ class ListedStorage:
             yield path, Entry(path.rpartition("/")[2], is_folder=False, size=row["length"], modified_s=modified_s)
 
     def _path_of_row(self, address: str) -> str:
-        """Return the path of a file that Spark names with scheme and host, which `address` may leave out."""
+        """Return the path below the data directory of a file for which Spark gives the whole address, with a scheme and
+        a host that the data directory's address may leave out.
+        """
         root = self._root.partition(":")[2].lstrip("/")
         _, found, path = address.partition(f"{root}/")
         if not found:

@@ -119,7 +119,9 @@ def _connected_session(app_name: str, server: str, conf: Mapping[str, str]) -> S
 
 
 def is_connected(session: SparkSession) -> bool:
-    """Return whether the session is one of Spark Connect, without a Java process or a SparkContext here."""
+    """Return whether the session is one of Spark Connect, so that this process has neither a Java process nor a
+    SparkContext.
+    """
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
@@ -143,7 +145,8 @@ def _write_no_checksums(session: SparkSession) -> None:
 
 
 def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _Columns]:
-    """Return a cached version of `make`, which makes columns: one call for the same arguments per Java process.
+    """Return a cached version of the function `make`, which makes columns: `make` is called once for the same arguments
+    in the life of a Java process.
 
     Columns belong to no session and no frame, but each of their operations is a call to Java. Some hundred of them take
     longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect
@@ -202,7 +205,7 @@ def master_of(session: SparkSession) -> str:
 
 
 def log_nothing(session: SparkSession) -> None:
-    """Stop Spark from logging errors that the caller gets as exceptions."""
+    """Stop Spark from logging errors, because the caller gets them as exceptions."""
     if not is_connected(session):
         session.sparkContext.setLogLevel("OFF")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -248,12 +251,14 @@ def end_java(session: SparkSession, *, within_s: float) -> None:
 
 
 def is_loopback(master: str | None) -> bool:
-    """Return whether the master is this process, or a standalone master at a loopback address."""
+    """Return whether Spark runs only on this machine: the master is this process (`local`), or a standalone master at a
+    loopback address.
+    """
     return master is not None and master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 
 def _given_by_spark_submit() -> dict[str, str]:
-    """Return the settings of the Java process that started this process."""
+    """Return the Spark settings of the Java process (spark-submit) that started this process."""
     SparkContext._ensure_initialized()  # otherwise SparkConf does not read from that process
     given = dict(SparkConf().getAll())
     if given.get("spark.app.name") == Path(sys.argv[0]).name:  # the default of spark-submit

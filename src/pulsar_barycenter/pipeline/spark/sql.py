@@ -31,7 +31,8 @@ def run_sql(
     on_phase: Callable[[str], None] = lambda phase: None,
     progress: Callable[[Callable[[], tuple[int, int]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> pa.Table:
-    """Return at most `limit` rows of the result. Every table is a view with its name, read once as of now.
+    """Run a query on the tables with Spark; return at most `limit` rows of the result. The query sees the tables as
+    they are at the call.
 
     Starts a Spark session and stops it; `compilers` and `on_phase` are as in `create_session`. `progress` gets the
     function that `session.tasks_of` returns; the context that it returns is open while Spark computes the result.

@@ -39,7 +39,9 @@ SETTINGS: Final = {
 
 
 class TaskError(Exception):
-    """Spark abandoned a job. `place` is the index of the question on which it failed, None if Spark does not say."""
+    """Spark abandoned a job because a task failed. `place` is the index of the question that the failed task worked on,
+    None if Spark does not say.
+    """
 
     def __init__(self, place: int | None, reason: str) -> None:
         super().__init__(reason)
@@ -47,7 +49,9 @@ class TaskError(Exception):
 
 
 class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
-    """Collects answers in a task, and passes them to a queue in the driver."""
+    """A Spark accumulator that carries answers out of tasks: a task adds its answer, and the driver puts the answer
+    into a queue.
+    """
 
     def __init__(self, queue: "SimpleQueue[Any] | None" = None) -> None:
         self._queue = queue

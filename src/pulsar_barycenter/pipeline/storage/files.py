@@ -66,11 +66,14 @@ class ReadableStorage(Protocol):
         ...
 
     def address(self, path: str = "") -> str:
-        """Return the full path or URL of `path`, for Spark and messages; by default that of the data directory."""
+        """Return the full path or URL of the file or folder `path`, for Spark and messages; without `path`, the full
+        path or URL of the data directory.
+        """
         ...
 
     def path_of(self, address: str) -> str:
-        """Return the path of the file that Spark names `address`: the inverse of the method `address`.
+        """Return the path, in the data directory, of the file with the full path or URL `address`, as Spark names
+        files: the inverse of the method `address`.
 
         Raises:
             ValueError: the file is not in the data directory.

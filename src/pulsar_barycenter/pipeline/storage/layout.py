@@ -41,14 +41,14 @@ LOCK: Final = f"{HOME}/lock"
 
 
 def create_folders(storage: Storage) -> None:
-    """Create the folders that readers and Spark expect."""
+    """Create those folders of a data directory that readers of the tables and Spark expect to exist."""
     for folder in (REPORT_LOG, TABLES_FOLDER, ARCHIVE, CHECKPOINTS, STATE, f"{HOME}/publication"):
         storage.make_folder(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineLayout(LocalStorage):
-    """A data directory of this machine, with the full paths of its files and folders."""
+    """The full paths of the files and folders of a data directory that is on this machine."""
 
     @classmethod
     def of(cls, data: str | os.PathLike[str]) -> "PipelineLayout":
@@ -99,5 +99,5 @@ class PipelineLayout(LocalStorage):
         return self.root / LOCK
 
     def create(self) -> None:
-        """Create the folders that readers and Spark expect."""
+        """Create those folders of the data directory that readers of the tables and Spark expect to exist."""
         create_folders(self)

@@ -51,7 +51,7 @@ class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The identity of this process in a lease; `owner` is a random id."""
+    """The identity of a process in a lease; `owner` is a random id for this run of the process."""
 
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
@@ -59,7 +59,9 @@ class Process:
 
 
 def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[int], bool]) -> bool:
-    """Return whether `lease` is valid, as seen from `host`; `is_alive` checks a process id of that host."""
+    """Return whether the process in `lease` still holds it, as far as a process on `host` can know; `is_alive` says
+    whether a process with an id exists on that host.
+    """
     if lease is None or now_ms - lease.renewed_at >= LEASE_MS:
         return False
     return lease.host != host or is_alive(lease.pid)
@@ -68,7 +70,7 @@ def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[
 def is_running(storage: Storage, pid: int, *, now_ms: int) -> bool:
     """Return whether process `pid` exists and runs the pipeline of `storage`.
 
-    The id alone is no proof: after a restart of the machine another process may have it.
+    The process id alone is no proof: after a restart of the machine another process may have this id.
     """
     if storage.local_root is None:
         lease = _read(storage)

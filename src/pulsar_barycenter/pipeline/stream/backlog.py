@@ -32,7 +32,9 @@ from pulsar_barycenter.pipeline.stream.micro_batches import FILE
 
 
 class FileHeader(NamedTuple):
-    """A line of a file (full path or URL). `key` is None if the line is not a report."""
+    """A line of a report file: the full path or URL of the file, and the key of the report. `key` is None if the line
+    is not a report.
+    """
 
     file: str
     key: ReportKey | None

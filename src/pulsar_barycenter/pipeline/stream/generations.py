@@ -30,9 +30,10 @@ def current_generation(storage: Storage) -> tuple[str, int]:
 
 
 def begin_own_batch(storage: Storage) -> int:
-    """Return the id for a batch that Spark's stream does not make, and begin a new generation after it.
+    """Return the id for a batch that is not from Spark's stream (a backlog), and begin a new generation (checkpoint)
+    for the batches after it.
 
-    Spark's record of a batch that it had begun is lost: the files of that batch must be deleted before.
+    Spark forgets a batch that it had begun: the caller must delete the files of that batch before this call.
     """
     _, first = current_generation(storage)
     batch_id = max([first, *(kept + 1 for kept in StateFolder(storage).batch_ids())])
@@ -57,6 +58,6 @@ def _generation(first_batch: int) -> str:
 
 
 def _generations(storage: Storage) -> list[int]:
-    """Return the first batch ids of all checkpoints, ascending."""
+    """Return the id of the first batch of each generation (checkpoint), ascending."""
     names = (entry.name for entry in storage.entries(CHECKPOINTS))
     return sorted(int(name.removeprefix(_GENERATION)) for name in names if name.startswith(_GENERATION))

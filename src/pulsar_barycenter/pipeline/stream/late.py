@@ -22,7 +22,7 @@ REFOLD_MEMORY_MS: Final = 30 * 86_400_000
 def overdue_reports(
     accepted: Iterable[ReportHeader], settled_until: int | None, overtaken: Iterable[TakenKey]
 ) -> list[ReportHeader]:
-    """Return the `accepted` reports that are overdue.
+    """Return the `accepted` reports that are overdue, that is, came after the values that they change were settled.
 
     These are the reports before `settled_until` (exclusive, epoch ms; None: nothing is settled), and the `overtaken`
     ones, whose bundles had newer samples.
@@ -38,7 +38,8 @@ def overdue_reports(
 def refold_due(
     before: RefoldDue | None, acceptance: Acceptance, overdue: Sequence[ReportHeader], decisions: Sequence[int]
 ) -> RefoldDue | None:
-    """Return the range `before` extended by the late and overdue reports and decisions of a batch.
+    """Return the time range that a refold has to compute again: the range `before`, extended by the late and overdue
+    reports and decisions of a batch.
 
     None if nothing came too late within `REFOLD_MEMORY_MS`. `decisions` are the times (epoch ms) of overdue decisions.
     The range ends at the newest report, because a wrong average affects later ones.

@@ -23,7 +23,7 @@ _MOST_CHANGES: Final = 500
 
 @dataclass(slots=True)
 class LiveState:
-    """The state after the batch `batch_id`.
+    """The state of the pipeline in memory after the batch `batch_id`.
 
     `rows` has the windows of bundles, `sums` the averages of brokers, `held` the reports held back. `changes` is the
     number of changes on the disk since the last whole state, `changed` the number of their rows.
@@ -43,7 +43,7 @@ class LiveState:
 
     @classmethod
     def of(cls, kept: PriorState) -> "LiveState":
-        """Return the live state for a state that was read from the disk."""
+        """Return the state in memory for `kept`, a state that was read from the disk."""
         memory, owners, rows = kept.memory, Owners(kept.memory.ownership), BundleRows(kept.bundles)
         return cls(
             batch_id=kept.batch_id,
@@ -71,7 +71,8 @@ class LiveState:
         return PriorState(self.batch_id, memory, self.rows.table(), self.held)
 
     def keep(self, states: StateFolder, change: StateChange, *, whole_below: int) -> None:
-        """Write the state of `batch_id`; `change` is its difference from the state before.
+        """Write the state after the batch `batch_id` to the disk; `change` is the difference of this state from the
+        previous one.
 
         Only the change is written, except in these cases: it is the first state, it has fewer than `whole_below`
         bundles, the changes since the last whole state would have more rows than the state, or there are

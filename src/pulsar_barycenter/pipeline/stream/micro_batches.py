@@ -110,7 +110,7 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """The changes of a batch.
+    """What the fold of a batch changed.
 
     `bundles`: rows of BUNDLE_STATE that changed. `silent`: bundles that left the state. `brokers`: brokers that
     reported or left. `overdue` and `overdue_decisions`: how many reports and decisions came too late, see
@@ -127,7 +127,7 @@ class _Folded:
 
 
 class BatchFold:
-    """Carries out batches one after another. Spark's `foreachBatch` calls `run`."""
+    """Folds the batches of a stream one after another. Spark's `foreachBatch` calls `run`."""
 
     def __init__(
         self,
@@ -168,7 +168,9 @@ class BatchFold:
         """Unreadable files in the report log that were already reported."""
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
-        """Carry out one batch over `lines` (LOAD_REPORT_LINE and `file`); `spark_batch` is Spark's batch id."""
+        """Fold one batch: the lines of report files in `lines` (LOAD_REPORT_LINE and `file`). `spark_batch` is Spark's
+        id of the batch.
+        """
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         live = self._before(batch_id)
@@ -219,7 +221,9 @@ class BatchFold:
         )
 
     def publish_kept(self) -> None:
-        """Publish the newest state, unless it is published: the process that stored it may have been killed."""
+        """Publish the newest stored state unless it is published already: the process that stored it may have been
+        killed before it published it.
+        """
         kept = self._states.batch_ids()
         if not kept or self._publisher.newest_batch() >= kept[-1]:
             return
@@ -241,8 +245,8 @@ class BatchFold:
         acceptance: Acceptance,
         decisions: NewDecisions,
     ) -> _Folded | None:
-        """Do steps 4 to 9 of the module: change `live`, write tables and state. Return the changes; None if there are
-        none.
+        """Fold the accepted reports of a batch: change `live`, write tables and state (steps 4 to 9 in the docstring of
+        the module). Return the changes; None if there are none.
         """
         held_before = 0 if live.held is None else len(live.held)
         known = (live.reports, live.decision_offsets, held_before)

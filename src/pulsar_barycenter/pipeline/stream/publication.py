@@ -30,7 +30,7 @@ _MOST_CHANGES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class PublicationTimes:
-    """The batch and the times of a publication, in epoch ms.
+    """The id of the batch of a publication, and times of the publication in epoch ms.
 
     `as_of` is the time of the newest report, `oldest_report` that of the oldest report of the batch.
     """
@@ -110,7 +110,9 @@ class Publisher:
         self._may_have_changes = True
 
     def newest_batch(self) -> int:
-        """Return the batch id up to which a reader can read, changes included; -1 without a readable publication."""
+        """Return the id of the newest batch that a reader of the publication and its changes can get; -1 if there is no
+        readable publication.
+        """
         try:
             document = msgspec.json.decode(self._storage.read(self._path), type=_Head)
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -135,7 +137,7 @@ class Publisher:
         self._changes_before = []
 
     def publish(self, known: int, changed: Callable[[], Changed], whole: Callable[[], PipelinePublication]) -> None:
-        """Publish the result of a batch, with `known` bundles in the state.
+        """Publish the result of a batch; `known` is the number of bundles in the state.
 
         `changed` and `whole` return the change and the whole publication; they are called only if needed.
         """
@@ -185,7 +187,7 @@ class Publisher:
         self._may_have_changes = False
 
     def _begin(self, publication: PipelinePublication) -> None:
-        """Start to count the changes after a whole publication."""
+        """Reset the counts of changes: `publication` is the whole publication that the next changes follow."""
         self._last, self._whole_at = publication.id, publication.published_at
         self._changed = 0
         self._changes_before, self._changes = self._changes, []

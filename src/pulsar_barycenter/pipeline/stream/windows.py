@@ -31,7 +31,8 @@ class FoldedWindows:
 
 
 class Windows(Protocol):
-    """Reads the reports of a batch, then folds the samples of the accepted reports.
+    """The way to fold a batch: reads the reports of the batch, then folds the samples of the accepted reports into
+    windows.
 
     For each batch `read`, `fold` and `held` are called in this order; if the batch fails, from `read` on again.
     """
@@ -58,7 +59,7 @@ class Windows(Protocol):
 
 
 class DriverWindows:
-    """Folds the samples in the driver, which takes milliseconds for a batch of usual size."""
+    """Folds the samples in Spark's driver, without tasks, which takes milliseconds for a batch of usual size."""
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
         return rows.toArrow(), held

@@ -71,7 +71,7 @@ def keep_house(
     settings: CompactionSettings,
     table_log: TableLog = NO_LOG,
 ) -> HousekeepingResult:
-    """Merge the files and delete the dates that are due, in all tables.
+    """Merge small files and delete old dates in all tables, where `settings` say that it is time.
 
     `completed_batch` is the id of the last batch that will not run again, `newest_date` the date (yyyy-mm-dd) of the
     newest report, `now_s` the time by the clock of the file system.

@@ -51,7 +51,7 @@ class DeltaLog:
     """The Delta logs of all tables of a local data directory. Creates missing logs."""
 
     def __init__(self, storage: LocalStorage, *, clock_ms: Callable[[], int]) -> None:
-        """A damaged log is replaced by an empty one, which `adopt` fills again.
+        """Open or create the logs. A damaged log is replaced by an empty one, which `adopt` fills again.
 
         Raises:
             TableLogError: a log cannot be created.
@@ -85,7 +85,7 @@ class DeltaLog:
 
 
 class _OneLog:
-    """The log of one table. Paths are relative to the data directory, as in `Storage`."""
+    """The Delta log of one table. Paths are relative to the data directory, as in `Storage`."""
 
     def __init__(self, storage: LocalStorage, name: str, clock_ms: Callable[[], int]) -> None:
         self._storage = storage
@@ -98,7 +98,7 @@ class _OneLog:
             self._sizes = self._listed()
 
     def settle(self, prefix: str, files: Sequence[TableFile], completed: float) -> None:
-        """Make the log list exactly `files` among the paths that begin with `prefix`."""
+        """Change the log so that, of the paths that begin with `prefix`, it lists exactly `files`."""
         wanted = {file.path: file.size for file in files}
         listed = {path: size for path, size in self._sizes.items() if path.startswith(prefix)}
         # a commit may name a path only once, so the former file of a path is removed in a separate commit
@@ -109,7 +109,7 @@ class _OneLog:
         self.change(added, removed, int(min(completed, newest)))
 
     def withdraw(self, paths: Iterable[str]) -> None:
-        """Remove from the log those of `paths` that it lists."""
+        """Remove those of `paths` from the log that the log lists."""
         self.change((), [path for path in paths if path in self._sizes], -1)
 
     def withdraw_batch(self, batch_id: int) -> None:
@@ -203,6 +203,6 @@ def _date(path: str) -> str:
 
 
 def _schema(name: str) -> Schema:
-    """Return the columns of a table and its partition column."""
+    """Return the Delta schema of a table: its columns, and its partition column."""
     columns = [pa.field(field.name, field.type, field.nullable) for field in TABLES[name].arrow_schema]
     return Schema.from_arrow(pa.schema([*columns, pa.field(PARTITION, pa.date32(), nullable=True)]))

@@ -124,8 +124,8 @@ class Tables:
     def clear_unfinished(self, newest_batch: int | None) -> None:
         """Delete unfinished files, and files of batches after `newest_batch`, the newest completed one.
 
-        Those batches will run again, with other reports if Spark's record of them is lost. None means that completed
-        batches are unknown: then no rows are deleted. The log is updated before anything is deleted.
+        Those batches will run again, with other reports if Spark's record of them is lost. `newest_batch` None: it is
+        unknown which batches were completed, so no rows are deleted. The log is updated before anything is deleted.
         """
         completed = math.inf if newest_batch is None else newest_batch
         for name in TABLES:

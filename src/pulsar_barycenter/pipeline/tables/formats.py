@@ -19,7 +19,7 @@ class TableFormatError(OSError):
 
 
 def has_tables(storage: Storage) -> bool:
-    """Return whether any table has a date."""
+    """Return whether any table has files, that is, a folder of a date."""
     return any(date_folders(storage, name) for name in TABLES)
 
 
@@ -71,6 +71,6 @@ def open_log(storage: Storage, table_format: TableFormat, *, clock_ms: Callable[
 
 
 def delete_logs(storage: Storage) -> None:
-    """Delete the logs of all tables. They are plain Parquet when the last log is deleted."""
+    """Delete the Delta logs of all tables. The tables are plain Parquet when the last log is deleted."""
     for name in TABLES:
         storage.delete(log_folder(name))

@@ -136,7 +136,8 @@ def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], co
 
 
 def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> None:
-    """Check whether a damaged file of the tables `names` caused the `error` of a reader.
+    """Find out whether a damaged file of the tables `names` caused the `error` of a reader; return if no file is
+    damaged.
 
     Raises:
         DamagedTableError: a file is damaged.

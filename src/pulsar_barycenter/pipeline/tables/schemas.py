@@ -40,7 +40,7 @@ _SPARKS_METADATA: Final = "SPARK::metadata::json"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `kind` is its SQL type: string, int, bigint, double or timestamp."""
+    """A column of a table. `kind` is its SQL type: string, int, bigint, double or timestamp."""
 
     name: str
     kind: str

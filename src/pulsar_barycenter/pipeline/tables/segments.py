@@ -18,7 +18,7 @@ SEGMENTS: Final = "barycenter.batches"
 
 
 class Segment(NamedTuple):
-    """Neighbouring rows of a file, of the batches `first` to `last`, both inclusive."""
+    """A segment of a table's file: neighbouring rows, written by the batches `first` to `last`, both inclusive."""
 
     first: int
     last: int

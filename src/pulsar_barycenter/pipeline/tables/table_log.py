@@ -55,15 +55,19 @@ class TableLog(Protocol):
     """
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
-        """Make the log of the table `name` list exactly `files`; all their batches are at most `completed`."""
+        """Change the log of the table `name` so that it lists exactly `files`, all of which are of batches up to
+        `completed`.
+        """
         ...
 
     def settle(self, name: str, folder: str, files: Iterable[TableFile]) -> None:
-        """Make the log list, for the folder of a date, exactly the `files` whose batches are completed."""
+        """Change the log so that, for the folder of a date, it lists exactly those of `files` whose batches are
+        completed.
+        """
         ...
 
     def commit(self, batch_id: int, written: Mapping[str, Sequence[str]]) -> None:
-        """Add the paths that a completed batch wrote, keyed by table."""
+        """Add the files that a completed batch wrote to the logs; `written` maps a table to the paths of its files."""
         ...
 
     def withdraw(self, name: str, batch_id: int) -> None:
@@ -72,7 +76,7 @@ class TableLog(Protocol):
 
 
 class NoLog:
-    """Plain Parquet: there is no log to write."""
+    """The log of plain Parquet tables, which have none: every method does nothing."""
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
         pass

@@ -28,7 +28,7 @@ class TimeTravelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """The first `rows` rows of a file; None means all rows."""
+    """A part of a table's file: its first `rows` rows; None means all rows."""
 
     path: str
     rows: int | None = None

@@ -52,7 +52,7 @@ def of_other_strength(usages: Usages) -> list[AdviceFinding]:
     """Return a finding for each broker that takes far more or far less CPU for the same traffic than the others, the
     broker that differs most first.
 
-    A broker that differs distorts the fit for the others, so it is left out before these are compared.
+    A broker that differs is left out before the others are compared, because it would distort the fit for them.
     """
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     rows = np.flatnonzero(known)
@@ -72,13 +72,16 @@ def of_other_strength(usages: Usages) -> list[AdviceFinding]:
 
 
 def _distance(found: AdviceFinding) -> tuple[float, float]:
-    """Return a key to sort by: how much a broker differs. Of two brokers that differ equally, the weaker is greater."""
+    """Return a key that sorts findings by how much their broker differs from the others. Of two that differ equally,
+    the finding on the weaker broker has the greater key.
+    """
     factor = max(found.figures["factor"], 1e-3)
     return round(abs(float(np.log(factor))), 1), factor
 
 
 def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> AdviceFinding | None:
-    """Return the finding about the broker `name`; None if it does not differ, or if reports are too few or fit badly.
+    """Return the finding about the broker `name`; None if the broker does not differ, or if its reports are too few or
+    fit no model well.
 
     `rows` are the reports to compare, and `names` the broker of each of them.
     """

@@ -22,7 +22,9 @@ SWITCHES: Final = {"loadBalancerEnabled": "true", "loadBalancerSheddingEnabled":
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A key of broker.conf and the values to try, in order. `is_given` says that the command line lists them."""
+    """A setting that the search varies: a key of broker.conf and the values to try, in order. `is_given`: the command
+    line lists these values.
+    """
 
     key: str
     values: tuple[str, ...]
@@ -114,7 +116,7 @@ def text_of(config: BrokerConfig, key: str) -> str:
 
 
 def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scenario:
-    """Return the scenario from which the search starts for a strategy: today's settings.
+    """Return the scenario from which the search starts for a strategy: `strategy` with today's settings.
 
     If today's value of a `given` key is not among its values, the first value is used. For `configured`, nothing
     changes.
@@ -131,7 +133,8 @@ def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scen
 
 
 def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str]) -> list[Scenario]:
-    """Return the scenarios in which one setting has the next lower or the next higher value to try.
+    """Return the scenarios that differ from `scenario` in one setting, which has the next lower or the next higher
+    value to try.
 
     Raises:
         StrategyError: the scenario's strategy does not exist.
@@ -150,7 +153,9 @@ def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str
 
 
 def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -> Scenario:
-    """Return the scenario with a key set to `text`. If that is today's value, the key is left out of its settings."""
+    """Return the scenario changed in one setting: `key` has the value `text`. If that is today's value, the key is left
+    out of its settings.
+    """
     rest = {name: value for name, value in scenario.settings.items() if name != key}
     if text_of(today, key) != text:
         rest[key] = text
@@ -158,7 +163,9 @@ def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -
 
 
 def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
-    """Return the values with today's inserted in ascending order; unchanged if they contain it or are not numbers."""
+    """Return the values to try with today's value inserted in ascending order; unchanged if they contain today's value
+    or are not numbers.
+    """
     if today in values:
         return values
     try:
@@ -168,8 +175,9 @@ def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
 
 
 def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str, str]]:
-    """Return the keys whose values differ between two configurations, in the order of the documentation: today's text
-    and the other one."""
+    """Return the keys whose values differ between two configurations, in the order of the documentation, each with
+    today's value and the other value as texts.
+    """
     found = {key: (text_of(today, key), text_of(other, key)) for key in keys()}
     if manager_in_force(other) is ManagerKind.EXTENSIBLE is not manager_in_force(today):
         # Pulsar's extensible load manager selects its own shedder with this key, too
@@ -180,9 +188,8 @@ def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str,
 
 
 def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
-    """Return a key that is equal for configurations that decide in the same way.
-
-    It has all values, with the strategies that are in force instead of the configured ones.
+    """Return a key that is equal for configurations that decide in the same way. The key has the values of all
+    settings, with the strategies that are in force instead of the configured ones.
     """
     kind = manager_in_force(config)
     found = {key: text_of(config, key) for key in keys()}
@@ -193,7 +200,9 @@ def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
 
 
 def in_words(config: BrokerConfig) -> str:
-    """Return a name for the configuration's strategies: its shedder and placement strategy, or its load manager."""
+    """Return a text that names the strategies of a configuration: its shedder and placement strategy, or its load
+    manager.
+    """
     kind = manager_in_force(config)
     if kind is not ManagerKind.MODULAR:
         return f"the {kind} load manager"

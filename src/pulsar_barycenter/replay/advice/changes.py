@@ -12,7 +12,7 @@ _WIDTH: Final = 110
 
 
 def fragment(advice: Advice) -> str:
-    """Return the lines of broker.conf that change, each under a comment that says why."""
+    """Return the lines of broker.conf that the advice changes, each under a comment that says why."""
     lines = [*_comment(advice.sentence), *_own(advice.changes)]
     for change in advice.changes:
         how = "running brokers apply it, see commands.sh" if change.is_dynamic else "read when a broker starts"
@@ -24,7 +24,9 @@ def fragment(advice: Advice) -> str:
 
 
 def commands(advice: Advice) -> str:
-    """Return a shell script that sets the dynamic settings; its comments name those that need a restart first."""
+    """Return a shell script that sets the advised dynamic settings on running brokers; its comments name the settings
+    that need a restart first.
+    """
     lines = ["#!/bin/sh", *_comment(advice.sentence), "set -e"]
     restarts = [change for change in advice.changes if not change.is_dynamic]
     dynamic = [change for change in advice.changes if change.is_dynamic]
@@ -52,7 +54,9 @@ def commands(advice: Advice) -> str:
 
 
 def _own(changes: Iterable[Change]) -> list[str]:
-    """Return comment lines that name the changes only Barycenter's brokers know; an empty list if there are none."""
+    """Return comment lines that name the changed keys which only Barycenter's brokers know; an empty list if there are
+    none.
+    """
     own = [change.key for change in changes if change.key.startswith(OWN_PACKAGE) or is_own(change.advised)]
     if not own:
         return []

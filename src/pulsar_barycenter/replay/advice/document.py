@@ -26,7 +26,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Weighing(_Document, frozen=True, kw_only=True):
-    """The result of a configuration on some parts of the history."""
+    """The mean cost and disturbance of a configuration, replayed on some parts of the history."""
 
     cost: float
     regret: float
@@ -59,7 +59,9 @@ class Configuration(_Document, frozen=True, kw_only=True):
 
 
 class Change(_Document, frozen=True, kw_only=True):
-    """A key to change. `is_dynamic`: running brokers apply the change without a restart."""
+    """A key of broker.conf that the advice changes. `is_dynamic`: running brokers apply the change without a
+    restart.
+    """
 
     key: str
     today: str
@@ -93,14 +95,15 @@ class Notch(_Document, frozen=True, kw_only=True):
 
 
 class OfSeed(_Document, frozen=True, kw_only=True):
-    """The gain of one seed, in points, on the held-out parts."""
+    """The gain of the advised configuration in the runs with one seed, in points, on the held-out parts."""
 
     seed: int
     gain: float
 
 
 class Observed(_Document, frozen=True, kw_only=True):
-    """The values of the recorded history itself, for comparison with its replay under today's configuration.
+    """What happened in the recorded cluster itself, for comparison with the replay of the same load under today's
+    configuration.
 
     `departures` are moves because a broker left. None: the tables do not have the value.
     """
@@ -136,8 +139,8 @@ class Rule(_Document, frozen=True, kw_only=True):
 
 
 class Advice(_Document, frozen=True, kw_only=True):
-    """The whole recommendation. `advised` is None if nothing is to be changed; `best` is the best other
-    configuration.
+    """The whole recommendation of `barycenter advise`. `advised` is None if nothing is to be changed; `best` is the
+    best configuration other than today's.
     """
 
     format: int = 1

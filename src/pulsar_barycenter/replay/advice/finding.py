@@ -19,7 +19,9 @@ class Kind(enum.StrEnum):
 
 
 class AdviceFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A finding. `figures` are the values of the sentence, by name; loads and shares are fractions of a broker."""
+    """Something that the advice found in the history besides settings, such as a topic that is too large. `figures` are
+    the values that the sentence names; loads and shares are fractions of a broker.
+    """
 
     kind: Kind
     subject: str

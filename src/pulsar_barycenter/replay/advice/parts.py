@@ -32,7 +32,7 @@ _LEAST_STEPS: Final = 40
 
 
 class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The steps of each part, from the first, inclusive, to the end, exclusive.
+    """The parts into which the history is divided: for each part its first step, inclusive, and its end, exclusive.
 
     Each part begins where the one before ends.
     """
@@ -66,7 +66,9 @@ def parts_of(steps: int, step_ms: int) -> Parts:
 
 
 class Trial(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run, with its measures on each part, on all held-out parts together, and on the whole history."""
+    """One replayed run of a scenario, with its measures on each part of the history, on all held-out parts together,
+    and on the whole history.
+    """
 
     scenario: Scenario
     settling: Measures
@@ -81,7 +83,8 @@ def attempt(
 ) -> Trial:
     """Replay a history with a scenario's strategy, settings and seed, and return the measures.
 
-    Overload is always judged by the limit in `base`, even if the scenario has another, so that values can be compared.
+    Overload is always judged by the limit in `base`, even if the scenario sets another limit, so that the measures of
+    scenarios can be compared.
     """
     config = with_overrides(BrokerConfig(), base)
     limit = config.load_balancer_broker_overloaded_threshold_percentage / 100
@@ -97,7 +100,7 @@ def attempt(
 
 
 def within(outcome: Outcome, first: int, end: int) -> Outcome:
-    """Return the steps of an outcome from `first`, inclusive, to `end`, exclusive.
+    """Return the outcome of a run reduced to the steps from `first`, inclusive, to `end`, exclusive.
 
     The time without service is that of the moves in these steps.
     """

@@ -63,8 +63,8 @@ class Question:
         return with_overrides(BrokerConfig(), self.base)
 
     def starts(self) -> list[Scenario]:
-        """Return today's configuration and the first one of each other strategy, without those that decide in the same
-        way.
+        """Return the scenarios to run first: today's configuration, and each other strategy with today's settings; of
+        scenarios that decide in the same way only one.
         """
         found = {identity(self.today.config(self.base)): self.today}
         for strategy in self.strategies:
@@ -73,7 +73,9 @@ class Question:
         return list(found.values())
 
     def around(self, scenario: Scenario) -> list[Scenario]:
-        """Return the configurations in which one setting has its next lower or next higher value."""
+        """Return the configurations that differ from `scenario` in one setting, which has its next lower or next higher
+        value to try.
+        """
         return [] if self.is_idle(scenario) else neighbours(scenario, self.given, self.base)
 
     def changes(self, scenario: Scenario) -> dict[str, tuple[str, str]]:
@@ -83,7 +85,9 @@ class Question:
         return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
 
     def is_idle(self, scenario: Scenario) -> bool:
-        """Return whether the scenario never balances. It is run for comparison, but only advised if it is today's."""
+        """Return whether the scenario never balances the load. Such a scenario is run for comparison, but is only
+        advised if it is today's configuration.
+        """
         return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
 
     def gain(self, known: TrialsOfScenarios, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
@@ -98,7 +102,7 @@ class Question:
 
 
 def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
-    """Return the first runs, after checking that every configuration of the question can be run.
+    """Check that every configuration of the question can be run; return the scenarios to run first.
 
     Raises:
         ReplayInputError: there is nothing to choose from.
@@ -121,7 +125,7 @@ def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
 
 
 def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
-    """Return the knobs of texts like key=v1,v2.
+    """Return the settings to vary that texts like key=v1,v2 name.
 
     Raises:
         ReplayInputError: a text does not have that form, or its key is unknown.
@@ -130,7 +134,7 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
     for text in sets:
         key = text.partition("=")[0].strip()
         if key in _CHOICE:
-            raise ReplayInputError(f"--set {text}: {key} is chosen by --strategy")
+            raise ReplayInputError(f"--set {text}: {key} is a key that --strategy sets; leave it out")
     scenarios([CONFIGURED], sets, [0], [(0, 1)], {})
     found: dict[str, Knob] = {}
     for text in sets:
@@ -142,7 +146,9 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
-    """Return the configurations to run next, with seed 0; an empty list once the advice can be given."""
+    """Return the configurations that the search needs to be run next, with seed 0; an empty list once the advice can be
+    given.
+    """
     missing = _missing(question.starts(), known)
     if missing:
         return missing
@@ -154,7 +160,7 @@ def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
 
 
 def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
-    """Return the best configuration, by the rule; today's if there is none.
+    """Return the configuration to advise, by the rule in docs/advise.md; today's if no other is better.
 
     Its gain over today's configuration must count (`Gain.counts`) on the parts used for choosing.
 

@@ -36,8 +36,8 @@ LEAST_SHARE: Final = 0.03
 
 @dataclass(frozen=True)
 class Loads:
-    """The loads of sources: `mean` over the history, and `greatest` of any step. `fair` is the load of a fair share
-    (see the module).
+    """The load of each source of traffic (a topic, or a bundle whose topics are not known): `mean` over the history,
+    and `greatest` in any step. `fair` is the load of a fair share, as the docstring of the module defines it.
     """
 
     mean: Floats
@@ -50,7 +50,7 @@ class Loads:
 def loads_of(demand: Demand, model: CapacityModel, brokers: Iterable[Capacity]) -> Loads:
     """Return the load of each source of the demand, as a fraction of the capacity of the average broker.
 
-    `brokers` has at least one.
+    `brokers` must not be empty.
     """
     every = list(brokers)
     count = len(every)
@@ -75,8 +75,8 @@ def _cpu(figures: list[Floats], model: CapacityModel, cores: float) -> Floats:
 def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[AdviceFinding]:
     """Return the topics that alone need more than a fair share, the largest first.
 
-    `names` has the known names of topics, by hash. For topics of which only the number is known, the mean load is used:
-    at least one of them has that much.
+    `names` has the known names of topics, by hash. Where only the number of topics is known, their mean load is used:
+    at least one of these topics has that load or more.
     """
     if loads.fair < LEAST_SHARE:
         return []

@@ -46,7 +46,9 @@ def advice_of(
     findings: Sequence[AdviceFinding] = (),
     warnings: Sequence[str] = (),
 ) -> Advice:
-    """Return the advice. Call it when `search.wanted` returns no more configurations to run."""
+    """Return the advice, the result of a search. The caller calls this when `search.wanted` returns no more
+    configurations to run.
+    """
     teller = _Teller(question, known)
     found = candidate(question, known)
     if found == question.today:
@@ -101,14 +103,14 @@ class _Teller:
         return in_words(scenario.config(self._question.base))
 
     def change(self, scenario: Scenario) -> str:
-        """Return the words of a sentence that recommend a change to a configuration."""
+        """Return the part of a sentence that recommends to change to the configuration of `scenario`."""
         if self._config_words(scenario) == self._words and scenario.settings:
             settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
             return f"Set {settings} and keep {self._words}"
         return f"Change to {self.name(scenario)}"
 
     def name(self, scenario: Scenario) -> str:
-        """Return the name of a configuration in a sentence."""
+        """Return the words by which a sentence names the configuration of `scenario`."""
         words = self._config_words(scenario)
         settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
         return (
@@ -272,9 +274,10 @@ def _period(demand: Demand, first: int, end: int) -> Period:
 
 
 def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
-    """Return the mean of each measure.
+    """Return the mean of each measure over the runs.
 
-    For `even_after_s`, it is the mean of the sums, and "never" counts as the whole time.
+    For `even_after_s`, which has several values in a run, it is the mean of their sums; "never even" counts as the
+    whole time.
     """
     found = {}
     for each in MEASURES:

@@ -32,7 +32,9 @@ TIE: Final = 0.25
 
 
 class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The constants of a cost: the price, the sessions and bundles of the cluster, and the hours of each part."""
+    """The constants by which a cost is computed from measures: the price of a disturbance, the sessions and bundles of
+    the cluster, and the hours of each part of the history.
+    """
 
     price: float
     sessions: int
@@ -88,12 +90,14 @@ def gain(before: Floats, after: Floats) -> Gain:
 
 
 def _error(values: Floats) -> float:
-    """Return the standard error of the mean; 0 for a single value, whose error is unknown."""
+    """Return the standard error of the mean of `values`; 0 for a single value, whose error is unknown."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 class Weighed(msgspec.Struct, frozen=True, kw_only=True):
-    """The key that ranks configurations: the mean cost; among equally good ones, the other fields in this order."""
+    """The key by which configurations are ranked: the mean cost; if configurations are equally good, the other fields
+    in this order.
+    """
 
     cost: float
     unloads: float

@@ -46,7 +46,7 @@ class Hot(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Chaos:
-    """The input of a replay.
+    """The input of a replay of the chaos experiment, in which loads change at random.
 
     For each round, `is_hot` says whether a bundle is hot, and `hot` is the row of that bundle.
     """
@@ -91,7 +91,9 @@ def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
 
 
 def _shares(rng: np.random.Generator) -> Floats:
-    """Return the share of each bundle in the total load: its width by random cuts, times a density from 1 to 4."""
+    """Return the share of each bundle in the total load: the width of its range, which random cuts give, times a random
+    density from 1 to 4.
+    """
     cuts = np.sort(rng.random(BUNDLES - 1))
     found: Floats = np.diff(cuts, prepend=0.0, append=1.0) * rng.uniform(1, 4, BUNDLES)
     found /= found.sum()
@@ -112,7 +114,9 @@ class Evenness:
 
 
 def evenness(outcome: Outcome) -> Evenness:
-    """Return how balanced the brokers were at the end of each round."""
+    """Return how balanced the brokers were at the end of each round (period) of the chaos experiment, from the outcome
+    of a replay.
+    """
     ends = np.arange(MINUTES - 1, len(outcome.at_ms), MINUTES)
     live, usage = outcome.live[ends], outcome.usage[ends]
     mean = np.where(live, usage, 0.0).sum(axis=1) / live.sum(axis=1)

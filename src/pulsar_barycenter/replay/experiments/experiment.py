@@ -58,7 +58,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A published experiment. `make` draws it from a seed; times are counted from the minute `since`."""
+    """An experiment of other authors whose results are published. The function `make` draws its input from a seed;
+    times are counted from the minute `since`.
+    """
 
     name: str
     about: str
@@ -83,7 +85,9 @@ FIGURES: Final[Mapping[str, str]] = {
 
 
 def figures_of(outcome: Outcome, since: int) -> dict[str, float]:
-    """Return the values of a run, keyed as in FIGURES. If there was no move, the minute of a move is infinite."""
+    """Return the values of the measures of a run, keyed as in FIGURES. If no bundle moved, the minute of the first or
+    last move is infinite.
+    """
     begun_ms = START_MS + since * MINUTE_MS
     unloads = [move for move in outcome.moves if move.kind == "unload"]
     times = sorted({move.at_ms for move in unloads})
@@ -115,7 +119,7 @@ def _left(outcome: Outcome, unloads: Sequence[Moved]) -> float:
 
 
 def run_experiment(experiment: Experiment, strategy: str, seed: int) -> dict[str, float]:
-    """Return the values of an experiment under a strategy."""
+    """Run an experiment under a strategy, and return the values of its measures."""
     setup = experiment.make(seed)
     own = OF_AVG_SHEDDER if strategy == AVG else {}
     texts = {**COMMON, **settings_of(strategy, COMMON), **own, **setup.settings}
@@ -138,7 +142,8 @@ def experiments() -> dict[str, Experiment]:
 def carrying(
     brokers: Sequence[str], mib_in: Sequence[float], bundles: int, seed: int
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Return the MiB/s in and the owner of each bundle, such that each broker gets its MiB/s in `mib_in`.
+    """Generate bundles for brokers with the given loads: return the MiB/s in and the owner of each bundle, such that
+    the bundles of each broker have together its MiB/s in `mib_in`.
 
     The number of a broker's bundles is proportional to its load, and at least one. The sizes of a broker's bundles are
     log-normal.
@@ -175,7 +180,7 @@ def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None =
 
 
 def steadily(mib_in: Floats, minutes: int, seed: int, noise: float = 0.02) -> Floats:
-    """Return `minutes` rows of a steady load with noise."""
+    """Return a steady load with random noise: `minutes` rows of the MiB/s in of each bundle."""
     found: Floats = np.random.default_rng([seed, 8]).lognormal(0.0, noise, (minutes, len(mib_in))) * mib_in
     return found
 

@@ -29,7 +29,7 @@ IDLE = 15
 def starting(
     mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, bundles: int, seed: int
 ) -> Setup:
-    """Return five idle brokers whose bundles reach the given loads within two minutes.
+    """Return the input of a replay with five idle brokers, whose bundles reach the given loads within two minutes.
 
     `idle_percent` is the CPU without traffic, by the linear model of CPU and traffic. According to the published
     scores, brokers without traffic had 3 %, and one had 20 %.

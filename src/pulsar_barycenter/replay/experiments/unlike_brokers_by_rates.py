@@ -20,7 +20,9 @@ STRENGTH = {BROKERS[-1]: 3.5}
 
 
 def unlike(mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, seed: int) -> Setup:
-    """Return three equal brokers and a strong one, each with the given traffic and CPU."""
+    """Return the input of a replay with three equal brokers and a strong one, each with the given traffic and CPU
+    usage.
+    """
     sizes, owners = carrying(BROKERS, mib_in, 64, seed)
     cluster, events = cluster_of(BROKERS, mib_in, cpu_percent, idle_percent, strength=STRENGTH)
     return Setup(traffic(steadily(sizes, 60, seed), owners), cluster, events)

@@ -39,7 +39,9 @@ _FIT_SAMPLES: Final = 8
 
 @dataclass(frozen=True)
 class Samples:
-    """One row per sample, in any order: the table `bundle_samples`. Times are epoch ms; `figures` has four rows."""
+    """The rows of the table `bundle_samples` as columns, in any order. Times are epoch ms; `figures` has four rows, the
+    rates and throughputs in and out.
+    """
 
     bundle: Sequence[str]
     broker: Sequence[str]
@@ -70,7 +72,7 @@ class Usages:
 
 @dataclass(frozen=True)
 class Recording:
-    """The replay input of a history, with warnings about the data."""
+    """The input of a replay that was made from a recorded history, with warnings about the data."""
 
     demand: Demand
     cluster: Cluster
@@ -80,7 +82,7 @@ class Recording:
 
 
 def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Recording:
-    """Return the demand of the time from the first sample to the last.
+    """Return the input of a replay for the time from the first sample to the last.
 
     Raises:
         ReplayInputError: there is no sample, a name or figure is wrong, or no broker reported for a long time.
@@ -138,7 +140,7 @@ def _brokers(
 
 
 def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
-    """Return the first and the last time of each broker."""
+    """Return the times of the first and the last report of each broker (epoch ms)."""
     names = sorted(set().union(*(brokers for brokers, _ in told)))
     first, last = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), np.iinfo(np.int64).min)
     for brokers, at_ms in told:
@@ -149,7 +151,7 @@ def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
 
 
 def _places(texts: Sequence[str], names: Sequence[str]) -> Integers:
-    """Return the index of each text in the names."""
+    """Return for each text its index in `names`."""
     place = {name: row for row, name in enumerate(names)}
     return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts))
 
@@ -228,7 +230,7 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
 
 
 def _movable(samples: Samples) -> Samples:
-    """Return the samples of bundles that do not belong to one broker."""
+    """Return the samples without those of bundles that are bound to one broker, such as its heartbeat."""
     bound = {name for name in set(samples.bundle) if is_broker_bound(_bundle(name).namespace)}
     if not bound:
         return samples
@@ -280,7 +282,8 @@ def _stretches(
 
 
 def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
-    """Return, for each bundle, the smallest bundles that it consists of, each with its share of the width.
+    """Return for each bundle the smallest bundles of the history that are in its range, each with the share of the
+    range that it covers.
 
     Raises:
         ReplayInputError: a name is not the name of a bundle.

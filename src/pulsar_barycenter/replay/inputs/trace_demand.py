@@ -25,7 +25,7 @@ def demand_of(
     step_ms: int = 60_000,
     seed: int = 0,
 ) -> Demand:
-    """Return the demand of all traces over the time that all of them cover.
+    """Return the demand (traffic of bundles) that follows the traces, over the time that all of them cover.
 
     The owners of bundles are drawn from `seed`. A trace with v events in a step of s seconds becomes v / s * `scale`
     msg/s, divided evenly among `topics` topics. The steps of the traces are divided into steps of `step_ms`, with the

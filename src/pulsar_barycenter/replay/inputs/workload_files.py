@@ -26,7 +26,8 @@ _Any = Annotated[int, Meta(ge=0, le=MOST_PARTITIONS)]
 
 
 class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A workload. `producer_rate` is msg/s of all topics together, `message_size` is in bytes.
+    """A workload of the OpenMessaging benchmark. `producer_rate` is msg/s of all topics together, `message_size` is in
+    bytes.
 
     Each subscription gets all messages.
     """
@@ -43,7 +44,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def workload_of(name: str, content: bytes) -> Workload:
-    """Return the workload in a YAML file.
+    """Return the workload that a YAML file of the OpenMessaging benchmark describes.
 
     Raises:
         ReplayInputError: the file is not a workload, or its rate is the maximum that brokers can take.

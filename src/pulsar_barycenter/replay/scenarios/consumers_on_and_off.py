@@ -19,7 +19,7 @@ from pulsar_barycenter.replay.synthetic.demand import broker_names
 def waves(seed: int, usage: float, part: float) -> Setup:
     """Return four equal brokers with the same usage.
 
-    On the first one, the share `part` of the reading comes and goes.
+    On the first broker, the share `part` of the consumers' traffic comes and goes.
     """
     share, names = sizes(64, seed), broker_names(4)
     rates = steady(share, rate_of_usage(usage, brokers=4), 120, seed)

@@ -67,7 +67,7 @@ def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
 
 
 def rates(shape: Shape, seed: int) -> Floats:
-    """Return msg/s in, with one row per step and one column per bundle."""
+    """Return generated rates in msg/s in, with one row per step and one column per bundle."""
     rng = np.random.default_rng(seed)
     size = drawn_sizes(Distribution.LOGNORMAL, shape.bundles, rng, sigma=shape.spread)
     seconds = np.arange(shape.steps) * shape.step_ms / 1000

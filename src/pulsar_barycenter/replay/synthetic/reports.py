@@ -51,7 +51,7 @@ _IDLE_MEMORY_MIB: Final = 512.0
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTraces:
-    """A namespace's traces, one for each of its topics."""
+    """A namespace and its traces (counts of events over time), one for each of its topics."""
 
     namespace: str
     traces: tuple[Trace, ...]
@@ -59,7 +59,7 @@ class NamespaceTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """The parameters.
+    """The parameters of generated load reports.
 
     `bundles` is the number in the whole cluster, `interval_ms` the time between two reports of a broker. `mean_rate` is
     msg/s into a bundle, on average over bundles and time. The time of traces and of the daily swing passes `speedup`
@@ -84,7 +84,7 @@ class LoadPlan:
 
 
 class LoadGenerator:
-    """Generates the reports of a plan."""
+    """Generates the load reports that a `LoadPlan` describes."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
@@ -115,7 +115,7 @@ class LoadGenerator:
         return self.plan.start_ms + turn * self.plan.interval_ms + broker * self.plan.interval_ms // self.plan.brokers
 
     def report(self, number: int) -> LocalBrokerData:
-        """Return report `number`; see `time_of`."""
+        """Return the generated report number `number`, counted as by `time_of`."""
         plan = self.plan
         turn, broker = divmod(number, plan.brokers)
         at = self.time_of(number)
@@ -141,7 +141,7 @@ class LoadGenerator:
         return with_usage(with_stats(report, stats))
 
     def _shape(self, owned: NDArray[np.int64], at_s: float) -> Floats:
-        """Return the factors by which bundles differ from their means at `at_s` seconds of trace time."""
+        """Return the factors by which the rates of bundles differ from their means at `at_s` seconds of trace time."""
         if not self.plan.namespaces:
             return daily_swing(at_s + self._shift_s[owned], SWING)
         return np.array([self._followed(index, at_s) for index in owned.tolist()])
@@ -202,7 +202,7 @@ def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
 
 
 def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
-    """Give bundle i the traces i, i + bundles, and so on.
+    """Distribute traces over bundles: bundle i gets the traces i, i + bundles, and so on.
 
     Further bundles reuse traces, shifted to a later time of the day.
     """

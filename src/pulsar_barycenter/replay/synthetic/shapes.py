@@ -25,7 +25,7 @@ class Distribution(StrEnum):
 
 
 def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:
-    """Return `count` sizes, which the caller scales to the mean or sum it needs.
+    """Return `count` random sizes of bundles, which the caller scales to the mean or sum that it needs.
 
     `sigma` is the standard deviation of the logarithm, only for LOGNORMAL.
     """
@@ -39,9 +39,10 @@ def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Genera
 
 
 def drift(chance: np.random.Generator, steps: int, bundles: int, deviation: float = 0.5, hours: float = 3.0) -> Floats:
-    """Return a factor for each minute (row) and bundle, which drifts and comes back.
+    """Return a factor of the load for each minute (row) and bundle, which drifts away from 1 and comes back.
 
-    Its logarithm reverts to 0 within so many hours; `deviation` is the standard deviation of the logarithm.
+    The logarithm of the factor reverts to 0 within `hours` hours; `deviation` is the standard deviation of the
+    logarithm.
     """
     kept = np.exp(-1 / (60 * hours))
     found = np.empty((steps, bundles))
@@ -53,7 +54,8 @@ def drift(chance: np.random.Generator, steps: int, bundles: int, deviation: floa
 
 
 def daily_swing(at_s: _Number, amplitude: float, phase: _Number | float = 0.0) -> _Number:
-    """Return the factor of a time of day: 1 on average over a day, from 1 - `amplitude` to 1 + `amplitude`.
+    """Return the factor by which the load at a time of day differs from the mean: between 1 - `amplitude` and 1 +
+    `amplitude`, and 1 on average over a day.
 
     `at_s` are seconds from any midnight on, `phase` is an angle (radians).
     """

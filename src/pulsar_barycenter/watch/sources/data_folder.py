@@ -51,10 +51,12 @@ T = TypeVar("T")
 
 
 class DataFolder:
-    """The files below `path`; of the reports, those of the `span_ms` before the newest one."""
+    """A source that reads the files below the folder `path`; of the load reports only those of the last `span_ms`
+    before the newest one.
+    """
 
     def __init__(self, path: Path, *, span_ms: int) -> None:
-        """Check the folder.
+        """Check that `path` is a folder of recorded load.
 
         Raises:
             WatchError: it is not a folder of recorded load, or has none.
@@ -188,14 +190,14 @@ class DataFolder:
         return report
 
     def _damage(self, file: Path, why: str) -> None:
-        """Count a report that cannot be read; the first one is named."""
+        """Count a report file that cannot be read; the message about them names the first one."""
         self._damaged_count += 1
         self._first_damaged = self._first_damaged or f"{file}: {why}"
 
     # ---- beside the load ----
 
     def _read_beside(self) -> None:
-        """Read the settings and the journal again if they have changed.
+        """Read the recorded settings and the journal of `balance` again if their files have changed.
 
         Raises:
             WatchError: the folder has records of two clusters.
@@ -236,7 +238,7 @@ class DataFolder:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names in a folder; none if it is gone, or not a folder."""
+    """Return the names of the entries in a folder; no names if the folder is missing or is not a folder."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -244,7 +246,7 @@ def _names(folder: Path) -> list[str]:
 
 
 class _Changing(Generic[T]):
-    """What a file has, read again when its size or its time has changed."""
+    """The content of a file, which is read again when the file's size or time of change differs."""
 
     def __init__(self, value: T) -> None:
         self.value = value
@@ -266,7 +268,9 @@ class _Changing(Generic[T]):
 
 
 def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], str]:
-    """Return the reasons of the moves that began within _JOURNAL_MS before then (epoch ms)."""
+    """Return the reasons of the moves in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
+    bundle and destination.
+    """
     return {
         (entry.bundle, entry.destination): entry.why or "no reason was given"
         for entry in entries

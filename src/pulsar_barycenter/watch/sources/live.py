@@ -33,7 +33,7 @@ _REQUEST_TIMEOUT_S: Final = 20.0
 
 
 class _Reports:
-    """A log of the reports of one round."""
+    """A `ReportLog` that keeps the reports of one round of the collector in memory."""
 
     def __init__(self) -> None:
         self.reports: list[LocalBrokerData] = []
@@ -46,7 +46,9 @@ class _Reports:
 
 
 class LiveCluster:
-    """The brokers that `collector` asks, which appends to `log`; `folder` has what it keeps."""
+    """A source of a running cluster: `collector` queries its brokers and appends their reports to `log`; `folder` has
+    the files that the collector keeps.
+    """
 
     def __init__(
         self, urls: tuple[str, ...], collector: Collector, log: _Reports, cluster: AdminCluster, folder: Path
@@ -67,7 +69,7 @@ class LiveCluster:
         return tuple(self._troubles)
 
     async def read(self) -> list[Look]:
-        """Ask all brokers.
+        """Query all brokers once, and return what is new.
 
         Raises:
             WatchError: the brokers cannot be listed.

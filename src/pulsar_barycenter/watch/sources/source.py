@@ -7,7 +7,7 @@ from pulsar_barycenter.watch.watched_cluster import Look
 
 
 class Source(Protocol):
-    """Reads what is new of a cluster since the last time."""
+    """A source of load that `barycenter watch` shows. Each call of `read` returns what is new since the last call."""
 
     @property
     def name(self) -> str:
@@ -23,5 +23,5 @@ class Source(Protocol):
         ...
 
     def problems(self) -> tuple[str, ...]:
-        """Return what could not be read the last time, a sentence each."""
+        """Return what the last call of `read` could not read, a sentence each."""
         ...

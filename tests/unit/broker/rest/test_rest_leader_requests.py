@@ -121,7 +121,7 @@ async def test_a_leader_that_was_passed_stores_nothing_that_it_was_asked_for() -
         cluster.backend.route_notifications(broker.env.store, lambda told: None)  # type: ignore[arg-type]
         await cluster.store.put(epoch_path(LEADER_PATH), b'{"epoch":9,"brokerId":"c:1"}')
         answer = await cluster.expect(503, "PUT", f"{ADMIN}/tenants/acme", TENANT)
-        assert "the write is of leader epoch 1, and another leader has taken the next one" in answer.reason
+        assert "the write is of leader epoch 1, and another leader has taken the next epoch" in answer.reason
         assert not await cluster.store.exists("/admin/policies/acme")
         async with asyncio.timeout(30):
             while not broker.leadership.is_leader():

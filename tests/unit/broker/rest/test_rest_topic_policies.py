@@ -93,7 +93,7 @@ async def test_what_is_not_valid_is_refused_and_changes_nothing() -> None:
             (400, "POST", "messageTTL", None, "messageTTL=<seconds>"),
             (400, "POST", "messageTTL?messageTTL=-1", None, "messageTTL"),
             (400, "POST", "deduplicationEnabled", "yes", "not valid"),
-            (412, "PUT", "schemaCompatibilityStrategy", "SOME", "is no strategy"),
+            (412, "PUT", "schemaCompatibilityStrategy", "SOME", "is not a strategy"),
             (412, "POST", "retention", {**RETENTION, "retentionSizeInMB": 0}, "Invalid retention policy"),
             (412, "POST", "backlogQuota", {**QUOTA, "limitSize": 21 << 20}, "Backlog Quota exceeds"),
             (412, "POST", "retention?isGlobal=true", RETENTION, "no replication"),

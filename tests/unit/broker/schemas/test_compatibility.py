@@ -209,8 +209,8 @@ def test_native_protobuf_keeps_its_root_message() -> None:
         ({"rootMessageTypeName": "p.Nope"}, "has no message 'p.Nope'"),
         ({"rootMessageTypeName": "Outer"}, "has no message"),
         ({"rootFileDescriptorName": "b.proto"}, "has no file 'b.proto'"),
-        ({"fileDescriptorSet": "!"}, "no descriptor set in base64"),
-        ({"fileDescriptorSet": "/////w=="}, "no descriptor set in base64"),
+        ({"fileDescriptorSet": "!"}, "not a descriptor set in base64"),
+        ({"fileDescriptorSet": "/////w=="}, "not a descriptor set in base64"),
         ({"fileDescriptorSet": 1}, "needs the field fileDescriptorSet with a string"),
     ],
 )

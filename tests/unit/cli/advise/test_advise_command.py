@@ -227,7 +227,7 @@ def test_next_to_no_load_is_told() -> None:
         ((*MADE_UP, "--strategy", "AvgSheder"), 1, "did you mean AvgShedder"),
         ((*MADE_UP, "--set", "minUnloadMesage=1"), 1, "did you mean minUnloadMessage"),
         ((*MADE_UP, "--set", f"{LOW}=10,200"), 1, f"{LOW} must be a whole number from 0 to 100"),
-        ((*MADE_UP, "--set", "loadManagerClassName=simple"), 1, "is chosen by --strategy"),
+        ((*MADE_UP, "--set", "loadManagerClassName=simple"), 1, "is a key that --strategy sets"),
         ((*MADE_UP, "--strategy", "AvgShedder", "--set", f"{LOW}=15"), 1, "there is nothing to choose from"),
         ((*MADE_UP, "--seeds", "1"), 2, "give 2 or more"),
         ((*MADE_UP, "--prefer", "peace"), 2, "--prefer peace: give balance, both, calm, or a number"),

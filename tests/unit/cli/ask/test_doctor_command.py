@@ -115,7 +115,7 @@ def test_a_data_folder_in_place_of_its_ledgers_is_wrong_usage(stopped: str, tmp_
     (data / "ledgers").mkdir(parents=True)
     result = run("--store", stopped, "--ledgers", str(data), "--check", "ledgers-folder")
     told = " ".join(result.output.split())
-    assert (result.exit_code, f"its folder of ledgers, {data / 'ledgers'}" in told) == (2, True), told
+    assert (result.exit_code, f"not a folder of ledgers: give {data / 'ledgers'}" in told) == (2, True), told
     assert [each.name for each in data.iterdir()] == ["ledgers"], "nothing is tried in it"
     fine = run("--store", stopped, "--ledgers", str(data / "ledgers"), "--check", "ledgers-folder")
     assert fine.exit_code == 0, fine.output

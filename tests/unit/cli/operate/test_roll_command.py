@@ -143,7 +143,7 @@ async def refused(url: str, *words: str) -> str:
 async def test_what_cannot_be_rolled_is_refused_before_anything_changes(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (cluster, url):
         hook = ("--restart-with", "true", "--yes")
-        assert "x:1 is not listed" in await refused(url, *hook, "--broker", "x:1")
+        assert "there is no broker x:1" in await refused(url, *hook, "--broker", "x:1")
         assert "cannot restart at once" in await refused(url, *hook, "--batch", "2")
         assert "the journal has no roll" in await refused(url, *hook, "--rollback")
         assert "no answer" in await refused("http://127.0.0.1:9", *hook)

@@ -81,7 +81,7 @@ def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(
         *["2 brokers, 1,500 bundles → data"] * 2,
         "2 brokers, 1,500 bundles, owners of 4,000 → data",
     ]
-    assert err == "  kept elsewhere\n  ownership is known again\n"
+    assert err == "  kept elsewhere\n  the owners of the bundles are known again\n"
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_ledgers_that_contradict_themselves_are_refused() -> None:
         (_listed(3, size=-1), "ledger 3 has a negative"),
         (deleting, "names ledgers that are listed"),
         (nonsense, "expected ids of ledgers"),
-        (terminated, "-2:0, which is no position"),
+        (terminated, "-2:0, which is not a possible position"),
     ):
         with pytest.raises(PulsarRecordError, match=reason):
             record_of_ledgers(info)
@@ -200,7 +200,7 @@ def test_compacted_ledgers_are_neither_read_nor_named() -> None:
     info = ManagedCursorInfo(cursorsLedgerId=NO_LEDGER, markDeleteLedgerId=7, markDeleteEntryId=9)
     assert record_of_cursor("__compaction", info).properties == {}
     info.properties.add(name="CompactedTopicLedger", value=12)
-    with pytest.raises(ForeignRecordError, match="ledger 12 has what compaction kept"):
+    with pytest.raises(ForeignRecordError, match="ledger 12 has the compacted messages"):
         record_of_cursor("__compaction", info)
     with pytest.raises(ForeignRecordError, match="compact the topic on a Java broker"):
         cursor_info(CursorRecord(properties={"CompactedTopicLedger": "12"}), "__compaction")
@@ -233,7 +233,7 @@ def test_cursors_that_contradict_themselves_are_refused() -> None:
     parts = cursor_info(CursorRecord(partial=((-1, 0, (1,)),)))
     for info, reason in (
         (ManagedCursorInfo(cursorsLedgerId=NO_LEDGER), "no mark-delete position"),
-        (cursor_info(CursorRecord(mark_delete=(7, -2))), "7:-2, which is no position"),
+        (cursor_info(CursorRecord(mark_delete=(7, -2))), "7:-2, which is not a possible position"),
         (with_range(7, 9, 7, 9), r"\(7:9, 7:9\] contains no entry"),
         (with_range(7, -2, 7, 9), "contains no entry"),
         (with_range(7, 9, 8, 3), "spans two ledgers"),

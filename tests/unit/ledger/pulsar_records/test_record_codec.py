@@ -115,7 +115,7 @@ def test_values_that_cannot_be_read_are_refused_with_the_path_and_the_reason(val
 
 
 def test_a_large_entry_of_a_cursor_ledger_is_refused() -> None:
-    with pytest.raises(PulsarRecordError, match="cursor ledger 7: its entry has 5,253,121"):
+    with pytest.raises(PulsarRecordError, match="cursor ledger 7: the entry has 5,253,121"):
         read_position(7, bytes(MAX_ENTRY_BYTES + 1))
 
 

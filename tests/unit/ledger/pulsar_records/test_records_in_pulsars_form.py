@@ -79,7 +79,7 @@ async def test_a_write_of_another_owner_is_the_end_even_if_its_bytes_are_the_sam
     await other.load()
     assert await other.take_over(record)
     for step in (keeper.confirm(), keeper.write(record), keeper.delete()):
-        with pytest.raises(RecordReplacedError, match="wrote version 0, and another one has written version 2"):
+        with pytest.raises(RecordReplacedError, match="wrote version 0, but another owner has written version 2"):
             await step
     await other.delete()
     with pytest.raises(LedgerDeletedError):
@@ -119,7 +119,7 @@ async def test_a_record_that_cannot_be_kept_changes_nothing(place: Place, value:
 
 async def test_two_open_ledgers_are_not_stored(place: Place) -> None:
     keeper = place.list_()
-    with pytest.raises(LedgerUnavailableError, match="ledger 3 is open and not the last one"):
+    with pytest.raises(LedgerUnavailableError, match="ledger 3 is open but not the last one"):
         await keeper.write(ManagedLedgerRecord(ledgers=(LedgerRecord(3), LedgerRecord(4))))
     assert await place.store.get(PATH) is None
 

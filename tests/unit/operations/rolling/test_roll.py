@@ -253,7 +253,7 @@ def test_what_does_not_fit_stops_the_roll_and_it_goes_on_later() -> None:
         assert await stopped(operator) == "interrupted"
         operator.stop = ""
         cluster.stored[SHEDDING] = "true"
-        assert "somebody switched shedding or splitting on again" in await stopped(operator)
+        assert "is on again; set loadBalancerSheddingEnabled" in await stopped(operator)
         cluster.stored[SHEDDING] = "false"
         assert (await operator.roll()).state is RollState.FINISHED
         assert sorted(cluster.restarts) == list(NAMES)
@@ -407,7 +407,7 @@ def test_without_an_identity_a_broker_must_be_seen_away_and_without_reports_time
 def test_what_an_operator_cannot_mean_is_refused() -> None:
     world = Cluster(OWNERS, {}, dict.fromkeys(NAMES, Limit()), lambda _: frozenset(NAMES))
     for wanted, words in (
-        (Wanted(only=("x:1",)), "x:1 is not listed"),
+        (Wanted(only=("x:1",)), "there is no broker x:1"),
         (Wanted(batch=3), "cannot restart at once"),
         (Wanted(pool=NAMES), "none to replace"),
         (Wanted(pool=("d:1",), batch=2), "leave --batch out"),

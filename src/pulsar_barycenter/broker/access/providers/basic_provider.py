@@ -1,7 +1,8 @@
 """Authenticates users by passwords. Source: Pulsar's `AuthenticationProviderBasic`.
 
-The hash of a password is slow on purpose, so that it is checked in a thread, a few at once. For a password that was
-right the provider keeps a digest under a key of this process, so that only the first request of a user is slow.
+Checking the hash of a password takes long on purpose. So it is done in threads, for a few passwords at once. For a
+password that was right the provider keeps a digest under a key of this process, so that only the first request of a
+user is slow.
 """
 
 import asyncio

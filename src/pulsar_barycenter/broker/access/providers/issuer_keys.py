@@ -7,9 +7,9 @@
 | the token's key, among keys that are old | is checked; new keys are fetched in parallel                         |
 | the token's key                          | is checked                                                           |
 
-At most one request to an issuer is under way; all tokens wait for the same one. While the issuer does not answer, its
-keys are used until they expire. Times are monotonic seconds. Source: Pulsar's `JwksCache`. That one drops its keys
-before it requests new ones.
+At most one request to an issuer is running at a time; all tokens wait for the same request. While the issuer does not
+answer, its keys are used until they expire. Times are monotonic seconds. Source: Pulsar's `JwksCache`. That one drops
+its keys before it requests new ones.
 """
 
 import asyncio
@@ -51,7 +51,9 @@ class KeyTimes:
 
 @dataclass(frozen=True, slots=True)
 class KeptKeys:
-    """The state of the cache: the last keys and when they were fetched, the last request and whether it failed."""
+    """The state of the cache for one issuer: its last keys and when they were fetched; when they were last requested,
+    and whether that failed.
+    """
 
     keys: IssuerKeys | None = None
     fetched_s: float = -math.inf
@@ -60,7 +62,7 @@ class KeptKeys:
     is_asking: bool = False
 
     def at(self, now_s: float, times: KeyTimes) -> IssuerKeys | None:
-        """Return the keys if they have not expired, else None."""
+        """Return the cached keys if they have not expired at `now_s`, else None."""
         return self.keys if now_s - self.fetched_s < times.expiration_s else None
 
 
@@ -99,7 +101,7 @@ class KeysOfIssuer:
         self._asking: asyncio.Task[None] | None = None
 
     async def for_key(self, key_id: str) -> IssuerKeys:
-        """Return the issuer's keys for checking a token that names `key_id`. They may not contain that key.
+        """Return the issuer's keys for checking a token that names `key_id`. They do not always contain that key.
 
         Raises:
             AuthenticationError: the keys could not be fetched.
@@ -117,7 +119,7 @@ class KeysOfIssuer:
         return keys
 
     async def close(self) -> None:
-        """Cancel a request that is under way. Idempotent."""
+        """Cancel the request to the issuer, if one is running. Idempotent."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait({self._asking})
@@ -132,7 +134,7 @@ class KeysOfIssuer:
             self._asking = asyncio.create_task(self._renew(), name=f"keys of {self._issuer}")
 
     async def _renew(self) -> None:
-        """Fetch the keys from the issuer, and replace all former keys. A failure is logged and recorded."""
+        """Fetch the keys from the issuer, and replace all cached ones. A failure is logged and recorded."""
         try:
             self._keys = await self._fetch(self._issuer)
         except CredentialsError as error:

@@ -7,7 +7,7 @@ from pulsar_barycenter.broker.access.received_credentials import Credentials, Id
 
 
 class Provider(Protocol):
-    """One method of authentication."""
+    """One method of authentication, for example by JSON web tokens."""
 
     @property
     def method(self) -> str:
@@ -21,7 +21,7 @@ class Provider(Protocol):
 
     @property
     def wanted(self) -> str:
-        """The action that a client without credentials has to take, as text for its error message."""
+        """What a client without credentials has to do, as text for the error message."""
         ...
 
     def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:

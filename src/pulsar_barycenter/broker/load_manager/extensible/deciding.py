@@ -72,8 +72,8 @@ class ExtensibleDecisions:
     # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return the known loads, and the pipeline's windows (short- and long-term averages) if they are used to
-        compare traffic.
+        """Return the known loads, and the pipeline's averages (short- and long-term), if these are used to compare
+        traffic.
         """
         published = await self._parts.load_data.published()
         known = ExtensibleDocument(
@@ -133,8 +133,8 @@ class ExtensibleDecisions:
         )
 
     async def snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return a snapshot for assigning a bundle of `namespace`. It has owners and bundles only if the namespace is
-        in an anti-affinity group.
+        """Return a snapshot for assigning a bundle of `namespace`. The snapshot has owners and bundles only if the
+        namespace is in an anti-affinity group.
 
         Without bundles, the pipeline's averages of brokers are those at the time of its publication.
         """
@@ -159,7 +159,7 @@ class ExtensibleDecisions:
     # ---- placement ----
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle, not one of `without`; None if no broker qualifies."""
+        """Choose an owner for a bundle that is not among the brokers `without`; None if no broker qualifies."""
         config = self._parts.context.config.current
         # Read before the registrations: a broker that left is in neither.
         leaving = await self._parts.load_data.leaving()
@@ -181,7 +181,7 @@ class ExtensibleDecisions:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Leader: unload bundles from the most loaded brokers, each for the destination in the strategy's plan."""
+        """As leader, unload bundles from the most loaded brokers, each for the destination in the strategy's plan."""
         config, now_ms = self._parts.context.config.current, self._parts.context.env.clock.now_ms()
         if not (
             self._parts.context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled

@@ -1,5 +1,5 @@
-"""The parts of one broker's load manager that its decisions are made with, with numpy (`deciding`) and without it
-(`assigning`).
+"""The parts that the decisions of one broker's load manager are made with: by `deciding` with numpy, by `assigning`
+without it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,9 @@ from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 
 @dataclass(frozen=True, slots=True)
 class DecidingParts:
-    """`stats` returns the stats of this broker's bundles; `executor` has decisions carried out and logged."""
+    """The parts that decisions are made with. `stats` returns the stats of this broker's bundles; `executor` carries
+    out and logs decisions.
+    """
 
     context: LoadManagerContext
     load_data: ExtensibleLoadData

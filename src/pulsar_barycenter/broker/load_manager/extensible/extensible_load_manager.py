@@ -91,7 +91,7 @@ class ExtensibleLoadManager:
         context.ownership.on_record(self._on_record)
 
     async def deciding(self) -> "ExtensibleDecisions | ExtensibleAssigning":
-        """Return the part that decides. It is made at the first call; calls at the same time get the same object."""
+        """Return the object that decides. It is created at the first call; concurrent calls get the same object."""
         if self._decisions is None:
             made = await self._environment.offload(partial(_decisions_class, balances=self._context.balances))
             if self._decisions is None:
@@ -123,11 +123,11 @@ class ExtensibleLoadManager:
         return await self._load_data.leaving()
 
     async def disable(self) -> None:
-        """Remove the registration. Idempotent."""
+        """Remove the registration of this broker. Idempotent."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task and remove the registration. Idempotent."""
+        """End every task of this load manager, and remove this broker's registration. Idempotent."""
         await self._periodic.close()
         self._reporter.close()
         self._load_data.close()
@@ -165,7 +165,9 @@ class ExtensibleLoadManager:
         return published
 
     async def _judge_pipeline(self) -> None:
-        """Update the metrics of the pipeline, if it is configured, and log when its state changes."""
+        """Update the metrics about the pipeline, if one is configured, and log when its state changes (current, late or
+        absent).
+        """
         if not self._load_data.uses_pipeline:
             self.metrics.pipeline(None)
             return
@@ -181,7 +183,9 @@ class ExtensibleLoadManager:
             self._changed.set()
 
     async def _withdraw(self) -> None:
-        """Withdraw this broker's published values when it gets or loses bundles, because they are outdated."""
+        """Withdraw the load that this broker published when it gets or loses bundles, because the published values are
+        outdated.
+        """
         await self._changed.wait()
         self._changed.clear()
         await self._load_reporter.withdraw()
@@ -194,11 +198,11 @@ class ExtensibleLoadManager:
         return await (await self.deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, not one of `without`; None if no broker qualifies."""
+        """Choose the next owner of a bundle that is not among the brokers `without`; None if no broker qualifies."""
         return await (await self.deciding()).select(bundle, without)
 
     async def shed(self) -> None:
-        """Leader: unload bundles from the most loaded brokers, each for a known destination."""
+        """As leader, unload bundles from the most loaded brokers, each for a known destination."""
         if self._context.is_leader():
             await (await self.deciding()).shed()
 

@@ -1,6 +1,7 @@
-"""What a broker knows of the cluster's load: registrations, loads, heaviest bundles, owners, the pipeline's windows.
+"""What a broker knows of the cluster's load: registered brokers, their loads and heaviest bundles, owners, and the
+pipeline's averages.
 
-A value that cannot be decoded is logged once for each broker, and ignored. Free of numpy.
+A value that cannot be decoded is logged once for each broker, and ignored. This module does not need numpy.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,14 +28,14 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 LEAVING: Final = "barycenter.leaving"
-"""A property of the registration of a broker that transfers its bundles before it stops."""
+"""The property in the registration of a broker that is transferring its bundles before it stops."""
 _MAX_LOGGED_BROKERS: Final = 1_000
 _NO_REPORT: Final = ReportName("", 0)
 """The name used for a broker whose published load names no report; no publication of the pipeline includes it."""
 
 
 class _Decoded:
-    """The decoded values of a table; each is decoded once."""
+    """The decoded values of a table of loads. Each value is decoded once."""
 
     def __init__(self, store: LoadStore, what: str) -> None:
         self.store = store
@@ -100,7 +101,8 @@ class ExtensibleLoadData:
         return self._of_registered(self._tops.of(decode_top_bundles))
 
     def _of_registered(self, published: Mapping[str, T]) -> dict[str, T]:
-        """Return the values without those of brokers that are not registered any more; no broker withdraws such values.
+        """Return the published values of registered brokers only. Nobody withdraws the values of a broker that ended
+        without doing so.
 
         Difference: Pulsar's leader uses them until they are older than `loadBalancerBrokerLoadDataTTLInSeconds`.
         """
@@ -109,12 +111,12 @@ class ExtensibleLoadData:
 
     @property
     def uses_pipeline(self) -> bool:
-        """Whether the configuration allows the pipeline's windows; they are used while the pipeline is not late."""
+        """Whether the configuration allows the pipeline's averages. They are used while the pipeline is not late."""
         return self._context.config.current.barycenter_extensible_pipeline_enabled
 
     def note_reports(self) -> None:
-        """Record the newest report of each broker that the pipeline should publish, and since when this broker knows
-        it.
+        """Record, for each broker, the newest load report that the pipeline should publish, and since when this broker
+        knows the report.
         """
         now_ms = self._context.env.clock.now_ms()
         self.pipeline.retain(self._context.registration.brokers)
@@ -147,7 +149,7 @@ class ExtensibleLoadData:
         return {broker for broker, data in (await self.lookups()).items() if LEAVING in data.properties}
 
     async def _with_version(self, broker: str, data: BrokerLookupData) -> BrokerLookupData:
-        """Return the registration with the broker's version; brokers with other load managers register the version in
+        """Return a broker's registration with its version. Brokers with other load managers register the version in
         another field.
         """
         if data.broker_version is not None:

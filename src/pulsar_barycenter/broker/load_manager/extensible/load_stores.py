@@ -19,14 +19,14 @@ _PUBLISH_S: Final = 5.0
 
 
 class LoadStore(Protocol):
-    """One table. Values are JSON and may come from any client."""
+    """A table in which brokers publish their load. Values are JSON and may come from any client."""
 
     def values(self) -> dict[str, bytes]:
         """Return the newest received value of each broker."""
         ...
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change."""
+        """Call `listener` after each change of the table."""
         ...
 
     def start(self) -> None:
@@ -38,12 +38,12 @@ class LoadStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop reading. Idempotent."""
+        """Stop reading the table. Idempotent."""
         ...
 
 
 class LocalLoadStore:
-    """A table that only exists in this process."""
+    """A table of loads that exists in this process only."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -72,7 +72,7 @@ class LocalLoadStore:
 
 
 class TopicLoadStore:
-    """A table in a topic of the cluster: the newest message of each broker counts.
+    """A table of loads in a topic of the cluster: the newest message of each broker is its value.
 
     The topic is not persistent, so a broker only gets values that are published after it started. No call waits for the
     topic: while it cannot be reached, the values received last are used.

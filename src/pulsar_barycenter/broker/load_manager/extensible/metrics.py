@@ -48,25 +48,27 @@ class ExtensibleMetrics(ManagerMetrics):
         )
 
     def report(self, load: BrokerLoadData) -> None:
-        """Show the usages of this broker."""
+        """Set the gauges that show this broker's use of CPU, memory and network, from its load data."""
         self._show_usages(load)
         for feature, value in (("max_ema", load.weighted_max_ema), ("max", load.max_resource_usage)):
             self._usage.labels(**self._labels, metric="loadBalancing", feature=feature).set(value)
 
     def unreported(self, brokers: int) -> None:
-        """Show the number of registered brokers whose load is not known here."""
+        """Set the gauge of registered brokers whose load this broker does not know."""
         self._unreported.labels(**self._labels).set(brokers)
 
     def usage_stats(self, mean: float, deviation: float) -> None:
-        """Show mean and standard deviation of the usages of all brokers; only if both are positive, as in Pulsar."""
+        """Set the gauges of mean and standard deviation of all brokers' usages, but only if both are positive, as in
+        Pulsar.
+        """
         if mean > 0 and deviation > 0:
             for stat, value in (("avg", mean), ("std", deviation)):
                 labels = {**self._labels, "metric": "bundleUnloading", "feature": "max_ema", "stat": stat}
                 self._usage_stats.labels(**labels).set(value)
 
     def unloaded(self, *, brokers: int, bundles: int, reasons: Mapping[tuple[str, str], int]) -> None:
-        """Count one shedding round: unloaded bundles, the brokers they were unloaded from, and `reasons`, the number of
-        brokers by result and reason.
+        """Count the results of one shedding round: the number of unloaded bundles, of the brokers that they were
+        unloaded from, and `reasons`, the number of brokers by result and reason.
         """
         self._count_unloads(brokers, bundles)
         for (result, reason), count in reasons.items():
@@ -78,11 +80,13 @@ class ExtensibleMetrics(ManagerMetrics):
         self._splits_why.labels(**self._labels, metric="bundlesSplit", result=result, reason=reason).inc()
 
     def assigned(self, result: str) -> None:
-        """Count an assignment: Success, Skip (the bundle has an owner already) or Failure."""
+        """Count an assignment of a bundle by its result: Success, Skip (the bundle has an owner already) or Failure."""
         self._assigned.labels(**self._labels, metric="assign", result=result).inc()
 
     def pipeline(self, state: PipelineState | None) -> None:
-        """Show whether decisions use the pipeline, and how late it is; None: the pipeline is not configured."""
+        """Set the gauges that say whether decisions use the pipeline and how late it is. None: no pipeline is
+        configured.
+        """
         self._pipeline_in_use.labels(**self._labels).set(state is not None and state.in_use)
         if state is None:
             self._pipeline_lag_s.clear()

@@ -1,4 +1,4 @@
-"""Publishes this broker's values in the two tables: its load and its heaviest bundles, when they changed enough.
+"""Publishes this broker's load and its heaviest bundles in the two tables of loads, when they changed enough.
 
 When the broker gets or loses a bundle, the published values are outdated: the broker withdraws them, at most once every
 ten seconds, and restarts its averages.
@@ -24,7 +24,7 @@ from pulsar_barycenter.load.service_units.report_tombstones import TOMBSTONE_INT
 
 
 class _OwnValue:
-    """This broker's value in a table."""
+    """The value that this broker publishes in a table of loads."""
 
     def __init__(self, context: LoadManagerContext, store: LoadStore) -> None:
         self._context = context
@@ -35,8 +35,8 @@ class _OwnValue:
         return await self._store.publish(self._context.urls.broker_id, encode_without_none(data))
 
     async def withdraw(self) -> None:
-        """Withdraw the value, unless it was withdrawn less than TOMBSTONE_INTERVAL_MS ago. A failed attempt does not
-        count.
+        """Withdraw the published value, unless this was done less than TOMBSTONE_INTERVAL_MS ago. A failed attempt does
+        not count.
         """
         now_ms, before_ms = self._context.env.clock.now_ms(), self._withdrawn_ms
         if before_ms is not None and now_ms - before_ms < TOMBSTONE_INTERVAL_MS:
@@ -56,7 +56,7 @@ class BrokerLoadReporter:
         """The last measured load."""
 
     def measure(self) -> BrokerLoadData:
-        """Measure the load; each call is one step of the averages."""
+        """Measure the load of this broker. Each call adds one measurement to the averages."""
         stats, config = self._load.stats(), self._context.config.current
         self.current = self.current.updated(
             self._load.usage(stats),
@@ -69,10 +69,11 @@ class BrokerLoadReporter:
         return self.current
 
     async def report(self, *, force: bool = False, logged: NamedReport | None = None) -> bool:
-        """Measure the load, and publish it if it is due or with `force`; return whether it was published.
+        """Measure the load of this broker; publish it if it changed enough, is too old, or `force` is set. Return
+        whether it was published.
 
         `logged` is the newest report in the log for the pipeline, None if the pipeline is not used. The load is also
-        due if the published value names another report.
+        published if the published value names another report than `logged`.
         """
         current, now_ms = self.measure(), self._context.env.clock.now_ms()
         rule = BrokerLoadReportRule.of(self._context.config.current)
@@ -102,7 +103,7 @@ class TopBundlesReporter:
         self._published_stats: dict[str, NamespaceBundleStats] | None = None
 
     async def report(self, *, force: bool = False) -> bool:
-        """Publish the heaviest bundles if their stats changed or with `force`; return whether they were published."""
+        """Publish the heaviest bundles if their stats changed, or if `force`; return whether they were published."""
         stats, config = self._load.stats(), self._context.config.current
         if not force and stats == self._published_stats:
             return False
@@ -133,6 +134,6 @@ class TopBundlesReporter:
         }
 
     async def withdraw(self) -> None:
-        """Withdraw the heaviest bundles, after this broker got or lost a bundle."""
+        """Withdraw the published list of heaviest bundles, because this broker got or lost a bundle."""
         self._published_stats = None
         await self._value.withdraw()

@@ -1,6 +1,7 @@
-"""The modular load manager: every broker folds all load reports into windows, and the leader decides on them.
+"""The modular load manager: every broker computes averages (windows) of all load reports, and the leader decides on
+them.
 
-Every broker keeps the windows, so that a new leader can decide at once. The leader's part needs numpy, so a broker
+Every broker keeps these averages, so that a new leader can decide at once. The leader's part needs numpy, so a broker
 imports it when it becomes leader.
 
 - `modular_load_manager` is the load manager; `load_data` is what a broker knows of the cluster's load.

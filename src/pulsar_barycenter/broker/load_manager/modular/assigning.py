@@ -19,7 +19,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class ModularAssigning:
-    """The leader's part of one broker's load manager; the same methods as `ModularLeader`."""
+    """The leader's part of one broker's load manager without numpy. It has the same methods as `ModularLeader`."""
 
     def __init__(self, parts: LeaderParts) -> None:
         self._parts = parts
@@ -57,7 +57,9 @@ class ModularAssigning:
         return placement if placement.broker is not None else None
 
     def _brokers(self) -> dict[str, BrokerCount]:
-        """Return the registered brokers of the modular load manager; all registered ones if no report is known."""
+        """Return the registered brokers that have the modular load manager; all registered ones if no load report is
+        known.
+        """
         registered = self._parts.context.registration.brokers
         arriving = Counter(found.broker for found in self._parts.load_data.preallocations.values())
         reports = self._parts.load_data.fold.reports
@@ -79,4 +81,4 @@ class ModularAssigning:
         """Do nothing: without numpy, no bundles are selected to be split."""
 
     async def write_resource_quotas(self) -> None:
-        """Do nothing: the averages that a leader stores are computed with numpy."""
+        """Do nothing: the averages that a leader stores are computed with numpy, which is not installed."""

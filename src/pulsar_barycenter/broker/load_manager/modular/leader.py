@@ -132,7 +132,7 @@ class ModularLeader:
         return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
 
     def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
-        """Choose an owner by load; if no load report is known, choose from the registered brokers."""
+        """Choose an owner by the brokers' loads. If no load report is known, choose from the registered brokers."""
         selection = FilteredSelection.of(self._parts.context.config.current)
         is_blind = not len(snapshot.brokers) and bool(self._parts.context.registration.brokers)
         if is_blind:
@@ -206,7 +206,7 @@ class ModularLeader:
     # ---- splitting ----
 
     async def check_splits(self) -> None:
-        """Split bundles that are too large."""
+        """Split bundles that are too large, as leader."""
         config = self._parts.context.config.current
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
             return
@@ -242,7 +242,7 @@ class ModularLeader:
     # ---- what is stored ----
 
     async def write_resource_quotas(self) -> None:
-        """Store bundle data and the brokers' time averages."""
+        """Store the averages of bundles and brokers, as leader."""
         if not self._may_act():
             return
         await self._parts.watch.refresh()
@@ -260,8 +260,8 @@ class ModularLeader:
         )
 
     async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
-        """Return the names of the bundles to store: all, or for each broker the configured number of its heaviest,
-        heaviest first (ties by name).
+        """Return the names of the bundles whose data is stored: all, or the configured number of the heaviest of each
+        broker, heaviest first.
         """
         config = self._parts.context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces

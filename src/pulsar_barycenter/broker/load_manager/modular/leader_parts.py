@@ -1,5 +1,5 @@
-"""The parts of one broker's load manager that its leader's part works with, with numpy (`leader`) and without it
-(`assigning`).
+"""The parts that the leader's part of one broker's load manager works with: `leader` with numpy, `assigning` without
+it.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from pulsar_barycenter.broker.load_manager.modular.load_data import LoadData
 
 @dataclass(frozen=True, slots=True)
 class LeaderParts:
-    """`watch` keeps `load_data` current; `executor` has decisions carried out and logged."""
+    """The parts for the leader. `watch` keeps `load_data` current; `executor` carries out and logs decisions."""
 
     context: LoadManagerContext
     load_data: LoadData

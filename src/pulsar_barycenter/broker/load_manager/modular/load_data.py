@@ -1,7 +1,8 @@
-"""What a broker knows of the cluster's load: reports, windows, and bundles that were assigned and not yet reported.
+"""What a broker knows of the cluster's load: reports, the averages computed from them (windows), and bundles that were
+assigned and not yet reported.
 
-Every broker keeps this data, so that a new leader decides with full windows at once. It needs no numpy; `snapshots`
-makes the leader's snapshots from it.
+Every broker keeps this data, so that a new leader has the averages at once. It needs no numpy; `snapshots` makes the
+leader's snapshots from it.
 
 A preallocation is a bundle that was assigned and that its new owner does not report yet. It ends when a broker reports
 the bundle, when the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at the next
@@ -43,7 +44,7 @@ RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
 _CONCURRENT_READS: Final = 2
 SAME_ANSWER_MS: Final = 10_000
-"""How long another request for the owner of a bundle gets the same answer."""
+"""For how many milliseconds another request for the owner of a bundle gets the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Preallocation:
 
 
 class LoadData:
-    """The load data of one broker; `refresh` updates it."""
+    """What this broker knows of the cluster's load. `refresh` updates it."""
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
         self._context = context
@@ -73,12 +74,12 @@ class LoadData:
 
     @property
     def brokers(self) -> frozenset[str]:
-        """The brokers with a known report."""
+        """The ids of the brokers whose load report is known."""
         return frozenset(self.fold.reports)
 
     async def refresh(self) -> tuple[list[str], list[str]]:
-        """Read the registered brokers' reports and add the new ones to the windows. Return the brokers that left, and
-        the bundles whose windows were dropped.
+        """Read the load reports of the registered brokers, and add the new ones to the averages (windows). Return the
+        brokers that left, and the bundles whose averages were dropped.
 
         Only one call may run at a time.
         """
@@ -110,8 +111,9 @@ class LoadData:
         return left, forgotten
 
     async def _report_of(self, broker: str) -> LocalBrokerData | None:
-        """Return the report of a broker; None for the extensible load manager, whose registration has no load: the
-        broker would look idle."""
+        """Return the report of a broker; None if the broker has the extensible load manager, whose registration has no
+        load, so that the broker would look idle.
+        """
         try:
             report = await self._context.registration.data_of(broker)
             return None if report is None or owns_by_records(report) else report
@@ -128,14 +130,16 @@ class LoadData:
                     self.fold.remember(name, data, report.last_update)
 
     async def obtain(self, bundle: str) -> BundleData:
-        """Return the windows (short- and long-term averages) of a bundle: from memory, from the store, from its quota,
-        or the default.
+        """Return the windows (short- and long-term averages) of a bundle: from memory, from the store, from the
+        bundle's quota, or the default.
         """
         await self.pipeline.read()
         return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
 
     def known(self, bundle: str) -> BundleData | None:
-        """Return the windows of a bundle, as in `bundle_data`; None if there are none."""
+        """Return the windows (short- and long-term averages) of a bundle, as in `bundle_data`; None if there are
+        none.
+        """
         published = self.pipeline.published()
         found = None if published is None else published.bundles.get(bundle)
         return found or self.fold.bundles.get(bundle)
@@ -155,11 +159,11 @@ class LoadData:
     # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count the load of `bundle` as load of `broker`, until the report of a broker contains the bundle."""
+        """Count the load of `bundle` as load of `broker`, until the load report of a broker contains the bundle."""
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
-        """Drop a bundle that no longer exists."""
+        """Remove a bundle that does not exist any more from the load data."""
         self.fold.forget(bundle)
         self.preallocations.pop(bundle, None)
         self.changed()
@@ -183,7 +187,7 @@ class LoadData:
         self._reported.clear()
 
     def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
-        """End the preallocations of the bundles in this report, whether or not the reporting broker is their
+        """End the preallocations of the bundles in a report, even if a broker reports them that is not their
         destination.
 
         A report that was received before the bundle was assigned may list the bundle with its former owner, so it does
@@ -196,8 +200,8 @@ class LoadData:
     # ---- values for decisions ----
 
     def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
-        """Return the present windows of all bundles: those published by the pipeline, and this broker's own for the
-        other bundles.
+        """Return the present windows (averages) of all bundles: those published by the pipeline, and this broker's own
+        for the other bundles.
         """
         return {**self.fold.bundles, **(published.bundles if published is not None else {})}
 
@@ -208,8 +212,8 @@ class LoadData:
         data: Mapping[str, BundleData],
         published: Published | None,
     ) -> TimeAverageBrokerData:
-        """Return a broker's time averages: those published by the pipeline if this report is the broker's newest report
-        in the publication, else the sums over the windows of the broker's bundles.
+        """Return a broker's time averages: those published by the pipeline if `report` is the newest report of the
+        broker that the publication includes, else the sums over the windows (averages) of the broker's bundles.
         """
         if published is not None and is_exactly(published, broker, report):
             found = published.averages.get(broker)
@@ -218,7 +222,9 @@ class LoadData:
         return self._sums(broker, report, data)
 
     def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
-        """Return the sums of the windows of a broker's bundles; cached while report and windows are the same."""
+        """Return the sums of the windows (averages) of a broker's bundles. The result is cached while report and
+        windows do not change.
+        """
         known = list(map(data.get, report.last_stats))
         before = self._summed.get(broker)
         if before is not None and before[0] is report and before[1] == known:
@@ -228,8 +234,8 @@ class LoadData:
         return sums
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return the document from which a snapshot can be built and the same decisions can be taken in another
-        process.
+        """Return the load data as a document, from which another process can build the same snapshot and take the same
+        decisions.
         """
         live, published = self._context.registration.brokers, self.pipeline.published()
         data = self.bundle_data(published)
@@ -247,12 +253,12 @@ class LoadData:
         )
 
     def changed(self) -> None:
-        """Record a change, so that the next snapshot is built again."""
+        """Record that the load data changed, so that the next snapshot is built again."""
         self.generation += 1
 
 
 def by_broker(preallocations: Mapping[str, Preallocation]) -> dict[str, dict[str, BundleData]]:
-    """Return the preallocated bundles of each broker."""
+    """Return the preallocated bundles (assigned and not yet reported) of each broker."""
     found: dict[str, dict[str, BundleData]] = {}
     for bundle, preallocation in preallocations.items():
         found.setdefault(preallocation.broker, {})[bundle] = preallocation.data

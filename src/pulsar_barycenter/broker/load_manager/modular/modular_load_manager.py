@@ -68,7 +68,9 @@ class ModularLoadManager:
         self._leading: ModularLeader | ModularAssigning | None = None
 
     async def leader(self) -> "ModularLeader | ModularAssigning":
-        """Return the leader's part. It is made at the first call; calls at the same time get the same object."""
+        """Return the leader's part of this load manager. It is created at the first call; concurrent calls get the same
+        object.
+        """
         if self._leading is None:
             made = await self._environment.offload(partial(_leaders_class, balances=self._context.balances))
             if self._leading is None:
@@ -80,7 +82,7 @@ class ModularLoadManager:
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker with its first report, and start to follow the others."""
+        """Register this broker with its first load report, and begin to read the reports of the others."""
         report = self.reporter.next_report()
         await self._context.registration.register(self._context.urls.broker_id, report)
         self.reporter.wrote(report)
@@ -93,7 +95,7 @@ class ModularLoadManager:
         await self._refresh()
 
     async def disable(self) -> None:
-        """Remove the registration. Idempotent."""
+        """Remove the registration of this broker. Idempotent."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
@@ -129,7 +131,7 @@ class ModularLoadManager:
         return self.reporter.current()
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough or with `force`; return whether it was written."""
+        """Publish this broker's load if it changed enough, or if `force`; return whether it was published."""
         written = await self.reporter.write(force=force)
         self.metrics.report(self.reporter.current())
         await self._judge_pipeline()
@@ -144,8 +146,8 @@ class ModularLoadManager:
         return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Update the metrics of the pipeline, and log when its state changes."""
-        state = await self.load_data.pipeline.judge(decides_with="the leader's own windows")
+        """Update the metrics about the pipeline, and log when its state changes (current, late or absent)."""
+        state = await self.load_data.pipeline.judge(decides_with="averages computed by the leader itself")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
@@ -160,18 +162,18 @@ class ModularLoadManager:
         return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
-        """Leader: unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
+        """As leader, unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
         if self._context.is_leader():
             await (await self.leader()).shed()
 
     async def check_splits(self) -> None:
-        """Leader: split bundles that are too large."""
+        """As leader, split bundles that are too large."""
         if self._context.is_leader():
             with self._context.env.instruments.round("split"):
                 await (await self.leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
-        """Leader: store bundle data and the brokers' time averages."""
+        """As leader, store the averages of bundles and brokers."""
         if self._context.is_leader():
             await (await self.leader()).write_resource_quotas()
 

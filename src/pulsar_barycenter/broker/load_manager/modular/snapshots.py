@@ -3,8 +3,8 @@
 A snapshot may have very many bundles, so it is made in steps that do not block the event loop. The rows of a broker are
 made when it reports, and kept until its next report.
 
-A snapshot shows one moment: the reports, windows and publication when the work on it began; later reports count in the
-next snapshot. But the leader's own preallocations and unloads count at once.
+A snapshot shows one moment: the reports, averages and publication of when the work on it began; later reports are in
+the next snapshot. But the leader's own assignments and unloads are taken into account at once.
 
 It needs numpy; only a leader imports it.
 """
@@ -22,12 +22,12 @@ from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 _KEPT_ROWS_IN_ONE_STEP: Final = 10_000
-"""Unchanged rows that are checked in one step: a few milliseconds."""
+"""The maximum number of unchanged rows that are checked in one step, which takes a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """The inputs of a snapshot; if they are the same, the snapshot is the same."""
+    """The inputs of a snapshot. If they are equal, the snapshot is the same."""
 
     generation: int
     live: frozenset[str]
@@ -43,8 +43,8 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A snapshot without preallocations, and the preallocations at the time when the work on the snapshot began.
-    `number` counts the snapshots.
+    """A snapshot without preallocations (bundles assigned and not yet reported), and the preallocations of when the
+    work on it began. `number` counts the snapshots.
     """
 
     basis: _Basis
@@ -93,7 +93,7 @@ class Snapshots:
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count the load of `bundle` as load of `broker`, until the report of a broker contains the bundle."""
+        """Count the load of `bundle` as load of `broker`, until the load report of a broker contains the bundle."""
         made, is_new = self._made, bundle not in self._load_data.preallocations
         if self._current is not None and made is not None and is_new and bundle not in made.preallocations:
             self._current = self._current.adding_preallocation(broker, bundle, data)
@@ -126,7 +126,8 @@ class Snapshots:
         return _Made(basis, number, reported, averages, preallocations)
 
     def _made_since(self, called_at: int) -> _Made | None:
-        """Return the last snapshot if it is new enough for a call, None if a new snapshot is needed.
+        """Return the last snapshot if it is new enough for the call with the number `called_at`; None if a new snapshot
+        is needed.
 
         The last snapshot is new enough if nothing has changed since, or if its number is higher than `called_at`. It is
         never new enough if a broker in it has left the cluster.

@@ -1,4 +1,4 @@
-"""The CPU and memory limits of this process' container: control groups, versions 1 and 2.
+"""Reads the CPU and memory limits of the container in which this process runs: control groups, versions 1 and 2.
 
 A limit may be set on every group from that of the process up to the visible root; the lowest limit applies. `root` is
 the root of the file system, another folder in tests.
@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 _UNLIMITED_BYTES: Final = 2**62
-"""Version 1 writes a number near 2^63 for "no limit"."""
+"""Numbers from this one on mean "no limit": version 1 writes a number near 2^63 for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ def _memberships(root: Path) -> list[tuple[str, PurePosixPath]]:
 
 
 def _upwards(mount: Path, path: PurePosixPath) -> list[Path]:
-    """Return the folder of the group and the folders above it; in a container the mount itself may be the group."""
+    """Return the folder of a control group and the folders above it. In a container the mount point itself may be the
+    group's folder.
+    """
     relative = PurePosixPath(*[part for part in path.parts if part not in ("/", "..")])
     return [mount / relative, *(mount / above for above in relative.parents)]
 

@@ -78,7 +78,9 @@ class Capacity:
 
 
 class ProcessUsage:
-    """Measures this process: the `process` scope. The first CPU value is 0, because there is no earlier reading."""
+    """Measures the usage of this process (the scope `process`). The first CPU value is 0, because there is no earlier
+    reading.
+    """
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -115,7 +117,7 @@ class _HostReading:
 
 
 class HostUsage:
-    """Measures the whole machine: the `host` scope. The first values are 0."""
+    """Measures the usage of the whole machine (the scope `host`). The first values are 0."""
 
     def __init__(self, capacity: Capacity, nics: tuple[str, ...], root: Path = Path("/")) -> None:
         self._capacity = capacity
@@ -155,7 +157,7 @@ class HostUsage:
 
 
 def usage_meter(config: BrokerConfig, root: Path = Path("/")) -> UsageMeter:
-    """Return the meter for `loadBalancerHostUsageScope`."""
+    """Return the meter for the scope that `loadBalancerHostUsageScope` sets."""
     nics = network_interfaces(config.load_balancer_override_broker_nics, root)
     capacity = machine_capacity(nics, config.load_balancer_override_broker_nic_speed_gbps, root)
     if config.load_balancer_host_usage_scope == "host":
@@ -164,7 +166,9 @@ def usage_meter(config: BrokerConfig, root: Path = Path("/")) -> UsageMeter:
 
 
 def machine_capacity(nics: tuple[str, ...], nic_speed_gbps: float | None, root: Path = Path("/")) -> Capacity:
-    """Return the limits of CPU, memory and network; `nic_speed_gbps` is for each interface."""
+    """Return the limits of the machine's CPU, memory and network. `nic_speed_gbps` is the speed of each network
+    interface in `nics`.
+    """
     limits: CgroupLimits = read_cgroup_limits(root)
     physical = int(psutil.virtual_memory().total)
     if nic_speed_gbps is not None:

@@ -2,10 +2,10 @@
 
     persistent://pulsar/system/load-reports      key: the broker's id; value: the report as JSON, as a line of the log
 
-A thread publishes with the stock client through this broker's own port; look-ups and reconnections are the client's
-task, whichever broker owns the topic. Reports wait while the topic cannot be reached; beyond `WAITING` the oldest is
-dropped. A report whose receipt is lost is sent again, so it may be in the topic twice, with the same incarnation and
-sequence. Reports that still wait when the broker stops are not published.
+A thread publishes with the stock client through this broker's own port; the client looks up the topic and reconnects,
+whichever broker owns the topic. Reports wait while the topic cannot be reached; beyond `WAITING` the oldest is dropped.
+A report whose receipt is lost is sent again, so it may be in the topic twice, with the same incarnation and sequence.
+Reports that still wait when the broker stops are not published.
 """
 
 import os
@@ -40,7 +40,7 @@ class ReportSender(Protocol):
 
 
 class TopicReportLog:
-    """Publishes reports in a thread. `connect` may block and raise errors; `append` and `close` do neither."""
+    """Publishes load reports in a thread. `connect` may block and raise errors; `append` and `close` do neither."""
 
     def __init__(self, connect: Callable[[], ReportSender], *, pause_s: float = _PAUSE_S) -> None:
         self._connect = connect
@@ -103,7 +103,7 @@ class TopicReportLog:
 
 
 class ClientReportSender:
-    """Publishes with the stock Pulsar client at `service_url`, with the broker's own credentials."""
+    """Publishes load reports with the stock Pulsar client at `service_url`, with the broker's own credentials."""
 
     def __init__(self, service_url: str, tls: ClientTls | None = None) -> None:
         import pulsar  # only a broker that publishes needs it
@@ -146,7 +146,7 @@ class ClientReportSender:
 
 
 class ReportLogs:
-    """Writes each report to several logs."""
+    """Appends each load report to several logs of load reports."""
 
     def __init__(self, *logs: ReportLog) -> None:
         self._logs = logs

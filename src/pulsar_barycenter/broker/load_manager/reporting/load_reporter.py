@@ -36,7 +36,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportRule:
-    """When a report is due: after `max_interval_ms`, or if the load changed by more than `threshold_percent`."""
+    """When a load report has to be written: after `max_interval_ms`, or if the load changed by more than
+    `threshold_percent`.
+    """
 
     max_interval_ms: float = 900_000
     threshold_percent: float = 10
@@ -44,8 +46,8 @@ class ReportRule:
 
 
 def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule: ReportRule) -> bool:
-    """Return whether the report `current` is due: the last written one is too old, or the load has changed enough
-    since.
+    """Return whether the report `current` has to be written: the last written one is too old, or the load has changed
+    enough since.
     """
     if now_ms - written.last_update > rule.max_interval_ms:
         return True
@@ -69,7 +71,7 @@ def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: 
 
 
 class LoadReporter:
-    """Measures and writes the reports of one broker."""
+    """Measures the load of one broker, and writes its load reports."""
 
     def __init__(
         self,
@@ -88,12 +90,12 @@ class LoadReporter:
 
     @property
     def load(self) -> LocalLoad:
-        """The load that the reports are made from."""
+        """The load of this broker, from which the reports are made."""
         return self._load
 
     @property
     def written(self) -> LocalBrokerData | None:
-        """The last written report."""
+        """The load report that was written last."""
         return self._written
 
     def close(self) -> None:
@@ -119,7 +121,7 @@ class LoadReporter:
         return data
 
     def next_report(self) -> LocalBrokerData:
-        """Return the present load as a report to write: with its time and the next sequence number."""
+        """Return the present load as a load report to write, with its time and the next sequence number."""
         return msgspec.structs.replace(
             self.current(), last_update=self._context.env.clock.now_ms(), sequence=next(self._context.sequences)
         )
@@ -138,9 +140,10 @@ class LoadReporter:
         self._report_log.append(report)
 
     async def write(self, *, force: bool = False) -> bool:
-        """Write a report if one is due or with `force`; return whether it was written.
+        """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
+        it was written.
 
-        A report is also due after this broker lost and regained its registration or its session. The broker must be
+        A report is also written after this broker lost and regained its registration or its session. The broker must be
         registered and the store must answer; a failure is logged, and the next call tries again.
         """
         async with self._writing:
@@ -158,7 +161,9 @@ class LoadReporter:
             return True
 
     def log_report(self, *, force: bool = False) -> bool:
-        """Write a report to the log only, if one is due or with `force`; return whether it was written."""
+        """Write a load report to the log only, if the load changed enough, the last report is too old, or `force` is
+        set. Return whether it was written.
+        """
         if not self._load.may_write or (not force and self._written is not None and not self._is_due(self._written)):
             return False
         self.wrote(self.next_report())
@@ -177,8 +182,8 @@ class LoadReporter:
 
 
 def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that are not in the written report. `names` are bundles that this broker got or lost; those in a
-    written report need not be reported again.
+    """Return those of `names`, bundles that this broker got or lost, that are not in the written report and so have to
+    be reported.
     """
     reported = set(written)
     return tuple(name for name in names if name not in reported)

@@ -13,7 +13,7 @@ _NO_STATS: Final = NamespaceBundleStats()
 
 
 class LocalLoad:
-    """Measures the load of this broker, and tracks whether a report can be written to the store now."""
+    """Measures the load of this broker, and knows whether a load report can be written to the store now."""
 
     def __init__(self, context: LoadManagerContext, meter: UsageMeter) -> None:
         self._context = context
@@ -27,17 +27,17 @@ class LocalLoad:
         self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
     def close(self) -> None:
-        """Allow no more reports."""
+        """Make `may_write` False for ever, so that no more load reports are written."""
         self._closed = True
         self._stop_listening()
 
     @property
     def may_write(self) -> bool:
-        """Whether a report can be written: the broker is registered and its session is connected."""
+        """Whether a load report can be written now: the broker is registered, and its session is connected."""
         return not self._closed and self._connected and self._context.registration.is_registered
 
     def wrote(self) -> None:
-        """Record that a report was written."""
+        """Record that a load report was written."""
         self._written_in = self._connection
 
     @property
@@ -53,7 +53,7 @@ class LocalLoad:
         return self._sessions, self._context.registration.times_taken
 
     def stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the stats of every bundle that is owned here; zeros for one without loaded topics."""
+        """Return the stats of every bundle that this broker owns; zeros for a bundle without loaded topics."""
         measured = self._context.bundle_stats()
         names = map(str, self._context.owned_bundles())
         return {name: measured.get(name, _NO_STATS) for name in names}

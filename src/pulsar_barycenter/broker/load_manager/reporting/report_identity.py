@@ -1,4 +1,4 @@
-"""The part of a load report and of a registration that says which broker it is."""
+"""The fields of a load report and of a registration that identify the broker."""
 
 from msgspec import UNSET
 
@@ -11,7 +11,7 @@ from pulsar_barycenter.load.reports.load_report import AdvertisedListener, Local
 
 
 def identity_report(context: LoadManagerContext) -> LocalBrokerData:
-    """Return a report with the broker's names, URLs and kinds of topics, and no load."""
+    """Return a load report that has only the broker's names, URLs and kinds of topics, and no load."""
     config, urls = context.config.current, context.urls
     return LocalBrokerData(
         broker_id=urls.broker_id,
@@ -31,7 +31,7 @@ def identity_report(context: LoadManagerContext) -> LocalBrokerData:
 
 
 def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
-    """Return the registration of a broker with the extensible load manager."""
+    """Return the data with which a broker with the extensible load manager registers."""
     config, urls = context.config.current, context.urls
     return BrokerLookupData(
         web_service_url=urls.web_url,

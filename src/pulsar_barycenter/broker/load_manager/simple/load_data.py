@@ -1,7 +1,7 @@
 """What a broker with the simple load manager knows of the cluster: reports, quotas, ranking, and assigned bundles.
 
-Every broker keeps this data: with the weighted draw every broker places bundles, and a new leader continues with quotas
-that were learned over a long time. Brokers with another load manager are not ranked.
+Every broker keeps this data: with `weightedRandomSelection` every broker places bundles, and a new leader continues
+with quotas that were learned over a long time. Brokers with another load manager are not ranked.
 
 Source: Pulsar's `SimpleLoadManagerImpl.updateRanking`. Difference: a bundle that was assigned to a broker but never
 appears in its reports counts for that broker for PREALLOCATION_MS, not until the broker leaves.
@@ -41,7 +41,7 @@ _QUOTAS_IN_ONE_STEP: Final = 2_000
 
 
 class SimpleLoadData:
-    """The load data of one broker; `refresh` updates it."""
+    """What this broker knows of the cluster's load: reports, quotas and the ranking. `refresh` updates it."""
 
     def __init__(self, context: LoadManagerContext, settings: SimpleSettingsWatch) -> None:
         self._context = context
@@ -65,7 +65,7 @@ class SimpleLoadData:
 
     @property
     def brokers(self) -> frozenset[str]:
-        """The brokers with a known report."""
+        """The ids of the brokers whose load report is known."""
         return frozenset(self._reports)
 
     @property
@@ -74,7 +74,7 @@ class SimpleLoadData:
 
     @property
     def ranking(self) -> Ranking | None:
-        """The present ranking, with the cluster's policies; None before the first report."""
+        """The present ranking of the brokers, with the cluster's policies; None before the first report."""
         ranking, policies = self._ranking, self._context.policies.current
         if ranking is not None and ranking.snapshot.policies is not policies:
             ranking = self._ranking = replace(ranking, snapshot=replace(ranking.snapshot, policies=policies))
@@ -123,7 +123,9 @@ class SimpleLoadData:
         except InvalidValueError:
             if broker not in self._others:
                 log.warning(
-                    "broker_runs_another_load_manager", broker=broker, effect="this broker assigns no bundles to it"
+                    "broker_runs_another_load_manager",
+                    broker=broker,
+                    effect="this broker assigns no bundles to the reporting broker",
                 )
             self._others.add(broker)
             return None
@@ -134,9 +136,7 @@ class SimpleLoadData:
         return None if report is None else self._complete(broker, report)
 
     def _complete(self, broker: str, report: LoadReport) -> LoadReport:
-        """Return the report with its derived values. While the broker's report is the same, the result is the same
-        object.
-        """
+        """Return a broker's report with its derived values. The result is cached until the broker has a new report."""
         before = self._completed.get(broker)
         if before is None or before[0] is not report:
             before = self._completed[broker] = (report, complete(report))
@@ -152,15 +152,15 @@ class SimpleLoadData:
     # ---- quotas ----
 
     async def learn(self, bundles: Iterable[str]) -> None:
-        """Read the quotas of the bundles whose quota is not known yet."""
+        """Read the quotas of those bundles from the store whose quota is not known yet."""
         unknown = self.quotas.unknown(bundles)
         if unknown:
             stored = await self._stored.of(unknown)
             self.quotas = self.quotas.learning(stored)
 
     def allotted(self, loaded: Iterable[str], broker: str) -> tuple[ResourceQuota, ResourceQuota, float]:
-        """Return the total quota of the `loaded` bundles, the total quota of other bundles that are assigned to
-        `broker`, and the CPU factor.
+        """Return the total quota of the bundles `loaded`, the total quota of other bundles that are assigned to
+        `broker`, and the factor for CPU.
         """
         names = set(loaded)
         coming = [
@@ -169,7 +169,7 @@ class SimpleLoadData:
         return self.quotas.total(sorted(names)), self.quotas.total(sorted(coming)), self.quotas.cpu_factor
 
     async def write_quotas(self) -> None:
-        """Store the factors, and the quotas that changed enough.
+        """Store the learned factors, and the quotas that changed enough.
 
         Raises:
             MetadataError: the store did not accept a value.
@@ -197,8 +197,8 @@ class SimpleLoadData:
         return replace(snapshot, bundles=unloaded_recently(snapshot.bundles, self.recently_unloaded))
 
     def document(self) -> SnapshotDocument:
-        """Return the present load as a document on which other strategies can be tried; it has reports but no
-        windows.
+        """Return the present load as a document on which other strategies can be tried; it has reports but no averages
+        (windows).
         """
         live = self._context.registration.brokers
         return SnapshotDocument(
@@ -230,7 +230,10 @@ class SimpleLoadData:
             broker = rng.choice(sorted(live - self._context.policies.current.drained or live)) if live else None
             code = Code.NO_CANDIDATE if broker is None else Code.DRAWN
             reason = Reason(
-                code=code, subject=broker or "", strategy=settings.strategy.value, detail="no report is known"
+                code=code,
+                subject=broker or "",
+                strategy=settings.strategy.value,
+                detail="no load report of any broker is known",
             )
             return Placement.because(reason, request.bundle, broker)
         waiting = self._memory.preallocated.get(request.bundle)

@@ -26,7 +26,7 @@ class SimpleLoadMetrics(LoadMetrics):
         self._quotas = {resource: self._own_gauge(name, text) for resource, (name, text) in _QUOTAS.items()}
 
     def ranked(self, ranking: Ranking | None) -> None:
-        """Show the rank and the quotas of this broker, if it is in the ranking."""
+        """Set the gauges of this broker's rank and quotas, if it is in the ranking."""
         row = None if ranking is None else ranking.snapshot.brokers.index.get(self._broker_id)
         if ranking is None or row is None:
             return

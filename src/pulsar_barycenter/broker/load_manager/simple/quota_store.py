@@ -31,7 +31,7 @@ class QuotaStore:
         self._cache.close()
 
     async def default(self) -> ResourceQuota | None:
-        """Return the stored default; None if there is none or it cannot be read."""
+        """Return the stored default quota; None if there is none or it cannot be read."""
         return await self._get(DEFAULT_QUOTA_PATH)
 
     async def of(self, bundles: Iterable[str]) -> dict[str, ResourceQuota]:
@@ -45,7 +45,7 @@ class QuotaStore:
         return found
 
     async def write(self, quotas: Iterable[tuple[str | None, ResourceQuota]]) -> None:
-        """Store quotas by bundle; None as the bundle stands for the default.
+        """Store quotas by bundle. None instead of a bundle means the default quota.
 
         Raises:
             NotLeadingError, MetadataError: the store did not accept a quota; others may be stored.

@@ -1,4 +1,4 @@
-"""This broker's load reports with the simple load manager: decides when one is due, makes it and writes it.
+"""Writes this broker's load reports for the simple load manager, and decides when one is due.
 
 Source: Pulsar's `SimpleLoadManagerImpl.writeLoadReportOnZookeeper` and `generateLoadReport`. Differences: bundles that
 this broker owns without loaded topics are listed with zeros, except its own heartbeat namespaces; the report is also
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures and writes the reports of one broker; the load data has the quotas of its bundles."""
+    """Measures the load of one broker, and writes its load reports. The load data has the quotas of its bundles."""
 
     def __init__(
         self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData
@@ -58,7 +58,7 @@ class SimpleLoadReporter:
 
     @property
     def written(self) -> LoadReport | None:
-        """The last written report."""
+        """The load report that was written last."""
         return self._written
 
     def current(self, settings: SimpleSettings) -> LoadReport:
@@ -93,9 +93,10 @@ class SimpleLoadReporter:
         self._report_log.append(as_local_broker_data(report))
 
     async def write(self, settings: SimpleSettings, *, force: bool = False) -> bool:
-        """Write a report if one is due or with `force`; return whether it was written.
+        """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
+        it was written.
 
-        A report is also due after this broker lost and regained its registration or its session. The broker must be
+        A report is also written after this broker lost and regained its registration or its session. The broker must be
         registered and the store must answer; a failure is logged, and the next call tries again.
         """
         async with self._writing:
@@ -128,7 +129,9 @@ class SimpleLoadReporter:
         return verdict.due or self._load.was_reconnected
 
     def _stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the stats of the bundles owned here, without those bound to this broker that have no topics."""
+        """Return the stats of the bundles that this broker owns, without its own (heartbeat) bundles that have no
+        topics.
+        """
         return {
             name: stats
             for name, stats in sorted(self._load.stats().items())

@@ -48,7 +48,7 @@ class SimpleSettingsWatch:
         return self._stored
 
     async def start(self) -> None:
-        """Read the settings in the store, and start to watch them. If the store does not answer, the configuration
+        """Read the settings in the store, and watch them from now on. If the store does not answer, the configuration
         applies.
         """
         await self._watch.start(self._read_quietly)
@@ -57,7 +57,7 @@ class SimpleSettingsWatch:
         await self._watch.close()
 
     async def write(self, name: str, value: str) -> None:
-        """Leader: store a setting for the whole cluster. It replaces the former content of its key."""
+        """As leader, store a setting for the whole cluster. It replaces the former value."""
         await self._store.put(SETTING_NODES[name], msgspec.json.encode({name: value}))
         self._stored[name] = value
 

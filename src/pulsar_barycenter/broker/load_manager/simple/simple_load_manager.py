@@ -48,7 +48,7 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 log = structlog.get_logger(__name__)
 
 _PAUSE_SHARE: Final = 4.0
-"""How long to wait after learning from reports, as a multiple of the time that it took."""
+"""After learning from reports, wait for this multiple of the time that it took."""
 
 
 class SimpleLoadManager:
@@ -74,13 +74,13 @@ class SimpleLoadManager:
 
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader places bundles: depends on the present strategy."""
+        """Whether only the leader places bundles. This depends on the present placement strategy."""
         return self.settings.current.is_centralized
 
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker with its first report, and start to follow the others."""
+        """Register this broker with its first load report, and begin to read the reports of the others."""
         await self.settings.start()
         report = self.reporter.next_report(self.settings.current)
         await self._context.registration.register(self._context.urls.broker_id, report)
@@ -89,7 +89,7 @@ class SimpleLoadManager:
         await self.watch.start(self._begin)
 
     async def disable(self) -> None:
-        """Remove the registration. Idempotent."""
+        """Remove the registration of this broker. Idempotent."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
@@ -111,7 +111,8 @@ class SimpleLoadManager:
     async def _current_load_data(self) -> SimpleLoadData:
         """Return the load data of the last reports; read the reports if none is known or a known broker left.
 
-        Placement needs data without brokers that left: policies and evenness are computed from it.
+        For placement the data must not contain brokers that left, because they would count for policies and for even
+        distribution.
 
         Raises:
             MetadataError: no report is known, and the store does not answer.
@@ -133,7 +134,7 @@ class SimpleLoadManager:
         return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it is due or with `force`, then split its bundles that are too large."""
+        """Publish this broker's load if it changed enough, or if `force`; then split its bundles that are too large."""
         written = await self.reporter.write(self.settings.current, force=force)
         report = self.reporter.written
         if not written or report is None:
@@ -174,7 +175,9 @@ class SimpleLoadManager:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Leader: unload at most one bundle from each overloaded broker; its next look-up chooses the new owner."""
+        """As leader, unload at most one bundle from each overloaded broker. The bundle's next look-up chooses its new
+        owner.
+        """
         config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
         if not self._may_act() or not config.load_balancer_enabled:
             return
@@ -249,7 +252,7 @@ class SimpleLoadManager:
     # ---- what is stored ----
 
     async def write_resource_quotas(self) -> None:
-        """Leader: store the learned factors, and the quotas that changed enough."""
+        """As leader, store the learned factors, and the quotas that changed enough."""
         if not self._may_act():
             return
         load_data = await self._current_load_data()

@@ -1,4 +1,5 @@
-"""Publishes the request for which a bundle changes its owner: by locks, nothing is passed from owner to owner.
+"""Publishes the id of the request because of which a bundle changes its owner. With locks, the old owner cannot pass it
+to the next one in another way.
 
     /barycenter/hand-overs/<request id>,<bundle, with %2F for />      ephemeral, without a value
 
@@ -19,7 +20,9 @@ from pulsar_barycenter.naming.errors import InvalidNameError
 
 HAND_OVERS_ROOT: Final = "/barycenter/hand-overs"
 _VALID_S: Final = 60.0
-"""How long after a release an acquisition of the bundle is attributed to the same request, in seconds."""
+"""If a bundle is acquired within this number of seconds after its release, the acquisition is logged with the same
+request id.
+"""
 _MAX_REMEMBERED: Final = 10_000
 
 
@@ -30,8 +33,8 @@ class HandOvers:
         self.close = store.add_listener(self._on_notification)
 
     async def begin(self, bundle: Bundle, request_id: str) -> None:
-        """Publish the id of the request for which a bundle will be released; "": no request, so nothing is
-        published.
+        """Publish the id of the request because of which a bundle will be released. "" means that there is no request,
+        so nothing is published.
         """
         if request_id:
             with suppress(MetadataError):
@@ -43,8 +46,8 @@ class HandOvers:
                 await self._store.delete(_path(bundle, request_id))
 
     def taken(self, bundle: Bundle) -> str:
-        """Return the id of the request for which a bundle was released, when it is acquired again; "" if no request was
-        published in the last _VALID_S.
+        """Return the id of the request because of which a bundle was released, when it is acquired again; "" if none
+        was published in the last _VALID_S seconds.
         """
         request_id, until = self._released_for.pop(bundle, ("", 0.0))
         return request_id if asyncio.get_running_loop().time() < until else ""

@@ -1,7 +1,8 @@
-"""The table of what a broker that owns by locks does: by the state of a bundle here, and by the request.
+"""The table of what a broker that owns bundles by locks does: by the state of a bundle on this broker, and by the
+request.
 
-`holdings.TRANSITIONS` has the state that follows. The two tables differ in one state: a SERVING bundle counts as
-STALLED while the process may have stood still, because another broker may own the bundle by then.
+`holdings.TRANSITIONS` has the next state. The two tables differ in one state: a SERVING bundle counts as STALLED while
+the process may have been paused, because another broker may own the bundle by then.
 
 Source: Pulsar's `OwnershipCache` and `OwnedBundle`.
 """
@@ -19,16 +20,16 @@ class LockState(enum.Enum):
     ABSENT = "not owned"
     PREPARED = "prepared"
     SERVING = "serving"
-    STALLED = "serving, but the process may have stood still"
+    STALLED = "serving, but the process may have been paused"
     LEAVING = "leaving"
     ENDED = "ended"
 
 
 class LockRequest(enum.Enum):
     FIND = "a look-up needs the owner"
-    ACQUIRE = "this broker shall own it"
-    RELEASE = "this broker shall release it"
-    SPLIT = "it shall be replaced by its children"
+    ACQUIRE = "this broker shall own the bundle"
+    RELEASE = "this broker shall release the bundle"
+    SPLIT = "the bundle shall be replaced by its children"
     LOSE = "the term has ended: a ledger was fenced, the lock was lost, or the range is no longer a bundle"
     REGAIN = "the session was re-established, or the process continues"
 
@@ -66,7 +67,7 @@ OTHERWISE: Final[Mapping[LockRequest, LockCourse]] = {
     LockRequest.LOSE: LockCourse.CLEAR,
     LockRequest.REGAIN: LockCourse.NOTHING,
 }
-"""What is done if `COURSES` has no row for the state and the request."""
+"""What is done for a request if `COURSES` has no row for the state and the request."""
 
 _STATES: Final[Mapping[HoldingState, LockState]] = {
     HoldingState.PREPARED: LockState.PREPARED,
@@ -77,8 +78,8 @@ _STATES: Final[Mapping[HoldingState, LockState]] = {
 
 
 def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
-    """Return the state of a bundle from the state of its holding (None: there is no holding). `has_paused`: the process
-    may have been paused, so another broker may own the bundle.
+    """Return the state of a bundle from the state of what this broker holds of it (None: this broker holds nothing).
+    `has_paused`: the process may have been paused, so another broker may own the bundle.
     """
     if held is None:
         return LockState.ABSENT

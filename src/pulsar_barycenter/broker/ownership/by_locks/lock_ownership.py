@@ -1,13 +1,13 @@
 """The state machine that owns bundles by locks.
 
-Its table is `lock_courses`: what is done, by the state of the bundle here and by the request. `holdings` has the states
-of a term.
+Its table is `lock_courses`: what is done, by the state of the bundle on this broker and the request. `holdings` has the
+states of a term.
 
-All changes of a bundle run one after the other, in the bundle's serial lock, in a task that continues if the caller is
-cancelled. A change acts on one generation (a `Holding`), and drops it only while it is still the registered one, so the
-late end of generation 1 cannot destroy generation 2.
+All changes of a bundle run one after the other, in a task that continues if the caller is cancelled. A change acts on
+one `Holding`, the object for one term, and removes it only if no later one has replaced it. So the late end of an
+earlier term cannot end a later one.
 
-**Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
+**Losing the lock without notice.** At SESSION_LOST, or when this process finds that it was paused for half a session
 timeout (SIGSTOP, a suspended machine), every term ends at once: no receipt is sent any more, not even for durable
 entries. A term never continues. When there is a session again, the topics are closed and each bundle is acquired again,
 as a new term with a new epoch; bundles that another broker acquired in between are dropped. This disconnects clients
@@ -53,7 +53,10 @@ LockHolding: TypeAlias = Holding[BundleLock]
 
 
 class LockOwnership:
-    """Implements `OwnershipMachine` on `terms`. `incarnation` identifies this process in its lock records."""
+    """The state machine that owns bundles by locks. It changes `terms`. Implements `OwnershipMachine`.
+
+    `incarnation` identifies this run of the process in its lock records.
+    """
 
     def __init__(self, store: MetadataStore, terms: LocalTerms[BundleLock], *, incarnation: str) -> None:
         self._terms = terms
@@ -96,7 +99,7 @@ class LockOwnership:
             stop()
 
     async def close(self) -> None:
-        """Release every lock that is still held."""
+        """Release every lock that this broker still has."""
         await self._locks.close()
 
     # ---- the table ----
@@ -152,13 +155,13 @@ class LockOwnership:
         return record.owner()
 
     def on_created(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle, of any broker, whose lock was just created."""
+        """Call `listener` with each bundle whose lock was just created, by this or another broker."""
         self._created_listeners.append(listener)
 
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`; return at once if it is served here already.
+        """Own and serve `bundle`. If this broker serves it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -180,7 +183,7 @@ class LockOwnership:
 
         With ownership locks, `destination` has no effect: the broker that gets the next look-up chooses the owner, and
         may know the destination (`Affinities`). This waits at most `namespaceBundleUnloadingTimeoutMs` for the topics,
-        then releases the bundle all the same; the fence of the ledgers protects topics that are still open.
+        then releases the bundle anyway; the fence of the ledgers protects topics that are still open.
         """
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
@@ -189,24 +192,24 @@ class LockOwnership:
             return await self._unload(holding, reason)
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
-        """Replace the served `parent` by `children` without closing a topic.
+        """Split `parent`, which this broker serves, into `children` without closing a topic.
 
         Acquire the children, call `write_boundaries`, which writes them as the namespace's bundles by compare-and-set
         and returns the new bundles, then replace the parent by the children in one step. If anything fails before the
         boundaries are written, the children are released and the parent continues.
 
         Raises:
-            BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; another broker changed the namespace.
+            BundleNotAcquiredError: this broker does not serve the parent.
+            BadVersionError: `write_boundaries` found that another broker has changed the namespace.
         """
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)
             if holding is None or self._course(holding, LockRequest.SPLIT) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(parent, "it is not served here")
+                raise BundleNotAcquiredError(parent, "the bundle is not served on this broker")
             await self._divide(holding, children, write_boundaries)
 
     async def _take(self, bundle: Bundle, reason: str) -> LockHolding:
-        """Acquire the lock and serve the bundle; return its holding."""
+        """Acquire the lock of a bundle and serve the bundle; return the object for this term."""
         self._terms.handovers.taking(bundle)
         try:
             holding = await self._acquire_lock(bundle)
@@ -218,10 +221,10 @@ class LockOwnership:
         return holding
 
     async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> LockHolding:
-        """Acquire the lock; the holding is registered as PREPARED."""
+        """Acquire the lock of a bundle, and register the object for the term in the state PREPARED."""
         won = await self._locks.acquire(bundle, is_child=is_child)
         holding = self._holdings.prepare(bundle, won, self._terms.urls.owner(is_local=True, epoch=won.epoch))
-        won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
+        won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "another session has acquired the lock"))
         return holding
 
     def _activate(self, holding: LockHolding, reason: str) -> None:
@@ -234,7 +237,7 @@ class LockOwnership:
         self._holdings.activate(holding, reason)
 
     async def _unload(self, holding: LockHolding, reason: str) -> int:
-        """Close the topics, end the term, release the lock; return the number of closed topics."""
+        """Close the bundle's topics, end the term, and release the lock; return the number of closed topics."""
         bundle, handovers = holding.term.bundle, self._terms.handovers
         self._holdings.unload(holding)
         log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
@@ -257,7 +260,7 @@ class LockOwnership:
     async def _divide(self, parent: LockHolding, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         def check() -> None:
             if not self._holdings.is_serving(parent):
-                raise BundleNotAcquiredError(parent.term.bundle, "the bundle was lost during the split")
+                raise BundleNotAcquiredError(parent.term.bundle, "this broker lost the bundle during the split")
 
         parent.splitting = True
         won: list[LockHolding] = []
@@ -269,14 +272,14 @@ class LockOwnership:
         except BaseException as error:
             parent.splitting = False
             if isinstance(error, StoreUnavailableError):  # the boundaries may be written: the parent must not continue
-                self.lost(parent.term, "the outcome of its split is unknown")
+                self.lost(parent.term, "the outcome of the bundle's split is unknown")
             for child_holding in won:
                 await self._abandon(child_holding)
             raise
         self._replace_by_children(parent, won, boundaries)
         left_over = [child for child in won if child.state is HoldingState.PREPARED]
         if left_over:  # the parent was lost, so its children cannot be served; only this change clears it
-            await self._terms.topics.close(parent.term.bundle, "it was lost during its split")
+            await self._terms.topics.close(parent.term.bundle, "the bundle was lost during its split")
         await self._forget(parent)
         for child_holding in left_over:
             await self._abandon(child_holding)
@@ -284,7 +287,9 @@ class LockOwnership:
     def _replace_by_children(
         self, parent: LockHolding, children: list[LockHolding], boundaries: NamespaceBundles
     ) -> None:
-        """Replace the parent in one step: new boundaries, end of the parent, children active, topics in their terms."""
+        """Replace the parent in one step: cache the new boundaries, end the parent's term, begin the children's terms,
+        and move the topics to them.
+        """
         self._terms.bundles.accept(boundaries)
         was_serving = self._holdings.is_serving(parent)
         if parent.state is HoldingState.SERVING:  # else it was lost while the boundaries were written
@@ -304,7 +309,7 @@ class LockOwnership:
     # ---- loss ----
 
     async def _clear(self, holding: LockHolding, reason: str) -> bool:
-        """Close the topics of a term that ended without notice, and release the lock if it is still held.
+        """Close the topics of a term that ended unexpectedly, and release the lock if this broker still has it.
 
         Return False if another change has done this before; then the caller must not acquire the bundle again.
         """
@@ -319,12 +324,12 @@ class LockOwnership:
             return True
 
     async def _clear_for_good(self, holding: LockHolding, reason: str) -> None:
-        """Clear an ended term, and report the loss."""
+        """Close the topics of a term that ended, release the lock, and report that the bundle was lost."""
         if await self._clear(holding, reason):
             self._terms.report_lost(holding.term.bundle)
 
     async def _recover(self, holding: LockHolding, reason: str) -> None:
-        """Clear an ended term and try to own the bundle again."""
+        """Close the topics of a term that ended, release the lock, and try to own the bundle again."""
         bundle = holding.term.bundle
         if not await self._clear(holding, reason):
             return
@@ -355,14 +360,16 @@ class LockOwnership:
     def _recover_from_pause(self) -> None:
         self._others.forget_all()
         if self._locks.has_session:
-            self._recover_all("the process stood still")
+            self._recover_all("the process was paused")
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         for holding in self._terms.served_outside(namespace, bundles):
             self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
     async def _forget(self, holding: LockHolding) -> None:
-        """Release the lock and drop the generation, in this order, so that look-ups wait until the lock is free."""
+        """Release the lock, then remove the object for the term. In this order, look-ups wait until the lock is
+        free.
+        """
         await self._locks.release(holding.term.bundle, holding.won.lock)
         self._holdings.forget(holding)
 

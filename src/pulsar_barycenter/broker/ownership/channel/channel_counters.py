@@ -1,4 +1,4 @@
-"""Counts the operations of this broker's ownership channel since its start, under Pulsar's names.
+"""Counts the operations of this broker's ownership channel since the broker started, under Pulsar's names.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl.getMetrics`. `Total` counts attempts, including failed ones.
 """
@@ -22,7 +22,7 @@ _EVENTS = {
     ServiceUnitState.RELEASING: "Unload",
     ServiceUnitState.SPLITTING: "Split",
 }
-"""The records that request a change; the other records answer them."""
+"""The names of the events that are counted, by the state of the ownership record that requests the change."""
 
 
 class ChannelCounters:
@@ -39,7 +39,7 @@ class ChannelCounters:
 
 
 class CountedRecords:
-    """Records whose changes are counted. Implements `OwnershipRecords`."""
+    """Counts the changes of ownership records that pass through it. Implements `OwnershipRecords`."""
 
     def __init__(self, records: OwnershipRecords, counters: ChannelCounters) -> None:
         self._records = records

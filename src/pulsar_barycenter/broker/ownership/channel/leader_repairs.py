@@ -1,7 +1,7 @@
 """Repairs ownership, on the leader: assigns the bundles of lost brokers to other brokers, and ends interrupted changes.
 
 The leader checks all records when the registered brokers change, and periodically. A broker is lost when its session
-has expired: it is not registered, and the ephemeral key of its session is gone. A leader that lost its own session
+has expired: it is not registered, and the ephemeral key of its session was deleted. A leader that lost its own session
 waits until the other brokers may have new ones (`MetadataStability`).
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (`monitorOwnerships`, `handleBrokerDeletionEvent`, `doCleanup`).
@@ -39,8 +39,8 @@ _MAX_DOUBLINGS = 4
 
 
 class LeaderRepairs:
-    """The leader's repairs. `choose` returns an owner for a bundle, not one of the given brokers; None if no broker can
-    own it.
+    """Repairs ownership records on the leader. `choose` returns an owner for a bundle that is not among the given
+    brokers; None if no broker can own it.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class LeaderRepairs:
         self._failed_checks = 0
         """The number of consecutive failed checks, at most _MAX_DOUBLINGS."""
         self.due = asyncio.Event()
-        """Set when the records have to be checked soon."""
+        """Set when the ownership records have to be checked soon."""
         self._stop_listening = [
             store.add_session_listener(self._on_session_event),
             registration.on_change(self.due.set),
@@ -95,14 +95,15 @@ class LeaderRepairs:
             self._has_session, self._reestablished_at_ms = True, self._clock.now_ms()
 
     def pause_s(self) -> float:
-        """Return the minimum time between two checks; it doubles after each failed one, up to 0.8 s.
+        """Return the minimum number of seconds between two checks. It doubles after each check that failed, up to 0.8
+        s.
 
         A failure may persist, for example for a former leader that does not know of its successor.
         """
         return _MIN_PAUSE_S * (1 << self._failed_checks)
 
     async def run(self) -> None:
-        """Check all records, and do all repairs that are possible now.
+        """Check all ownership records, and do all repairs that are possible now.
 
         Raises:
             ChannelUnavailableError, MetadataError: nothing can be repaired now.
@@ -159,8 +160,8 @@ class LeaderRepairs:
             self._next_check = asyncio.get_running_loop().call_later(delay_ms / 1000, self.due.set)
 
     async def _clean_up(self, lost: Collection[str]) -> int:
-        """Assign the bundles of lost brokers to other brokers, bundles of system namespaces last, as in Pulsar. Return
-        the number of failures.
+        """Assign the bundles of brokers whose sessions have expired to other brokers, bundles of system namespaces
+        last, as in Pulsar. Return the number of failures.
         """
         log.warning("brokers_lost", brokers=lost)
         for _ in lost:
@@ -223,8 +224,8 @@ class LeaderRepairs:
         records: Iterable[tuple[str, ServiceUnitStateData]],
         repair: Callable[[Bundle, ServiceUnitStateData], Awaitable[None]],
     ) -> int:
-        """Repair the records in parallel; log failures, which the next check tries again. Return the number of
-        failures.
+        """Call `repair` for all given records in parallel. Failures are logged; the next check tries again. Return the
+        number of failures.
         """
         limit = asyncio.Semaphore(self._config.current.load_balancer_service_unit_state_max_concurrent_overrides)
 

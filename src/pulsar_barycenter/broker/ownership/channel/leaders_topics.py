@@ -1,9 +1,10 @@
-"""The leader's term of the internal topics: the ownership channel itself, and the two topics with load data.
+"""The term in which the leader serves the internal topics: the ownership channel itself, and the two topics with load
+data.
 
-The leader serves them, whatever the channel says about their namespace: otherwise, finding the owner of a bundle would
-need the topic that says it. The leader takes the epoch of its term after it won the election, in the same session. So
-of two leaders the later has the higher epoch (the proof is that of `locks`), and the fence of the ledgers prevents
-writes of the former one.
+The leader serves these topics, even if another broker owns their namespace: otherwise a broker would need the ownership
+topic to find the owner of the ownership topic. The leader takes the epoch of its term after it won the election, in the
+same session. So of two leaders the later has the higher epoch (the proof is that of `locks`), and the fence of the
+ledgers prevents writes of the former one.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.isInternalTopic` and `getOwnershipWithLookupDataAsync`.
 """
@@ -33,13 +34,15 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 LEADERS_BUNDLE: Final = Bundle.full(NamespaceName.parse("pulsar/leader"))
-"""The bundle that stands for the internal topics in terms and logs; the channel has no record of it."""
+"""A name for the internal topics in terms and logs, in place of a bundle. There is no ownership record of it."""
 _RETRY_S: Final = 0.2
 
 
 class LeadersTopics:
-    """Implements `LeadersTerm`. `owner_named` returns the addresses of a broker, None if they are not known; `changed`
-    is called when another broker serves the topics.
+    """The term in which the leader serves the internal topics. Implements `LeadersTerm`.
+
+    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when another broker
+    serves the topics.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class LeadersTopics:
         return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term of the internal topics; None if it has none, or it has ended."""
+        """Return this broker's term as the server of the internal topics; None if it has none, or if it has ended."""
         term = self._term
         return term if term is not None and term.active and not self._pauses.has_paused() else None
 
@@ -86,15 +89,15 @@ class LeadersTopics:
         return self._owner_named(leader.broker_id, None if term is None else term.epoch)
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the topics, at most `timeout_s`."""
+        """Wait until another broker may serve the internal topics, for at most `timeout_s` seconds."""
         await self._change.wait(timeout_s)
 
     def look(self) -> None:
-        """Begin or end the term to match the leadership, and notify of a new owner."""
+        """Begin the term for the internal topics if this broker is leader, or end it if not. Report a new owner."""
         if self._closed:
             return
         if not self._leadership.is_leader():
-            self.end("it is not the leader any more")
+            self.end("this broker is not the leader any more")
         elif self._term is None and self._taking is None:
             self._taking = asyncio.create_task(self._take(), name="term of the internal topics")
         leader = self._leadership.leader()
@@ -119,7 +122,7 @@ class LeadersTopics:
                     await asyncio.sleep(_RETRY_S)
                     continue
                 if self._pauses.has_paused() or not self._leadership.is_leader():
-                    await asyncio.sleep(_RETRY_S)  # the session may not be the one in which the number was taken
+                    await asyncio.sleep(_RETRY_S)  # perhaps this is not the session in which the number was taken
                 elif self._leadership.times_won == wins and not self._closed:
                     self._begin(number)
                     return
@@ -133,7 +136,7 @@ class LeadersTopics:
         self._notify()
 
     def end(self, reason: str) -> None:
-        """End the term now. Idempotent."""
+        """End the term for the internal topics now. Idempotent."""
         term, self._term = self._term, None
         if term is None:
             return
@@ -142,20 +145,24 @@ class LeadersTopics:
         self._close_topics(LEADERS_BUNDLE, reason)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the term after the ledger of an internal topic was fenced; the leader begins a later one."""
+        """End the term for the internal topics, because a ledger of one was fenced. If this broker is still leader, it
+        begins a new term.
+        """
         if owned is self._term:
             log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
             self.end(reason)
             asyncio.get_running_loop().call_later(_RETRY_S, self.look)
 
     def interrupted(self) -> None:
-        """End the term after the process stood still; the leader begins a later one."""
+        """End the term for the internal topics, because the process was paused. If this broker is still leader, it
+        begins a new term.
+        """
         if self._term is not None:
-            self.lost(self._term, "the process stood still")
+            self.lost(self._term, "the process was paused")
 
     async def close(self) -> None:
         self._closed = True
-        self.end("broker closed")
+        self.end("the broker was closed")
         if self._taking is not None:
             self._taking.cancel()
             await asyncio.gather(self._taking, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The ownership channel of one broker: connects the records, the state machine, and the leader's part."""
+"""The ownership channel of one broker: connects the ownership records, the state machine, and the leader's repairs."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar
@@ -51,8 +51,8 @@ def first_place(config: BrokerConfig) -> StorageType:
 
 
 class OwnershipChannel:
-    """The ownership channel of one broker. Implements `OwnershipChanges`. `choose` returns an owner for a bundle, not
-    one of the given brokers; None if no broker can own it.
+    """Owns bundles by records, for one broker. Implements `OwnershipChanges`. `choose` returns an owner for a bundle
+    that is not among the given brokers; None if no broker can own it.
     """
 
     def __init__(
@@ -126,7 +126,9 @@ class OwnershipChannel:
         )
 
     async def close(self) -> None:
-        """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
+        """End the ownership of all bundles, the leader's repairs, and the connection to the internal topics.
+        Idempotent.
+        """
         self._repairs.close()
         await self.syncer.close()
         await self.owner.close()
@@ -135,7 +137,7 @@ class OwnershipChannel:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker is configured to own bundles; known once it has an identity."""
+        """How this broker is configured to own bundles: by locks or by records. Known when the broker's id is known."""
         return self.ownership.mode._replace(place=configured_place(self._config.current).value)
 
     # ---- for load managers (OwnershipChanges) ----

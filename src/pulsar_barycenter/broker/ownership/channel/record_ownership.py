@@ -1,6 +1,7 @@
 """The state machine that owns bundles by the records of the ownership channel.
 
-`machine` has the parts that act on records. This module connects them, and answers look-ups from the records.
+`machine` has the modules that act on ownership records. This module connects them, and answers look-ups from the
+records.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (getOwnerAsync, publish…EventAsync). Difference: while an owner transfers
 a bundle, look-ups do not return it; they wait until the next owner serves.
@@ -43,13 +44,13 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 log = structlog.get_logger(__name__)
 
 _ARRIVES_S: Final = 12.0
-"""How long a client waits for a bundle that this broker is about to serve."""
+"""The number of seconds that a client waits for a bundle that this broker is about to serve."""
 _ARRIVING: Final = frozenset({Role.HEIR, Role.OWNER, Role.OWNER_WITHOUT_NUMBER})
 _GIVING: Final = frozenset({Role.GIVER, Role.LEAVER})
 
 
 class RecordOwnership:
-    """Implements `OwnershipMachine` on `terms`."""
+    """The state machine that owns bundles by records. It changes `terms`. Implements `OwnershipMachine`."""
 
     def __init__(
         self,
@@ -66,8 +67,8 @@ class RecordOwnership:
         counters: ChannelCounters,
     ) -> None:
         """`holds_locks` returns whether terms also need locks; it is called at the start. `in_flight_s` returns how
-        long to wait for a change of ownership; `keeps_clients` returns whether the clients of a transferred bundle stay
-        connected; `choose` returns an owner for a bundle, not one of the given brokers.
+        many seconds to wait for a change of ownership; `keeps_clients` returns whether the clients of a transferred
+        bundle stay connected; `choose` returns an owner for a bundle that is not among the given brokers.
         """
         self._store = store
         self._terms = terms
@@ -114,7 +115,7 @@ class RecordOwnership:
     # ---- lifecycle ----
 
     def start(self) -> None:
-        """Start to read the records and to act on them."""
+        """Begin to read the ownership records and to do what they require."""
         self._taking.refusal = None
         self._records.start(self._on_record)
         read = self._registration.data_of
@@ -158,7 +159,7 @@ class RecordOwnership:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker owns bundles; known once it has an identity."""
+        """How this broker owns bundles: by locks or by records. Known when the broker's id is known."""
         return OwnershipMode(self._records.storage.value, holds_locks=self._states.guard.holds_locks)
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
@@ -166,7 +167,7 @@ class RecordOwnership:
         self._interrupted.append(listener)
 
     def on_record(self, listener: RecordListener) -> None:
-        """Call `listener` with each change of a record, of any broker."""
+        """Call `listener` with each change of an ownership record, whichever broker owns the bundle."""
         self._record_listeners.append(listener)
 
     # ---- events ----
@@ -204,7 +205,7 @@ class RecordOwnership:
             listener(bundle, before, after)
 
     def _time(self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> None:
-        """Record the phases of a change in which this broker has a role, for `HandoverTimes`."""
+        """Record the times of the phases of a change in which this broker has a role, for `HandoverTimes`."""
         was, now = role_of(before, self._terms.broker_id), role_of(after, self._terms.broker_id)
         handovers = self._terms.handovers
         if was not in _GIVING and now in _GIVING:
@@ -236,11 +237,11 @@ class RecordOwnership:
     def _lock_lost(self, bundle: Bundle) -> None:
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
-            self.lost(holding.term, "the lock went to another session")
+            self.lost(holding.term, "another session has acquired the lock")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Return when this broker serves the bundle, or when it is clear that it will not serve it soon; at the latest
-        after _ARRIVES_S.
+        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for at most
+        _ARRIVES_S seconds.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S
@@ -275,7 +276,7 @@ class RecordOwnership:
         """Return the owner, InTransit while the owner does not serve the bundle, or None if the bundle has no owner.
 
         Raises:
-            LookupNotReadyError: the records are not read yet.
+            LookupNotReadyError: the ownership records have not been read yet.
         """
         state = state_of(self._records.get(bundle)).value
         self._counters.count("owner_lookup", state=state, result="Total")
@@ -295,15 +296,15 @@ class RecordOwnership:
         return await self._states.guard.owner(bundle)
 
     async def _owner_by_lock(self, bundle: Bundle, named: str | None) -> Owner | InTransit | None:
-        """Return the owner in the bundle's lock, if the broker `named` in the record does not own by records (any
-        more); else None.
+        """Return the owner that the bundle's lock names, if the broker that its record names (`named`) does not own
+        bundles by records now; else None.
         """
         if named is None or named == self._terms.broker_id or named in self._brokers:
             return None
         return await self._states.guard.owner(bundle)
 
     def owners(self) -> list[tuple[Bundle, str]]:
-        """Return every bundle with an owner, and the owner's id."""
+        """Return every bundle that has an owner in its ownership record, with the owner's id."""
         return [
             (bundle, record.dst_broker)
             for bundle, record in self._records.items()
@@ -311,7 +312,7 @@ class RecordOwnership:
         ]
 
     def concerned(self) -> set[str]:
-        """Return the ids of the brokers that own a bundle, or have a role in a change in progress."""
+        """Return the ids of the brokers that own a bundle, or have a role in a change of ownership in progress."""
         brokers: set[str | None] = set()
         records = self._records.items()
         for _, record in records:
@@ -324,7 +325,7 @@ class RecordOwnership:
     # ---- changes ----
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make `source` unload a bundle; see `RecordRequests.move`."""
+        """Make the broker `source` unload a bundle; see `RecordRequests.move`."""
         return await self._requests.move(bundle, source, destination, guard)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
@@ -340,12 +341,14 @@ class RecordOwnership:
         return await self._requests.release(bundle, reason, destination)
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
-        """Replace the served `parent` by `children` without closing a topic; see `Splitting.request`."""
+        """Split `parent`, which this broker serves, into `children` without closing a topic; see
+        `Splitting.request`.
+        """
         await self._splitting.request(parent, children, write_boundaries, within_s=self._requests.change_s())
 
 
 def _named(record: ServiceUnitStateData | None) -> str | None:
-    """Return the id of the broker that serves the bundle according to its record; None if no broker does."""
+    """Return the id of the broker that serves the bundle according to its ownership record; None if no broker does."""
     if record is None:
         return None
     match record.state:

@@ -2,7 +2,7 @@
 
 A record is replaced by compare-and-set, so that a broker whose change is refused knows it at once. Every broker reads
 all records, follows changes by notifications, and reads all records again from time to time, because a notification may
-be late or lost. This takes at most a twentieth of its time.
+be late or lost. Reading all records takes at most a twentieth of the time.
 
 Source: Pulsar's `ServiceUnitStateMetadataStoreTableViewImpl`.
 """
@@ -42,7 +42,9 @@ log = structlog.get_logger(__name__)
 RECORDS_ROOT: Final = "/service_unit_state"
 _READ_AGAIN_S: Final = 5.0
 _PAUSE_FACTOR: Final = 20
-"""After reading all records, the next reading starts at the earliest after this multiple of its duration."""
+"""After all records were read, the next reading of all starts no earlier than after this multiple of the time that it
+took.
+"""
 _MAX_LOGGED_KEYS: Final = 1_000
 _SHORTEST_NAMESPACE: Final = 2
 _LONGEST_NAMESPACE: Final = 3
@@ -54,15 +56,15 @@ class _Known(NamedTuple):
 
 
 class _Reading:
-    """A read in progress. `is_old` is set if this broker changes the record meanwhile; then the result of the read must
-    be dropped.
+    """A read of an ownership record that is in progress. `is_old` is set if this broker changes the record meanwhile;
+    then the result must be dropped.
     """
 
     is_old = False
 
 
 class StoreRecords:
-    """Implements `OwnershipRecords`."""
+    """The ownership records as keys of the metadata store. Implements `OwnershipRecords`."""
 
     storage = StorageType.METADATA_STORE
 
@@ -157,7 +159,7 @@ class StoreRecords:
         return True
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Implements `CopiedRecords.copy`. A record that cannot be decoded is replaced, too."""
+        """Write a copy of a record; see `CopiedRecords.copy`. A record that cannot be decoded is replaced, too."""
         self._check_open()
         path, known = _path(bundle), self._known.get(bundle)
         try:
@@ -215,7 +217,7 @@ class StoreRecords:
             await self._read(bundle)
 
     async def _list(self, path: str, depth: int, found: dict[Bundle, None]) -> None:
-        """Add the bundles with keys below a path to `found`: a namespace has two or three parts."""
+        """Add to `found` all bundles that have keys below a path. The path of a namespace has two or three parts."""
         for name in await self._store.children(path):
             below = f"{path}/{name}"
             if depth < _SHORTEST_NAMESPACE or (depth < _LONGEST_NAMESPACE and not name.startswith("0x")):
@@ -224,7 +226,7 @@ class StoreRecords:
                 found[bundle] = None
 
     async def _read(self, bundle: Bundle) -> None:
-        """Read one record; if this broker changed it in between, read it again."""
+        """Read the record of one bundle. If this broker changed it in between, read it again."""
         while True:
             with self._reads(bundle) as reading:
                 stored = await self._store.get(_path(bundle))
@@ -244,7 +246,9 @@ class StoreRecords:
                 del self._reading[bundle]
 
     def _decoded(self, stored: Record) -> _Known | None:
-        """Return the decoded record; one that cannot be decoded counts as missing, and no broker replaces it."""
+        """Return the decoded ownership record. One that cannot be decoded counts as missing, and no broker replaces
+        it.
+        """
         try:
             return _Known(decode_record(stored.value), stored.stat.version)
         except msgspec.DecodeError as error:

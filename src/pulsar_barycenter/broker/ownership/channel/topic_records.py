@@ -38,12 +38,12 @@ from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 log = structlog.get_logger(__name__)
 
 _PUBLISH_S: Final = 10.0
-"""How long to publish a record and to read it back, before the outcome counts as unknown."""
+"""The number of seconds for publishing a record and reading it back. After that, the outcome counts as unknown."""
 _MAX_LOGGED_KEYS: Final = 1_000
 
 
 def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
-    """Return whether compaction keeps a record although a later message has its key.
+    """Return whether compaction of the topic keeps the record `earlier` although the later message has the same key.
 
     A record that cannot be decoded never replaces a record that can be decoded, and any later record replaces it.
     """
@@ -59,7 +59,7 @@ def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
 
 
 class _Offer:
-    """A record that this broker published, and whether it was accepted (None: not known yet)."""
+    """An ownership record that this broker published, and whether it was accepted (None: not known yet)."""
 
     __slots__ = ("accepted", "value")
 
@@ -69,7 +69,7 @@ class _Offer:
 
 
 class TopicRecords:
-    """Implements `OwnershipRecords`."""
+    """The ownership records as messages of a topic. Implements `OwnershipRecords`."""
 
     storage = StorageType.SYSTEM_TOPIC
 
@@ -77,7 +77,7 @@ class TopicRecords:
         self._client = client
         self._known: dict[Bundle, ServiceUnitStateData] = {}
         self._offers: dict[str, list[_Offer]] = {}
-        """By key, in the order of publication."""
+        """The offers of each key, in the order of publication."""
         self._read_to: MessageId | None = None
         self._progress = NextChange()
         self._logged: set[str] = set()
@@ -120,16 +120,18 @@ class TopicRecords:
         self._reader = self._publisher = None
 
     async def refresh(self, bundle: Bundle) -> None:
-        """Do nothing: the reader gets every message."""
+        """Do nothing: the reader of the topic gets every message."""
 
     async def catch_up(self) -> None:
         if self._reader is None:
-            raise ChannelUnavailableError("it is closed")
+            raise ChannelUnavailableError("the topic with the records is closed")
         try:
             async with asyncio.timeout(_PUBLISH_S):
                 await self._reader.reach_end()
         except (TimeoutError, SystemTopicError) as error:
-            raise ChannelUnavailableError(str(error) or "its topic cannot be read to the end") from error
+            raise ChannelUnavailableError(
+                str(error) or "the topic with the records cannot be read to its end"
+            ) from error
 
     async def put(
         self,
@@ -141,7 +143,7 @@ class TopicRecords:
         if self._known.get(bundle) is not before or conflict(before, after, self.storage):
             return False
         if self._publisher is None:
-            raise ChannelUnavailableError("it is closed")
+            raise ChannelUnavailableError("the topic with the records is closed")
         key, offer = str(bundle), _Offer(None if after is None else encode_record(after))
         offers = self._offers.setdefault(key, [])
         offers.append(offer)
@@ -162,8 +164,9 @@ class TopicRecords:
                 self._offers.pop(key, None)
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Implements `CopiedRecords.copy`. If the rule (`load.service_units.conflicts`) would refuse the record, a
-        tombstone is published first.
+        """Write a copy of a record; see `CopiedRecords.copy`. If the rule of all brokers
+        (`load.service_units.conflicts`) would refuse the record, a message that deletes the former record is published
+        first.
         """
         before = self.get(bundle)
         if after is None or conflict(before, after, self.storage):
@@ -212,8 +215,8 @@ class TopicRecords:
                 return
 
     def _accept(self, key: str, value: bytes | None) -> bool:
-        """Apply a message to the records, and return whether it was accepted. A message that cannot be decoded is
-        logged once and ignored.
+        """Apply a message of the topic to the ownership records, and return whether it was accepted. A message that
+        cannot be decoded is logged once and ignored.
         """
         try:
             bundle = Bundle.parse(key)

@@ -26,11 +26,13 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bun
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 
 MOST_PLACED: Final = 1_000
-"""The most bundles whose destination is in the preview. The leader places the others when they leave."""
+"""The maximum number of bundles for which the preview shows a destination. The leader places the others when they
+leave.
+"""
 
 
 class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that would leave or stay; `sentence` is the short reason, with the compared values."""
+    """A bundle in the preview, which would leave or stay. `sentence` is the short reason, with the compared values."""
 
     bundle: str
     sentence: str
@@ -49,10 +51,10 @@ class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The effect of draining one broker.
 
-    `value` is the value of the setting `key` that drains this broker in addition to the drained brokers, `without` is
-    the value that does not drain it. Both can be stored only while `stored` is the present value. `count` is the number
-    of bundles that the broker reports and that may leave; `groups` have the first MOST_PLACED of them by name. `sides`
-    are the loads of all brokers before and after these bundles leave.
+    `value` is the value of the setting `key` that drains this broker in addition to those that are drained now;
+    `without` is the value with which it is not drained. Both can be stored only while `stored` is the present value.
+    `count` is the number of bundles that the broker reports and that may leave; `groups` have the first MOST_PLACED of
+    them by name. `sides` are the loads of all brokers before and after these bundles leave.
     """
 
     broker: str

@@ -6,8 +6,8 @@
     GET /barycenter/v1/balance
 
 The leader answers all of them. A request does not assign a bundle: for a bundle without an owner, the answer says where
-it would be placed. The leader's decisions are computed at most every DECIDE_AGAIN_S, in a thread, for any number of
-requests.
+it would be placed. The leader's decisions are computed in a thread, and not more often than every DECIDE_AGAIN_S
+seconds.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ MOST_PARTITIONS: Final = 200
 
 @dataclass(slots=True)
 class _Decided:
-    """The `explained.SnapshotDecisions` computed at `at` (event loop time), and the balance once it was requested."""
+    """The `explained.SnapshotDecisions` computed at `at` (event loop time), and the balance, if it was requested."""
 
     at: float
     decisions: Any
@@ -133,7 +133,7 @@ class Explanations:
             raise RestError(412, str(error)) from error
 
     async def _decided(self, config: BrokerConfig, manager: ManagerKind) -> _Decided:
-        """Return the decisions that the leader would take now. They were computed at most DECIDE_AGAIN_S ago.
+        """Return the decisions that the leader would take now. They were computed at most DECIDE_AGAIN_S seconds ago.
 
         Raises:
             PolicyError, StrategyError: the snapshot or the configuration is not valid.

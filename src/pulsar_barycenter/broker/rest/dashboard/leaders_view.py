@@ -1,11 +1,12 @@
-"""Answers for pages from what the leader has: the picture of the cluster, the loads over time, and the decisions.
+"""Answers requests of pages with data that the leader has: the state of the cluster, the loads over time, and the
+decisions.
 
     GET /barycenter/v1/overview
     GET /barycenter/v1/load-history?since=<epoch ms>&until=<epoch ms>&step=<ms>&broker=<broker id>&bundle=<name>
     GET /barycenter/v1/timeline?of=cluster&limit=500&bundle=&namespace=&broker=&since=<epoch ms>
 
-Many pages may poll one leader. So the overview is made at most every FRESH_S, and a request with the `ETag` of the
-current one gets 304 without a body.
+Many pages may poll one leader. So the overview is computed at most every FRESH_S seconds, and a request with the `ETag`
+of the current one gets 304 without a body.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ from pulsar_barycenter.metadata.errors import MetadataError
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500
 _CLUSTER_REQUESTS: Final = 2
-"""Requests to all brokers at the same time: each request of a client becomes one request to every broker."""
+"""The maximum number of requests of clients at the same time that become requests to all brokers."""
 _CONCURRENT_READS: Final = 2
 
 
@@ -135,8 +136,8 @@ class LeadersView:
 
 
 async def _drain_change(services: BrokerServices) -> NotedChange | None:
-    """Return the last change of the setting of drained brokers; None if the store does not answer or the change has no
-    record.
+    """Return the last change of the setting that lists drained brokers; None if the store does not answer, or the
+    change was not recorded.
     """
     dynamic = services.control.dynamic_configuration
     try:

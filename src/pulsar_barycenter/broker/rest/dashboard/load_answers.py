@@ -1,6 +1,7 @@
-"""Answers about loads over time: recent ones from the leader's memory, older ones from tables, read in a thread.
+"""Answers requests for loads over time: recent loads from the leader's memory, older ones from tables, which are read
+in a thread.
 
-One request reads tables at a time. Answers are cached for FRESH_S, because pages send the same requests.
+Only one request reads tables at a time. Answers are cached for FRESH_S seconds, because pages send the same requests.
 """
 
 import asyncio
@@ -37,13 +38,15 @@ log = structlog.get_logger(__name__)
 FRESH_S: Final = 20.0
 _MAX_CACHED: Final = 8
 MOST_WAITING: Final = 16
-"""The most requests that wait at the same time; one of them reads."""
+"""The maximum number of requests that wait at the same time; one of them reads the tables."""
 _REPORT_SLACK_MS: Final = 60_000
 _NO_TABLES: Final = "This broker reads no tables, so only the loads in its leader's memory are shown."
 
 
 def report_holds_ms(config: BrokerConfig) -> int:
-    """Return how long a report is current, in ms: until the next report is due, plus a minute; at most 61 minutes."""
+    """Return for how many milliseconds a load report is regarded as current: until the next one is due, plus a minute;
+    at most 61 minutes.
+    """
     longest_ms = int(60_000 * config.load_balancer_report_update_max_interval_minutes)
     return min(longest_ms, 3_600_000) + _REPORT_SLACK_MS
 
@@ -56,17 +59,17 @@ class LoadAnswers:
         self._cached: Recent[LoadQuestion, tuple[float, bytes]] = Recent(_MAX_CACHED)
 
     def remembered(self, moments: Sequence[Moment]) -> bytes:
-        """Return the JSON of the loads in memory, with their own times."""
+        """Return the JSON of the loads that are in memory, each with its own time."""
         now_ms = self._services.control.env.clock.now_ms()
         since_ms = moments[0].at if moments else now_ms
         recent = LoadOverTime(since=since_ms, until=now_ms, step=0, whole_since=since_ms, note="", moments=[*moments])
         return msgspec.json.encode(recent)
 
     def question(self, request: web.Request) -> LoadQuestion | None:
-        """Return the query that the parameters of a request describe; None if it has no time, no broker and no bundle.
+        """Build the query from the parameters of a request; return None if they have no time, no broker and no bundle.
 
         Raises:
-            RestError: 400, a parameter is not valid, or exceeds its bounds.
+            RestError: 400, a parameter is not valid, or exceeds its limits.
             InvalidNameError: the bundle's name is not valid.
         """
         query = request.rel_url.query

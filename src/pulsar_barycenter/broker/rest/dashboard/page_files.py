@@ -1,4 +1,6 @@
-"""Serves the files of the dashboard to all clients, as they have no data."""
+"""Serves the files of the dashboard to all clients without authentication, because the files contain no data of the
+cluster.
+"""
 
 from aiohttp import web
 

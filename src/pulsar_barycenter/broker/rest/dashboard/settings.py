@@ -15,8 +15,9 @@ from pulsar_barycenter.config.sources import NotedChange, Source, source_of
 
 
 class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A configuration key. `override` is the stored value for all brokers, which may not be in force here; None if none
-    is stored. `changed` records who stored it, None if this is not known."""
+    """A configuration key. `override` is the value that is stored for all brokers, None if there is none; it is
+    possible that this broker cannot apply it. `changed` says who stored it, None if this is not known.
+    """
 
     key: str
     value: str
@@ -31,7 +32,9 @@ class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class SettingChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The effect of a change; `changes` has every key whose value would change, with the new value."""
+    """The effect that a change of a setting would have. `changes` has every key whose value would change, with the new
+    value.
+    """
 
     key: str
     before: str

@@ -1,4 +1,4 @@
-"""Shows where a bundle would be split. Its owner answers, because it has the bundle's topics.
+"""Answers where a bundle would be split. The owner of the bundle answers, because it has the bundle's topics.
 
 GET /barycenter/v1/split-preview?bundle=tenant/namespace/0x…_0x…&splitAlgorithmName=<name>
 """
@@ -16,7 +16,7 @@ from pulsar_barycenter.naming.bundle import Bundle, BundleRange
 
 
 class SplitPart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that the split would make, and how many of the present topics it would have."""
+    """A bundle that the split would create, and how many of the present topics it would have."""
 
     range: str
     topics: int

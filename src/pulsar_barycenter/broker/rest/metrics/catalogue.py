@@ -2,7 +2,7 @@
 the metric.
 
 A name that ends in `_total` is a counter, all others are gauges. The order in a table is the order of the values in a
-sample row. The metrics of load managers and of `broker.instruments` are described where they are made.
+sample row. The metrics of load managers and of `broker.instruments` are described in those modules.
 Source: Pulsar's `TopicStats`, `NamespaceStatsAggregator`, `BrokerOperabilityMetrics`, `AuthenticationMetrics`.
 """
 
@@ -73,7 +73,7 @@ TOPIC: Final = {
     "pulsar_entry_size_count": f"Entries written {_INTERVAL}.",
     "pulsar_entry_size_sum": "The sum of their sizes, bytes.",
 }
-"""Metrics of each topic. The metrics of a namespace are their sums."""
+"""The metrics of a topic, with their help texts. The metrics of a namespace are the sums over its topics."""
 
 SUBSCRIPTION_ALSO_HERE: Final = {
     "pulsar_subscription_msg_rate_out": "Messages a second to the consumers of a subscription.",
@@ -82,7 +82,7 @@ SUBSCRIPTION_ALSO_HERE: Final = {
     "pulsar_out_messages_total": "Messages to consumers since the topic was loaded.",
     "pulsar_subscription_consumers_count": "Connected consumers of a subscription.",
 }
-"""Metrics of the subscriptions of both kinds of topics."""
+"""The metrics of subscriptions of persistent and of non-persistent topics, with their help texts."""
 
 SUBSCRIPTION: Final = {
     **SUBSCRIPTION_ALSO_HERE,
@@ -146,7 +146,7 @@ OF_BROKER: Final = {
     "pulsar_broker_storage_read_rate": "pulsar_storage_read_rate",
     "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
 }
-"""Metrics of a broker that are the sum of a metric of its topics."""
+"""For each metric of a broker that is a sum over its topics: the metric of topics."""
 
 BUNDLE: Final = {
     "pulsar_bundle_msg_rate_in": "Messages a second that producers send to the topics of a bundle.",
@@ -222,7 +222,7 @@ PROCESS: Final = {
     "process_open_fds": "Open file descriptors.",
     "process_max_fds": "The most file descriptors that may be open.",
 }
-"""What the Prometheus client library reports about the process, if there is a /proc."""
+"""The metrics of the process that the Prometheus client library reads from /proc, if that exists."""
 
 TRANSFERS: Final = {
     "pulsar_lb_ignored_send_total": "Messages that producers sent to topics in transfer to another broker.",

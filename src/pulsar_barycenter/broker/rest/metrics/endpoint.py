@@ -1,8 +1,8 @@
 """Answers Prometheus: the metrics of this broker in the plain text format or in OpenMetrics.
 
 Names and labels are Pulsar's if Pulsar has the metric. Topics are read a few at a time, so that messages are served in
-between; the text is made in a thread, from values that do not change any more. One answer is made at a time; further
-requests wait.
+between; the text is generated in a thread, from values that do not change any more. Only one answer is generated at a
+time; further requests wait.
 """
 
 import asyncio
@@ -35,7 +35,9 @@ from pulsar_barycenter.broker.wire.services import PULSAR_VERSION
 from pulsar_barycenter.naming.bundle import Bundle
 
 _READ_IN_ONE_STEP: Final = 50
-"""Topics, subscriptions and clients that are read before other tasks of the event loop run: some milliseconds."""
+"""The maximum number of topics, subscriptions and clients that are read (in some milliseconds) before other tasks of
+the event loop run.
+"""
 
 _PROCESS: Final = ProcessCollector(registry=None)
 
@@ -85,8 +87,8 @@ class Metrics:
         return topics, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
 
     def _shows_bundles(self) -> bool:
-        """Whether the traffic of bundles is shown: only if configured, and with the extensible load manager only for
-        Pulsar 5.x and later.
+        """Return whether the answer has metrics of bundles: only if configured, and with the extensible load manager
+        only in the mode of Pulsar 5.x and later.
         """
         config = self._services.config
         has_them = not self._services.control.way.hands_over or config.barycenter_pulsar_compatibility != "4.x"
@@ -157,15 +159,15 @@ class Metrics:
 
 
 def _provider(method: str) -> dict[str, str]:
-    """Return Pulsar's labels of an authentication provider. For requests without credentials, the name is that of
-    Pulsar's list of all providers.
+    """Return the labels that Pulsar has for an authentication provider. For requests without credentials, the name is
+    that of Pulsar's list of all providers.
     """
     name = "List" if method == "none" else method.capitalize()
     return {"provider_name": f"AuthenticationProvider{name}", "auth_method": method}
 
 
 class _Bundles:
-    """Sums the topics of each bundle; bundles without topics are included."""
+    """Sums the values of the topics of each bundle. Bundles without topics are included."""
 
     def __init__(self, owned: list[Bundle]) -> None:
         self._sums: dict[Bundle, list[float]] = {bundle: [0] * (1 + len(BUNDLE)) for bundle in owned}
@@ -193,7 +195,7 @@ class _Bundles:
 
 
 class _Read(Collector):
-    """A collector of metric families whose values were read earlier."""
+    """Returns metric families whose values were read earlier, as a collector of the Prometheus client library."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

@@ -1,4 +1,4 @@
-"""Writes samples as text: those of topics by own code, all others by the Prometheus client library.
+"""Writes metrics as text: those of topics by our own code, all others by the Prometheus client library.
 
 There may be many thousands of topics. The labels of a topic are formatted once for all its metrics, and a value becomes
 a line as soon as it is read. So the text of 10,000 topics takes tenths of a second instead of several seconds, and no
@@ -24,7 +24,9 @@ Sample = tuple[str, Mapping[str, str], float]
 
 
 class Lines:
-    """Samples as lines, grouped by metric name, in the order in which the names were added first."""
+    """The samples of metrics as lines of text, grouped by metric name, in the order in which the names were first
+    added.
+    """
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
@@ -32,7 +34,9 @@ class Lines:
         """The number of calls of `add`."""
 
     def add(self, names: Iterable[str], labels: str, values: Iterable[float]) -> None:
-        """Add a sample for each name, with the value at the same index and labels in the form of `labels_text`."""
+        """Add a sample for each name, with the value at the same index. `labels` are in the form that `labels_text`
+        returns.
+        """
         lines = self._lines
         self.count += 1
         for name, value in zip(names, values, strict=True):
@@ -43,13 +47,15 @@ class Lines:
                 lines[name] = [line]
 
     def pieces(self, help_of: Mapping[str, str], *, openmetrics: bool) -> Iterator[bytes]:
-        """Yield the help, type and lines of each name, and drop the lines: dropping all at once would take long."""
+        """Yield the help, type and lines of each name, and release the memory of its lines: to release all at once
+        would take long.
+        """
         for name in list(self._lines):
             yield (_head(name, help_of[name], openmetrics) + "".join(self._lines.pop(name))).encode()
 
 
 def labels_text(**labels: str) -> str:
-    """Return labels in the form between the braces; join two such texts with a comma."""
+    """Return labels as the text that is written between the braces. Two such texts may be joined with a comma."""
     return ",".join([f'{name}="{escaped(value)}"' for name, value in labels.items()])
 
 

@@ -44,7 +44,7 @@ _NAMESPACE = (*(name for name in _TOPIC if name != "pulsar_msg_backlog"), *_OF_N
 
 
 class TopicsRead:
-    """Reads the metrics of topics, one topic after the other, into `lines`: one sample for each topic, or one for each
+    """Reads the values of topics, one topic after the other, into `lines`: one sample for each topic, or for each
     namespace, as configured.
     """
 
@@ -58,7 +58,9 @@ class TopicsRead:
         self.lines = Lines()
 
     def take(self, topic: Topic) -> Iterator[None]:
-        """Read a topic in steps of some microseconds; other tasks may run between two steps."""
+        """Read the values of a topic in steps of some microseconds. The caller may run other tasks between two
+        steps.
+        """
         values = topic_values(topic)
         namespace = str(topic.name.namespace)
         self._counts[namespace] = self._counts.get(namespace, 0) + 1
@@ -110,7 +112,7 @@ class TopicsRead:
                 yield
 
     def finish(self) -> None:
-        """Add the lines of namespaces, after all topics were taken."""
+        """Add the lines of namespaces. Call this after all topics were read."""
         for namespace, sums in self._namespaces.items():
             labels = labels_text(cluster=self._cluster, namespace=namespace)
             self.lines.add(("pulsar_topics_count",), labels, (self._counts[namespace],))

@@ -1,10 +1,10 @@
-"""The work that one comparison may cost: hostile schemas would make it exponential."""
+"""Limits the work that one comparison of schemas may cost: clients could send schemas that make it exponential."""
 
 from pulsar_barycenter.broker.schemas.bounds import MAX_NESTED_PAIRS, MAX_STEPS
 
 
 class TooComplexError(Exception):
-    """The comparison exceeds MAX_STEPS or MAX_NESTED_PAIRS."""
+    """The comparison of two schemas would exceed MAX_STEPS or MAX_NESTED_PAIRS."""
 
 
 class Budget:
@@ -12,7 +12,7 @@ class Budget:
         self._left = MAX_STEPS
 
     def spend(self, steps: int, depth: int) -> None:
-        """Count steps of the comparison, at this depth of nesting.
+        """Count `steps` of the comparison, at this depth of nesting.
 
         Raises:
             TooComplexError: there are too many steps, or the depth is too great.

@@ -1,4 +1,6 @@
-"""Whether a JSON value can be the default of a field. Source: the table of defaults in the Avro specification."""
+"""Decides whether a JSON value can be the default of a field. Source: the table of defaults in the Avro
+specification.
+"""
 
 from typing import Any, Final
 
@@ -25,8 +27,8 @@ def is_valid_default(schema: AvroSchema, type_: AvroType, value: Any, budget: Bu
     """Return whether `value` is a valid default for a type of `schema`; for a union, whether it is valid for one of the
     branches.
 
-    `depth` is the depth of the comparison that calls this. For a record, fields that `value` lacks get their own
-    defaults.
+    `depth` is the depth of nesting of the comparison that calls this. For a record, fields that `value` lacks get their
+    own defaults.
 
     Raises:
         TooComplexError: the check takes more steps than are left in `budget`, for example because a default contains

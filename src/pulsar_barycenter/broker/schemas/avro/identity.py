@@ -1,7 +1,7 @@
-"""Whether two Avro definitions are the same schema. Source: the `equals` of Java's `Schema`.
+"""Decides whether two Avro definitions are the same schema. Source: the `equals` of Java's `Schema`.
 
-Names, types, fields with defaults and order, symbols, sizes and further attributes count. Documentation, aliases, the
-default of an enum and the form of the JSON do not.
+Names, types, fields with defaults and order, symbols, sizes and further attributes are compared. Documentation,
+aliases, the default of an enum and the form of the JSON are not.
 """
 
 import hashlib

@@ -37,7 +37,7 @@ _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _MAX_SHOWN: Final = 80
 _MAX_FIXED: Final = 2**31 - 1
 _KEPT: Final = 16
-"""How many schemas are kept, each of up to MAX_TYPES types."""
+"""The maximum number of parsed schemas that are cached. Each has up to MAX_TYPES types."""
 
 
 @lru_cache(maxsize=_KEPT)
@@ -57,7 +57,7 @@ def read_json(data: bytes) -> Any:
     """Return the JSON value of a definition.
 
     Raises:
-        InvalidSchemaError: it is not JSON, or nested too deeply to be read.
+        InvalidSchemaError: the definition is not JSON, or nested too deeply to be read.
     """
     try:
         return msgspec.json.decode(data)
@@ -68,8 +68,8 @@ def read_json(data: bytes) -> Any:
 
 
 class _Parser:
-    """Parses one definition. `named` has the named types that were read; `_heights` has the number of levels of each of
-    them, 0 while it is being read.
+    """Parses one definition. `named` has the named types that were read; `_heights` has the number of nested levels of
+    each of them, 0 while it is being read.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,9 @@ class _Parser:
         self._count = 0
 
     def type_of(self, value: Any, namespace: str, depth: int) -> tuple[AvroType, int]:
-        """Return the type that a JSON value defines at a depth, and how many levels it has."""
+        """Return the type that a JSON value at this depth of nesting defines, and how many nested levels the type
+        has.
+        """
         self._count += 1
         if self._count > MAX_TYPES:
             raise InvalidSchemaError(f"the schema has more than {MAX_TYPES} types")
@@ -158,7 +160,7 @@ class _Parser:
 
     def _field(self, item: Any, record: str, namespace: str, depth: int) -> tuple[Field, int]:
         if not isinstance(item, dict):
-            raise InvalidSchemaError(f"record {_shown(record)} has a field that is no object: {_shown(item)}")
+            raise InvalidSchemaError(f"record {_shown(record)} has a field that is not an object: {_shown(item)}")
         name = _required(item, "name", f"a field of record {_shown(record)}")
         _require_name(name)
         type_, levels = self.type_of(
@@ -184,7 +186,7 @@ class _Parser:
         default = value.get("default")
         if default is not None and (not isinstance(default, str) or default not in known):
             raise InvalidSchemaError(
-                f"the default of enum {_shown(name)} is {_shown(default)}, which is no symbol of it"
+                f"the default of enum {_shown(name)} is {_shown(default)}, which is not one of its symbols"
             )
         aliases = _aliases(value, name.rpartition(".")[0])
         return self._defined(Enum(name, tuple(symbols), known, default, aliases, properties), 1)
@@ -198,7 +200,7 @@ class _Parser:
         return self._defined(Fixed(name, size, aliases, properties), 1)
 
     def _new_name(self, value: dict[str, Any], namespace: str) -> str:
-        """Return the full name of the named type that an object defines; from now on it may be referred to."""
+        """Return the full name of the named type that an object defines. From now on other types may refer to it."""
         name = _required(value, "name", f"a {value['type']}")
         own = value.get("namespace")
         space = own if isinstance(own, str) else namespace
@@ -235,7 +237,7 @@ def _aliases(value: dict[str, Any], namespace: str) -> tuple[str, ...]:
     if aliases is None:
         return ()
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise InvalidSchemaError(f"the aliases {_shown(aliases)} are no list of names")
+        raise InvalidSchemaError(f"the aliases {_shown(aliases)} are not a list of names")
     return tuple(_full_name(alias, namespace) for alias in aliases)
 
 
@@ -263,9 +265,9 @@ def _require_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise InvalidSchemaError(f"{_shown(name)} is not a name")
     if not (name[0].isalpha() or name[0] in "_$"):
-        raise InvalidSchemaError(f"name {_shown(name)} begins with a character that is no letter, _ or $")
+        raise InvalidSchemaError(f"name {_shown(name)} begins with a character that is not a letter, _ or $")
     if not all(character.isalnum() or character in "_$" for character in name):
-        raise InvalidSchemaError(f"name {_shown(name)} has a character that is no letter, digit, _ or $")
+        raise InvalidSchemaError(f"name {_shown(name)} has a character that is not a letter, a digit, _ or $")
 
 
 def _shown(value: Any) -> str:

@@ -36,9 +36,9 @@ _PROMOTIONS: Final[dict[str, tuple[str, ...]]] = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-"""The primitive types of readers that can read a writer's type, besides the same type."""
+"""For each primitive type of a writer: the other types with which a reader can read it."""
 _MAX_NAMED: Final = 5
-"""The most symbols that a reason names."""
+"""The maximum number of symbols that a reason lists."""
 
 
 def why_unreadable(reader: AvroSchema, writer: AvroSchema) -> str | None:
@@ -66,7 +66,7 @@ class _Comparison:
         """Pairs of named types, reader's first, that can be read or are being compared, in the order of their start."""
 
     def unreadable(self, reader: AvroType, writer: AvroType, path: Path, depth: int) -> str | None:
-        """Return why `writer` cannot be read with `reader`, None if it can."""
+        """Return why data of the type `writer` cannot be read with the type `reader`; None if it can."""
         self._budget.spend(1, depth)
         wanted, written = self._reader.definition(reader), self._writer.definition(writer)
         if isinstance(written, Union):
@@ -114,8 +114,8 @@ class _Comparison:
         return reason
 
     def _forget_since(self, pair: tuple[str, str]) -> None:
-        """Forget that a pair of types is readable, and also all pairs that were found readable after it: their result
-        may depend on it.
+        """Remove the result that a pair of types is readable, and the results of all pairs that were found readable
+        after it, because these may depend on it.
         """
         while self._readable.popitem()[0] != pair:
             pass
@@ -135,7 +135,9 @@ class _Comparison:
         return None
 
     def _missing(self, field: Field, path: Path, depth: int) -> str | None:
-        """Return why a field that the writer does not have cannot be filled, None if it can."""
+        """Return why a field of the reader that the writer does not have cannot be filled; None if it has a valid
+        default.
+        """
         if field.default is NO_DEFAULT:
             return _at(path, "the writer does not have this field, and it has no default")
         if id(field) not in self._has_default:
@@ -148,7 +150,7 @@ class _Comparison:
     # ---- unions of the reader ----
 
     def _in_union(self, reader: Union, writer: AvroType, written: Defined, path: Path, depth: int) -> str | None:
-        """Return why the branch of a reader's union that Java chooses cannot read the writer's type."""
+        """Return why the branch of a reader's union that Java chooses cannot read the writer's type; None if it can."""
         self._budget.spend(sum(map(self._names_of, reader.branches)), depth)
         chosen = next((branch for branch in reader.branches if self._is_exact(branch, written)), None)
         if chosen is None and isinstance(written, Record):

@@ -1,4 +1,6 @@
-"""An Avro schema as a value. Named types are references in the tree, so that recursive schemas are finite."""
+"""An Avro schema as a value. Named types are represented by references to their names, so that recursive schemas are
+finite.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ class _NoDefault:
 
 
 NO_DEFAULT: Final = _NoDefault()
-"""The default of a field without one; None is the JSON value null."""
+"""The value of `Field.default` for a field without a default. (None is the JSON value null.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A named type, by its full name."""
+    """A reference to a named type, by its full name."""
 
     name: str
 
@@ -54,7 +56,7 @@ AvroType: TypeAlias = Primitive | Array | Map | Union | Reference
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record. `default` is a JSON value, or NO_DEFAULT."""
+    """A field of an Avro record. `default` is a JSON value, or NO_DEFAULT."""
 
     name: str
     type: AvroType
@@ -74,7 +76,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """An enum. `known` has the same symbols as `symbols`, as a set for look-ups."""
+    """An Avro enum. `known` has the same symbols as `symbols`, as a set for look-ups."""
 
     name: str
     symbols: tuple[str, ...]
@@ -103,7 +105,7 @@ class AvroSchema:
     named: Mapping[str, Named]
 
     def definition(self, type_: AvroType) -> Primitive | Array | Map | Union | Named:
-        """Return the type itself, or the named type that it refers to."""
+        """Return the type itself, or, for a reference, the named type that it refers to."""
         return self.named[type_.name] if isinstance(type_, Reference) else type_
 
 
@@ -113,5 +115,5 @@ def kind_of(type_: AvroType | Named) -> str:
 
 
 def short_name(full_name: str) -> str:
-    """Return a full name without its namespace."""
+    """Return the full name of an Avro type without its namespace."""
     return full_name.rpartition(".")[2]

@@ -1,6 +1,6 @@
-"""Bounds the number of connections, in total and from one address.
+"""Limits the number of connections, in total and from one address.
 
-Source: Pulsar's `ConnectionController`. As there, a connection above a limit gets an error at once and is closed.
+Source: Pulsar's `ConnectionController`. As in Pulsar, a connection above a limit gets an error at once and is closed.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class ConnectionLimits:
-    """Counts the admitted connections, from `admit` until `left`."""
+    """Counts the open connections: each from `admit` until `left`."""
 
     __slots__ = ("_by_host", "_count")
 

@@ -1,10 +1,10 @@
 """Holds the PRODUCER requests of a topic whose last write found the disk full, until there is room again.
 
 Problem: a client whose message is refused (SEND_ERROR with PersistenceError) closes its connection, connects again
-after a tenth of a second, attaches its producer and sends the message again: eight rounds a second. The C++ client, and
-the Python client on top of it (seen with 3.13), restarts the send timeout whenever the producer is attached, so that
-`send` never returns. While the request of the producer is held, the timeout runs on, and no message is sent in vain.
-(The Java client counts from the creation of the message.)
+after a tenth of a second, attaches its producer and sends the message again: eight attempts a second. The C++ client,
+and the Python client on top of it (seen with 3.13), restarts the send timeout whenever the producer is attached, so
+that `send` never returns. While the request of the producer is held, the send timeout continues, and no message is sent
+only to be refused. (The Java client counts from the creation of the message.)
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from pulsar_barycenter.ledger.disk_full import DiskFullState
 from pulsar_barycenter.ledger.errors import LedgerFullError
 
 HOLD_S: Final = 20.0
-"""How long a producer is held before it is refused, in seconds. Clients fail after 30 s without an answer."""
+"""The number of seconds that a producer is held before it is refused. Clients fail after 30 s without an answer."""
 ASK_S: Final = 1.0
-"""The time between two checks of the disk while producers are held, in seconds; one check serves all of them."""
+"""The number of seconds between two checks of the disk while producers are held; one check serves all of them."""
 
 
 class DiskRoom:
-    """Checks by `has_room` whether the disk has room; one object for all topics of a broker."""
+    """Checks with `has_room` whether the disk has room. There is one object for all topics of a broker."""
 
     def __init__(self, has_room: Callable[[], Awaitable[bool]]) -> None:
         self._has_room = has_room
@@ -32,7 +32,7 @@ class DiskRoom:
         """Wait until a producer may attach to a topic: at once, unless the topic's last write found the disk full.
 
         Raises:
-            LedgerFullError: the disk was full for HOLD_S.
+            LedgerFullError: the disk was still full after HOLD_S.
             LedgerError: the check of the disk failed.
         """
         if not room.is_full:

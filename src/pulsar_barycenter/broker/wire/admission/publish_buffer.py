@@ -1,4 +1,4 @@
-"""Counts the SENDs without an answer: those of one connection, and the memory of those of all connections.
+"""Counts the SENDs without an answer: their number for one connection, and their memory for all connections.
 
 Above `maxMessagePublishBufferSizeInMB` the broker stops reading from connections that publish, until half of it is free
 again. The messages of a closed connection count until they are stored. Source: Pulsar's `ServerCnx.startSendOperation`
@@ -13,7 +13,7 @@ _MIB: Final = 1 << 20
 
 
 class PausedConnection(Protocol):
-    """The part of a connection that the buffer needs to resume reading."""
+    """The methods of a connection that the buffer needs to resume reading."""
 
     def maybe_resume_reading(self) -> None: ...
 
@@ -28,7 +28,7 @@ class PublishBuffer:
     __slots__ = ("_limit", "is_full", "paused", "size")
 
     def __init__(self, limit_mib: int) -> None:
-        """`limit_mib` in MiB; 0 or less means no limit. Each connection may exceed the limit by the bytes of one
+        """Set the limit, in MiB; 0 or less means no limit. Each connection may exceed the limit by the bytes of one
         read.
         """
         self._limit = limit_mib * _MIB

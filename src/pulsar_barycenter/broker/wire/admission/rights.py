@@ -1,6 +1,6 @@
 """The rights that each command needs, and handlers that check them first.
 
-`NEEDS` has a row for each command that is handled; a command without a row is for super users. Commands about an
+`NEEDS` has a row for each command that is handled; only super users may send a command without a row. Commands about an
 attached producer or consumer need no right of their own: attaching needed it, and `close_unentitled` closes producers
 and consumers whose clients lose their right. Such clients attach again, and are refused.
 Source: the checks of Pulsar's `ServerCnx`, and `checkPermissionsAsync` of its producers and consumers.
@@ -27,7 +27,7 @@ Needs: TypeAlias = tuple[Need, ...]
 NeedsOf: TypeAlias = Callable[[Connection, Any], Needs]
 
 _TURN: Final = 500
-"""The number of producers and consumers whose rights are checked in one turn of the event loop."""
+"""The number of producers and consumers whose rights are checked in one iteration of the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,9 @@ NEEDS: Final[Mapping[int, CommandRight]] = {
 }
 
 _CHECKED_BY_HANDLER: Final = frozenset({int(_TYPE.PRODUCER), int(_TYPE.SUBSCRIBE)})
-"""The handlers of these check the rights in the task in which they load the topic, so that a CLOSE can cancel both."""
+"""The handlers of these commands check the rights in the task in which they load the topic, so that a CLOSE can cancel
+both.
+"""
 
 
 def needs_of(number: int, connection: Connection, request: Any) -> Needs:

@@ -30,7 +30,8 @@ class Sends(NamedTuple):
 class Refused(NamedTuple):
     """A SEND whose entry is damaged, whose message count is wrong, or that belongs to a transaction.
 
-    Clients give the message up after both codes: after ChecksumError if the entry is damaged at the client, too.
+    `code` is NotAllowedError, after which clients do not send the message again, or ChecksumError, after which they
+    send it again only if their own copy is not damaged.
     """
 
     sequence_id: int
@@ -46,8 +47,8 @@ def of_run(producer: Producer, run: SendRun) -> Sends:
 
 
 def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Refused | None, int]:
-    """Return the consecutive valid SENDs of a producer from index `start` on, the refused SEND that ends them (else
-    None), and the index after all of these. Either all returned SENDs are chunks, or none is.
+    """Return the consecutive valid SENDs of a producer from index `start` on, the refused SEND after them (None if
+    there is none), and the index after all of these. Either all returned SENDs are chunks, or none is.
     """
     producer_id, are_chunks = received[start][1][0], received[start][1][4]
     sent: list[Sent] = []

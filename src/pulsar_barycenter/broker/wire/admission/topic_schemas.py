@@ -77,7 +77,7 @@ class TopicSchemas:
         """Return the version that a producer has to put into its messages, NO_VERSION without a schema.
 
         Raises:
-            SchemaError: the producer may not attach.
+            SchemaError: the producer is not allowed to attach.
         """
         rules = await topic.host.policies.schema_rules(topic.name)
         if schema is not None and schema.type not in UNSTORED:
@@ -90,10 +90,10 @@ class TopicSchemas:
         return NO_VERSION
 
     async def of_consumer(self, topic: Topic, schema: Schema | None, user: str) -> None:
-        """Check the schema of a consumer; the first client of a topic without messages adds it.
+        """Check the schema of a consumer. If the topic has no clients and no messages, add the schema.
 
         Raises:
-            SchemaError: the consumer may not attach.
+            SchemaError: the consumer is not allowed to attach.
         """
         if schema is None or schema.type in UNSTORED or schema.type is SchemaType.AUTO_CONSUME:
             return

@@ -60,7 +60,8 @@ _TOO_MANY: Final = 8
 
 
 class RowMove(NamedTuple):
-    """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
+    """A move that the search chose: the bundle in `row` goes from the broker in row `source` to the broker in row
+    `destination`. `why` is one of the constants in this module.
 
     `before` and `after` are how far the source is above its reachable usage (fractions), `taker` how far the
     destination is after the move. In a move BY_NUMBER, the three are numbers of idle bundles. Only a move EVENS has a
@@ -87,7 +88,7 @@ EVENS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a search: the moves in their order.
+    """The result of a search for moves: the moves in the order in which they are made.
 
     `asked` flags the brokers that had to give bundles, `unseen` those of them that the search did not reach before the
     round was full. `missed` is the gain that the best move of each broker has missed (`unevenness`).
@@ -100,7 +101,9 @@ class Found:
 
 
 class Search:
-    """The state of the search: how far each broker is above its reachable usage after the moves so far."""
+    """A search for moves, and its state: how far each broker is above its reachable usage after the moves chosen so
+    far.
+    """
 
     def __init__(
         self,
@@ -128,7 +131,9 @@ class Search:
         self._givers: dict[int, Giver] = {}
 
     def run(self) -> Found:
-        """Return the plan that brings all brokers within the band, or the first moves of it."""
+        """Return the moves that bring all brokers within the band around their reachable usage; only the first of these
+        moves if the round is not allowed to make all.
+        """
         if self._is_possible:
             self._plan(self._settings.band, self._settings.edge)
         return self._found(np.zeros(len(self._snapshot.brokers)))
@@ -169,7 +174,7 @@ class Search:
     # ---- the bundles of givers ----
 
     def _prepare(self, brokers: Integers) -> None:
-        """Collect the bundles of these brokers, if that was not done before."""
+        """Collect the bundles that these brokers may give away, if that was not done before in this search."""
         wanted = np.zeros(len(self._snapshot.brokers), bool)
         wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
         if wanted.any():
@@ -178,7 +183,7 @@ class Search:
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
-        """Make the moves whose price was reached before this round, best first.
+        """Choose the single moves whose missed gain reached their price before this round, best first.
 
         Return the gain that the best move of each broker has missed, this round included.
         """
@@ -203,7 +208,9 @@ class Search:
         return now
 
     def _offers(self) -> dict[int, Offer]:
-        """Return for each broker, by its row, its best single move, if that gains more than the least gain."""
+        """Return the best single move of each broker, by the row of the broker; only moves that gain more than the
+        least gain.
+        """
         settings = self._settings
         uneven = Unevenness(self._apart[RECENT], self._gives, settings.scale)
         sources = uneven.promising(settings.least_gain)
@@ -231,7 +238,9 @@ class Search:
         return found
 
     def _takers(self, source: int) -> Integers:
-        """Return the brokers with the least excess and those with the most room, which differ if strengths do."""
+        """Return the brokers that may take a bundle from `source`: those with the least excess over their reachable
+        usage, and those with the most room. These differ if brokers differ in strength.
+        """
         excess = np.where(self._takes, self._upper, np.inf)
         excess[source] = np.inf
         by_excess = np.argsort(excess, kind="stable")[:_TAKERS]
@@ -242,7 +251,9 @@ class Search:
     # ---- brokers above the band ----
 
     def _relieve(self, limit: float, edge: float) -> None:
-        """If the excess of any broker is more than `limit`, relieve all brokers whose excess is more than `edge`."""
+        """If any broker is above its reachable usage by more than `limit`, choose moves away from all brokers that are
+        above theirs by more than `edge`.
+        """
         lower = self._apart.min(axis=0)
         if not (self._gives & (lower > limit)).any():
             return
@@ -254,7 +265,7 @@ class Search:
             self._give(source)
 
     def _give(self, source: int) -> None:
-        """Move bundles of one broker until it is near its reachable usage."""
+        """Choose bundles of one broker to move until the broker is near its reachable usage."""
         giver, goal = self._givers[source], self._settings.goal
         while not self._is_full:
             apart = float(self._apart[:, source].min())
@@ -266,7 +277,8 @@ class Search:
                 return
 
     def _take_best(self, giver: Giver, source: int, apart: float) -> bool:
-        """Move the bundle with the most relief per cost that fits on the broker with the most room.
+        """Choose a bundle of the giver to move to the broker with the most room: of those that fit, the one with the
+        most relief per cost.
 
         Return whether there was such a bundle. Of bundles that relieve more than needed, the best is the one that
         leaves the giver nearest to its reachable usage.
@@ -292,9 +304,11 @@ class Search:
         return True
 
     def _take_better(self, giver: Giver, source: int, apart: float) -> bool:
-        """Move the bundle after which the fuller one of giver and taker has the least excess.
+        """Choose the bundle and the taker after whose move the fuller one of giver and taker has the least excess over
+        its reachable usage.
 
-        Return whether there was such a bundle: that excess must be below the giver's present one by at least the goal.
+        Return whether a bundle was chosen: the excess after the move must be below the giver's present excess by at
+        least the goal (`Settings.goal`).
         """
         best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
         upper, slope = float(self._upper[best]), float(self._slope[best])
@@ -320,7 +334,8 @@ class Search:
             worth[at] = -1.0
 
     def _exchange(self, giver: Giver, source: int, apart: float) -> bool:
-        """Move a bundle to one of the least loaded brokers, and a lighter one back; return whether a pair was found.
+        """Choose a bundle to move to one of the least loaded brokers, and a lighter bundle to move back; return whether
+        such a pair was found.
 
         The fuller one of giver and taker must end with an excess below the giver's present one by more than the goal.
         """
@@ -358,8 +373,8 @@ class Search:
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: it can take
-        none.
+        """Return how much work (load) each broker can take until it is `limit` above its reachable usage; -1: the
+        broker can take none.
         """
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
@@ -370,7 +385,7 @@ class Search:
         self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
 
     def _carries(self, broker: int, giver: Giver, at: int, times: float) -> tuple[float, float]:
-        """Add a bundle to a broker (`times` 1), or remove it (-1).
+        """Add a bundle to the predicted usage of `broker` (`times` 1), or remove it (`times` -1).
 
         Return the broker's new excess over its reachable usage, by the lower and by the higher estimate.
         """
@@ -417,10 +432,11 @@ class Search:
             self._adopt(moves, apart)
 
     def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the chosen moves by `moves`; return whether this was done.
+        """Replace the moves chosen so far by `moves`, unless that makes a broker too full; return whether they were
+        replaced.
 
-        It is not done if a broker that takes a bundle would have at least the excess that the giver of the bundle had
-        before.
+        They are not replaced if a broker that takes a bundle would then have at least the excess that the giver of the
+        bundle had before.
         """
         slope, before = self._slope.tolist(), self._view.apart.T.tolist()
         adopted = []
@@ -474,7 +490,9 @@ class Search:
                 lacks = self._upper[taker] < -self._settings.edge and self._fill_one(taker)
 
     def _fill_one(self, taker: int) -> bool:
-        """Move one bundle to a broker with far too little load, from the one with the most; return whether it did."""
+        """Choose one bundle to move to `taker`, a broker with far too little load, from the broker with the most load;
+        return whether a bundle was chosen.
+        """
         lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
         lower[taker] = -np.inf
         order = np.argsort(-lower, kind="stable")[:64]
@@ -499,7 +517,9 @@ class Search:
     # ---- bundles without load ----
 
     def _spread_idle(self) -> None:
-        """Move idle bundles away from brokers that have far more of them than the mean."""
+        """Choose idle bundles (without load) to move away from brokers that have far more idle bundles than the
+        mean.
+        """
         bundles, loads = self._snapshot.bundles, self._loads
         count = len(self._snapshot.brokers)
         owner = self._view.owner

@@ -43,7 +43,8 @@ _LEAST_PART: Final = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class BestUsage:
-    """Columns over the brokers of a snapshot: the reported usage and the best one, after `moves` bundles moved.
+    """Columns over the brokers of a snapshot: the reported usage, and the most even usage (`best`), which `moves` moves
+    of bundles would reach.
 
     Usages are fractions of a broker. Only brokers that are `fresh`, with a report that is not outdated, count.
     """

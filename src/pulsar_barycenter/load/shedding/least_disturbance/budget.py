@@ -29,20 +29,24 @@ _SAVED_MIN: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`left` moves may be made; it is negative after an exchange, which takes two. Before `free_until_ms` (epoch ms,
-    exclusive) moves are free, before `unlimited_until_ms`, which is not earlier, they do not need the budget."""
+    """The number of moves that the strategy may still make: `left`, which is negative after an exchange, since an
+    exchange takes two moves. Before `free_until_ms` (epoch ms, exclusive) moves are free, before `unlimited_until_ms`,
+    which is not earlier, they do not need the budget.
+    """
 
     left: float = 0.0
     free_until_ms: int = 0
     unlimited_until_ms: int = 0
 
     def grown(self, an_hour: float, minutes: float) -> "Budget":
-        """Return the budget after this many minutes."""
+        """Return the budget `minutes` later, when it has grown by its share of the `an_hour` moves of an hour."""
         most = max(1.0, an_hour * _SAVED_MIN / 60)
         return replace(self, left=min(most, self.left + an_hour * minutes / 60))
 
     def freed(self, now_ms: int) -> "Budget":
-        """Return the budget after a change from which on moves are free for a while."""
+        """Return the budget after a change of brokers or bundles at `now_ms` (epoch ms): moves are free for a while
+        from then on.
+        """
         until_ms = now_ms + FREE_MS
         return replace(self, free_until_ms=until_ms, unlimited_until_ms=max(until_ms, self.unlimited_until_ms))
 
@@ -51,7 +55,9 @@ class Budget:
         return replace(self, free_until_ms=now_ms + 1, unlimited_until_ms=now_ms + FREE_MS)
 
     def still_unlimited(self, now_ms: int, settings: Settings) -> "Budget":
-        """Return the budget that moves do not need for the patience."""
+        """Return the budget with a longer unlimited time: moves do not need the budget until the patience of `settings`
+        has passed since `now_ms`.
+        """
         return replace(self, unlimited_until_ms=max(self.unlimited_until_ms, now_ms + settings.soon_ms + 1))
 
     def is_free(self, now_ms: int) -> bool:
@@ -63,7 +69,7 @@ class Budget:
         return now_ms < self.unlimited_until_ms
 
     def moves(self, now_ms: int) -> int:
-        """Return how many moves a round may make."""
+        """Return how many moves a round at `now_ms` (epoch ms) may make."""
         # sums of fractions of a move may be a little below the whole number
         return NO_LIMIT if self.is_unlimited(now_ms) else max(0, int(self.left + 1e-6))
 
@@ -80,7 +86,7 @@ def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:
 
 
 def made(moves: tuple[RowMove, ...], budget: int, settings: Settings) -> int:
-    """Return the number of `moves` that a round makes; it makes the first ones.
+    """Return how many of `moves` a round may make, counted from the first.
 
     An exchange is made whole or not at all: it may use one move more than the budget, but not more than the maximum of
     a round.

@@ -47,7 +47,7 @@ _ODD: Final = 0.1
 
 
 class Units(NamedTuple):
-    """The work of one msg/s, and of one byte/s."""
+    """How much work (the measure of a bundle's load) one msg/s is, and one byte/s."""
 
     of_rate: float
     of_throughput: float
@@ -71,7 +71,9 @@ class Units(NamedTuple):
 
 
 class Away(NamedTuple):
-    """A bundle that no broker reports: its last broker, since when, and its last estimates."""
+    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last two
+    estimates of its work.
+    """
 
     broker: str
     since_ms: int
@@ -120,8 +122,8 @@ class BundleLoads:
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, bundle: str) -> tuple[float, float] | None:
-        """Return both estimates of a bundle. For a part of a bundle that was split, return the part's share of that
-        bundle's estimates. None: neither bundle is known.
+        """Return the recent and the settled estimate of a bundle's work. For a part of a bundle that was split, return
+        the part's share of that bundle's estimates. None: neither bundle is known.
         """
         row, part = self._found(bundle)
         if row >= 0:
@@ -138,13 +140,13 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def was_split_into(self, bundle: str) -> bool:
-        """Return whether `bundle` is a part of a bundle that has a row here."""
+        """Return whether `bundle` is a part of a bundle that has a row in these columns, that is, was split from it."""
         row, part = self._found(bundle)
         return row >= 0 and part < 1
 
     def _found(self, bundle: str) -> tuple[int, float]:
-        """Return the row of a bundle, and 1. For a part of a bundle that has a row, return that row, and the part's
-        fraction of the hash range. -1 if there is no such row.
+        """Return the row of a bundle and the fraction 1. For a part of a split bundle that still has a row, return the
+        row of the split bundle and the part's fraction of its hash range. The row is -1 if there is neither.
         """
         row = bisect_left(self.names, bundle)
         if row < len(self.names) and self.names[row] == bundle:
@@ -161,7 +163,9 @@ class BundleLoads:
 
 
 def part_of(bundle: str, whole: str) -> float:
-    """Return the fraction of the hash range of `whole` that `bundle` covers; 0 if it is not within it."""
+    """Return the fraction of the hash range of `whole` that `bundle` covers; 0 if the range of `bundle` is not within
+    that of `whole`.
+    """
     space, _, text = bundle.rpartition("/")
     if whole.rpartition("/")[0] != space:
         return 0.0
@@ -174,8 +178,8 @@ def part_of(bundle: str, whole: str) -> float:
 
 
 def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
-    """Return the loads without any memory: the recent estimates by the newest reports, the settled ones by the long
-    windows.
+    """Return the estimated loads of bundles for the first round, from the snapshot alone: the recent estimates from the
+    newest reports, the settled ones from the long-term windows.
     """
     bundles, units = snapshot.bundles, Units.of(snapshot)
     recent = _measured(snapshot, units)
@@ -204,7 +208,7 @@ def next_loads(
     doubt: Floats,
     settings: Settings,
 ) -> BundleLoads:
-    """Return the loads after the next snapshot, `minutes` later.
+    """Return the estimated loads of bundles after the next snapshot, which is `minutes` later than the loads `before`.
 
     On brokers that `urgent` flags changes count at once. On brokers that were `silent` for long only the newest report
     counts. `doubt` says for each broker how much of its newest report counts as the settled estimates instead, 0 to 1
@@ -257,7 +261,7 @@ def next_loads(
 
 
 def _sums(owner: Indices, columns: tuple[Floats, Floats, Floats], brokers: int) -> Floats:
-    """Return the sums of three columns for each broker, and its number of rows."""
+    """Return for each broker the sums of three columns over its bundles, and the number of its bundles."""
     found = [np.bincount(owner, column, brokers) for column in columns]
     return np.array([*found, np.bincount(owner, minlength=brokers)], float)
 
@@ -272,7 +276,8 @@ def _folded(
     minutes: float,
     settings: Settings,
 ) -> tuple[Floats, Floats, NDArray[np.float32]]:
-    """Return both estimates and for how long they differ, in minutes, after one more measurement.
+    """Return the recent and the settled estimates after one more measurement, and for how many minutes the two have
+    differed.
 
     Estimates that are NaN, and the rows `at_once`, become the measurement. In rows `soon` a change counts as lasting.
     """
@@ -302,7 +307,9 @@ def _folded(
 
 
 def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
-    """Return the work of every row. Work of a broker beyond its listed bundles is divided among its other bundles."""
+    """Return the measured work of the bundle in every row. The work of a broker that its listed bundles do not explain
+    is divided among its other bundles.
+    """
     bundles = snapshot.bundles
     found = units.work(bundles.latest)
     if bundles.sampled.all():
@@ -337,7 +344,7 @@ def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, m
 
 
 def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:
-    """Return the loads in the rows of this snapshot; the estimates of new bundles are NaN."""
+    """Return the loads `before`, rearranged for the bundles of this snapshot; the estimates of new bundles are NaN."""
     names, owner, brokers = snapshot.bundles.names, snapshot.bundles.owner, snapshot.brokers.names
     index = snapshot.brokers.index
     left = _recent_only(before.left, now_ms - 2 * settings.grace_ms)
@@ -379,7 +386,7 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
 
 
 def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:
-    """Return the bundles that no broker reports now, without those that vanished long ago."""
+    """Return the bundles that no broker reports now, except those that have not been reported for long."""
     longest_ms = 2 * settings.grace_ms + MINUTE_MS
     away = {name: bundle for name, bundle in before.away.items() if now_ms - bundle.since_ms <= longest_ms}
     vanished = np.ones(len(before.names), bool)

@@ -43,7 +43,8 @@ def movable_rows(
 
 
 class Giver:
-    """The bundles that one broker may give, the cost of each, and how much usage leaves the broker with it.
+    """The bundles that one broker may give away, the cost of moving each of them, and how much usage each takes off the
+    broker.
 
     `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All bundles
     before `first` have left.
@@ -82,10 +83,11 @@ class Giver:
 
 
 def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker the search considers: all of them, or at most about MOST_LOOKED_AT.
+    """Return which bundles of a broker, given by their work, the search considers: all of them, or at most about
+    MOST_LOOKED_AT.
 
-    If there are too many, these are the heaviest bundles, and as many from the rest, at equal distances: the last
-    bundle to move is chosen from the light ones.
+    If the broker has more, the search considers the heaviest bundles, and the same number of other bundles at equal
+    distances in the order of work: light bundles are needed to choose the last one to move.
     """
     if len(work) <= MOST_LOOKED_AT:
         return slice(None)
@@ -101,7 +103,7 @@ def _looked_at(work: Floats) -> Flags | slice:
 def collect(
     snapshot: LoadSnapshot, loads: BundleLoads, movable: Flags, wanted: Flags, slope: Floats
 ) -> dict[int, Giver]:
-    """Return the givers of the brokers that are `wanted`, by the row of the broker."""
+    """Return a `Giver` for each broker that `wanted` flags, by the row of the broker."""
     bundles = snapshot.bundles
     rows = np.flatnonzero(movable & wanted[bundles.owner])
     order, edges = by_group(bundles.owner[rows], len(wanted))

@@ -57,8 +57,9 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """The memory between rounds: the time of the last round (epoch ms), its loads and lines (None before the first
-    round), the budget, and the gain that the best move of each broker has missed (`unevenness`).
+    """What the strategy remembers between rounds: the time of the last round (epoch ms), its estimated bundle loads and
+    usage lines (None before the first round), the budget of moves, and the gain that the best move of each broker has
+    missed (see `unevenness`).
     """
 
     at_ms: int = 0
@@ -70,8 +71,8 @@ class DisturbanceMemory:
 
 @dataclass(frozen=True, slots=True)
 class LeastDisturbance(Shedder[DisturbanceMemory]):
-    """The strategy. `filters` are those of the extensible load manager: it carries out destinations without a further
-    check, so the strategy applies them.
+    """The strategy LeastDisturbance. `filters` are the filters of the extensible load manager, which the strategy
+    applies itself, because that load manager carries out planned destinations without a further check.
     """
 
     name: ClassVar[str] = NAME
@@ -86,7 +87,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         return DisturbanceMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
-        """Return what to unload, each bundle with its destination, and the next memory."""
+        """Return the plan of bundles to unload, each with its destination, and the memory for the next round."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
         budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes)
@@ -139,8 +140,8 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
 
 def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
-    """Return the gain that the best move of each broker has missed; it is 0 for a broker that gives a bundle in this
-    round.
+    """Return for each broker the gain that its best move has missed up to this round; 0 for a broker that gives a
+    bundle in this round.
     """
     missed = found.missed.copy()
     missed[[move.source for move in found.moves[:made_moves]]] = 0.0
@@ -159,7 +160,7 @@ def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, floa
 
 
 class AllowedBrokers:
-    """The brokers that may take a bundle: those that policies allow, without those that the bundle left recently.
+    """Finds the brokers that may take a bundle: those that policies allow, without those that the bundle left recently.
 
     The policies are evaluated once for each namespace.
     """

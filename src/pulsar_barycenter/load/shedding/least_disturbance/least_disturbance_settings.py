@@ -30,8 +30,9 @@ _LEAST_MOVES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`band` and `overload_limit` are fractions of a broker, `most` is in bundles per round. `moves_an_hour` is the
-    budget (`budget`), 0 for the default one.
+    """The settings of LeastDisturbance. `band` and `overload_limit` are usages as fractions, `most` is the maximum
+    number of bundles that one round moves. `moves_an_hour` is the budget of moves for an hour (see `budget`); 0 means
+    the default budget.
 
     A change of load counts once it has lasted `patience_min` minutes, or half of that if its broker is overloaded; with
     0 it counts at once. Reports older than `stale_ms` are outdated. A bundle that came to a broker stays there for
@@ -65,11 +66,15 @@ class Settings:
         )
 
     def recent_weight(self, minutes: float) -> float:
-        """Return the weight of a new measurement in the recent estimate, after this many minutes."""
+        """Return the weight that a new measurement has in the recent estimate of load if the last one is `minutes`
+        minutes old.
+        """
         return _weight(minutes, min(self.patience_min / 2, _RECENT_MIN))
 
     def settled_weight(self, minutes: float) -> float:
-        """Return the weight of a new measurement in the settled estimate, after this many minutes."""
+        """Return the weight that a new measurement has in the settled estimate of load if the last one is `minutes`
+        minutes old.
+        """
         return _weight(minutes, self.patience_min * _SETTLED)
 
     @property
@@ -78,12 +83,14 @@ class Settings:
         return round(self.patience_min * MINUTE_MS)
 
     def moves_of_an_hour(self, brokers: int) -> int:
-        """Return the budget of an hour for this many brokers."""
+        """Return how many moves the budget allows in an hour in a cluster of this number of brokers."""
         return self.moves_an_hour or max(_LEAST_MOVES, brokers // _BROKERS_OF_A_MOVE)
 
     @property
     def goal(self) -> float:
-        """The distance to the reachable usage (fraction) up to which moves bring a broker."""
+        """How near moves bring a broker to its reachable usage: the distance at which they stop, as a fraction of
+        usage.
+        """
         return 0.18 * self.band
 
     @property
@@ -95,7 +102,7 @@ class Settings:
 
     @property
     def least_gain(self) -> float:
-        """How much a single move must gain (fraction) for its gain to count at all."""
+        """The least gain of a single move (a fraction of usage) that counts; a smaller gain counts as none."""
         return self.band / 16
 
     @property
@@ -107,7 +114,9 @@ class Settings:
 
     @property
     def edge(self) -> float:
-        """Brokers above the reachable usage by more than this (fraction) give as well, once one is above the band."""
+        """How far (fraction) a broker must be above its reachable usage to give bundles as well, once any broker is
+        above the band.
+        """
         return 0.6 * self.band
 
 

@@ -30,7 +30,7 @@ _MOST_UNLISTED: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The prediction for one snapshot.
+    """The predicted owners of the bundles and usages of the brokers, for one snapshot.
 
     `owner` is for each bundle row the broker that has it or is about to (NOBODY: the row no longer counts). `usage`,
     `target` (the reachable usage) and `apart` (usage - target) are fractions, with a row for each estimate and a column
@@ -50,13 +50,13 @@ class Prediction:
 
     @property
     def at_least(self) -> Floats:
-        """How far brokers are above their reachable usage by the lower estimate."""
+        """How far each broker is above its reachable usage (fraction), by the lower of the two estimates of load."""
         found: Floats = self.apart.min(axis=0)
         return found
 
     @property
     def at_most(self) -> Floats:
-        """How far brokers are above their reachable usage by the higher estimate."""
+        """How far each broker is above its reachable usage (fraction), by the higher of the two estimates of load."""
         found: Floats = self.apart.max(axis=0)
         return found
 
@@ -106,7 +106,8 @@ def predict(
 def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
     """Return the work of the heaviest bundle of each broker, by both estimates.
 
-    It is 0 for brokers whose usage is not above the mean by more than the band: there it cannot limit the result.
+    It is 0 for a broker whose usage is not above the mean by more than the band, because there the heaviest bundle
+    cannot limit the reachable usage.
     """
     count = len(snapshot.brokers)
     found = np.zeros((2, count))
@@ -122,8 +123,8 @@ def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage:
 def _least(background: Floats, slope: Floats, heaviest: Floats, fresh: Flags, settings: Settings) -> Floats:
     """Return the least possible usage of each broker, by both estimates.
 
-    This is its usage with its heaviest bundle alone. If another broker would have a clearly lower usage with that
-    bundle alone, it is that usage.
+    The least possible usage of a broker is its usage with its heaviest bundle alone; or, if another broker would have a
+    clearly lower usage with that bundle alone, the usage of that other broker.
     """
     found: Floats = background + slope * heaviest
     rows = np.flatnonzero(heaviest.any(axis=0))
@@ -151,7 +152,7 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
 def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
     """Return the level at which all brokers have the same usage, after they share `more` additional work.
 
-    Brokers whose background alone is above the level take no part.
+    Brokers whose background (the usage without any bundle) is above the level get no work and do not count.
     """
     if not len(usage):
         return 0.0
@@ -164,8 +165,8 @@ def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.
 
 
 def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, Floats]:
-    """Return for each row the broker that has the bundle or is about to have it, and the load of arriving bundles
-    without a row.
+    """Return for each row the broker that owns the bundle or is about to own it, and for each broker the load of
+    arriving bundles that have no row.
 
     The second value is an array of 3 rows over brokers. It has the work, by both estimates, and the number of the
     bundles that are on their way to the broker and that no broker reports.
@@ -225,7 +226,9 @@ def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
 
 
 def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
-    """Return the work that each broker reports beyond its bundles, such as that of a bundle that was split since."""
+    """Return the work of each broker that none of its bundles in the snapshot explains, such as the work of a bundle
+    that was split after the report.
+    """
     bundles, brokers = snapshot.bundles, snapshot.brokers
     total = loads.units.work(brokers.latest)
     rest = total - loads.sums[0]
@@ -237,7 +240,7 @@ def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
 
 
 def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:
-    """Flag the brokers with so much work of new bundles that their load may be different in a minute."""
+    """Flag the brokers with so much work of new bundles that their load may be very different in a minute."""
     found = np.zeros(len(snapshot.brokers))
     for name in loads.new:
         for row in _rows_of(snapshot, name):

@@ -54,7 +54,9 @@ class Price(NamedTuple):
 
 
 class Unevenness:
-    """The unevenness of the brokers that are `counted`, and how moves change it; `excess` and `scale` are fractions."""
+    """The unevenness, a measure of how far brokers are above their reachable usage, and how moves change it. Only the
+    brokers that `counted` flags count; `excess` and `scale` are fractions of usage.
+    """
 
     def __init__(self, excess: Floats, counted: Flags, scale: float) -> None:
         self._scale = max(scale, 1e-9)
@@ -74,8 +76,8 @@ class Unevenness:
         return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
 
     def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
-        """Return for each bundle, given by its work, the gain of moving it from one broker to another; negative if it
-        is a loss.
+        """Return for each bundle, given by its work, by how much its move from `source` to `taker` lowers the
+        unevenness; negative if the move raises it.
         """
         less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
         more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))

@@ -54,7 +54,8 @@ _LEAST_REGULAR: Final = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsageLines:
-    """The usage lines (see the module) of all brokers, as columns over brokers.
+    """The usage lines of all brokers, as columns over brokers. A usage line estimates the usage of a broker from the
+    work of its bundles: background + slope × work.
 
     `variance` has rows for the variance of the background, the covariance, and the variance of the slope. `beyond` is
     the smoothed part of the newest usage that the line does not explain. `odd_min` is for how many minutes reports were
@@ -122,7 +123,7 @@ def reported_at_ms(snapshot: LoadSnapshot) -> Integers:
 def next_lines(
     before: UsageLines | None, snapshot: LoadSnapshot, units: Units, minutes: float, settings: Settings
 ) -> UsageLines:
-    """Return the lines after the reports of this snapshot."""
+    """Return the usage lines, updated with the reports of this snapshot."""
     usage, at_ms = reported_usage(snapshot, settings), reported_at_ms(snapshot)
     work = units.work(snapshot.brokers.latest)
     lines = _carried_over(before, snapshot, usage, work)
@@ -224,7 +225,9 @@ def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floa
 
 
 def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[Floats, Floats]:
-    """Return slopes and variances in which a broker that has not learned its slope yet has the typical one."""
+    """Return the slopes and variances with one change: a broker that has not learned its own slope yet gets the typical
+    slope.
+    """
     sure = variance < (_SURE_SD * slope) ** 2
     if sure.all() or not sure.any():
         return slope, variance
@@ -234,7 +237,9 @@ def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[F
 
 
 def strengths(snapshot: LoadSnapshot) -> Floats:
-    """Return the strength of each broker, 1 on average: its limit of the most used resource; 1 if that is unknown."""
+    """Return the strength of each broker, 1 on average: its capacity of the most used resource relative to the other
+    brokers; 1 if the capacity is unknown.
+    """
     brokers = snapshot.brokers
     count = len(brokers)
     if not count:

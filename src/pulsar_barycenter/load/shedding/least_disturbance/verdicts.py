@@ -125,7 +125,9 @@ def _missed(missed: float, relation: str, price: float) -> Compared:
 
 
 def limit_of(budget: int, most: int) -> RoundLimit:
-    """Return the limit of a round: the maximum of a round, or the budget of an hour if that leaves fewer moves."""
+    """Return what limits the moves of a round: the maximum number of bundles of a round, or the budget of moves if that
+    allows fewer.
+    """
     if budget >= most:
         return ROUND_LIMIT
     return RoundLimit(Code.BUDGET_USED, "what the budget of an hour allows", MOVES_KEY)
@@ -133,7 +135,9 @@ def limit_of(budget: int, most: int) -> RoundLimit:
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan(ShedPlan):
-    """`moves` are parallel to `rows`. `loads` and `lines` are the knowledge of the round, which placement uses, too."""
+    """The plan of a LeastDisturbance round. `moves` has a move for each of `rows`, in the same order. `loads` and
+    `lines` are the bundle loads and usage lines of the round, which placement uses, too.
+    """
 
     verdicts: Verdicts
     loads: BundleLoads
@@ -188,6 +192,6 @@ class DisturbancePlan(ShedPlan):
         return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of every bundle that moves."""
+        """Return a mapping from each bundle that moves to its destination."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

@@ -84,7 +84,7 @@ async def test_many_tokens_of_unknown_keys_ask_the_issuer_once() -> None:
         await role(authentication, issuer.token())
         forged = [issuer.token(key=OTHER_RSA_KEY, key_id=f"key-{number}") for number in range(200)]
         told = await asyncio.gather(*(refusal(authentication, each) for each in forged))
-        assert {*told} == {"its issuer has no key with that id"}
+        assert {*told} == {"the token names a key, but its issuer has no key with that id"}
         assert issuer.fetches == 1, "asked for within openIDKeyIdCacheMissRefreshSeconds"
         assert await role(authentication, issuer.token()) == "alice"
 

@@ -1,6 +1,6 @@
-"""The state of each bundle for this broker: its role in the record, and what it holds of the bundle.
+"""The state of each bundle for this broker: its role in the bundle's ownership record, and what it has of the bundle.
 
-`DUTIES` has the duty of each state. This module changes nothing.
+`DUTIES` has what the broker has to do in each state. This module changes nothing.
 """
 
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ _WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
 
 
 class TermRecord(NamedTuple):
-    """The epoch and the version of the record with which a term began."""
+    """The epoch and the version of the ownership record with which a term began."""
 
     epoch: int
     version_id: int
@@ -29,8 +29,8 @@ class BundleStates:
     """The state of each bundle on this broker: the broker's role in the bundle's record, and the term and lock that the
     broker has.
 
-    `guard` knows whether a term also needs a lock (if some brokers own by locks). It is set when the broker starts,
-    because this is not known before.
+    `guard` knows whether a term also needs a lock (if some brokers own bundles by locks). It is set when the broker
+    starts, because this is not known before.
     """
 
     def __init__(self, terms: LocalTerms[TermRecord], records: OwnershipRecords, life: OwnLife) -> None:
@@ -42,8 +42,8 @@ class BundleStates:
         """Bundles that a split here is making and that are not served yet."""
 
     def role(self, bundle: Bundle) -> Role:
-        """Return the role of this broker in the bundle's record, whether or not the record's epoch was taken in this
-        life.
+        """Return the role of this broker in the bundle's ownership record, also if the record is from an earlier life
+        of the broker.
         """
         return role_of(self._records.get(bundle), self._terms.broker_id)
 
@@ -80,8 +80,8 @@ class BundleStates:
         return self._splitter_of(bundle) not in (None, self._terms.broker_id)
 
     def _splitter_of(self, bundle: Bundle) -> str | None:
-        """Return the broker that splits the bundle's parent now, according to the records; None if no split has this
-        child.
+        """Return the broker that is splitting the parent of this bundle now, according to the ownership records; None
+        if there is no such split.
         """
         for other, record in self._records.items():
             if (
@@ -93,7 +93,7 @@ class BundleStates:
         return None
 
     async def is_current(self, bundle: Bundle) -> bool:
-        """Read the boundaries, and return whether the bundle is in its namespace.
+        """Read the boundaries of the namespace from the store, and return whether the bundle is one of its bundles.
 
         Raises:
             MetadataError: the store did not answer.
@@ -103,7 +103,7 @@ class BundleStates:
         return exists and bundles.find_hash(bundle.range.lower) == bundle
 
     async def is_owned_by_lock(self, bundle: Bundle) -> bool:
-        """Return whether a broker that owns by locks alone serves the bundle.
+        """Return whether a broker that owns bundles by locks only serves the bundle.
 
         Raises:
             MetadataError: the store did not answer.

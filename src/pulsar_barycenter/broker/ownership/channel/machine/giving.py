@@ -1,7 +1,8 @@
-"""The duties that end this broker's term: it closes the topics of a bundle, then publishes this in the record.
+"""The duties that end this broker's term as owner of a bundle: it closes the bundle's topics, then writes this into the
+ownership record.
 
-**Clients of a transfer** stay connected while their topics are closed. They get the address of the next owner when its
-record says that it owns the bundle.
+**Clients of a transfer** stay connected while their topics are closed. They get the address of the next owner when the
+record says that this broker owns the bundle.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (handleReleaseEvent, handleFreeEvent).
 """
@@ -26,8 +27,8 @@ log = structlog.get_logger(__name__)
 
 
 class Giving:
-    """The actions that end this broker's terms. `keeps_clients` returns whether the clients of a transferred bundle
-    stay connected.
+    """The duties that end this broker's terms as owner. `keeps_clients` returns whether the clients of a transferred
+    bundle stay connected.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class Giving:
         self._keeps_clients = keeps_clients
 
     async def hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close a bundle that is transferred, and assign it to the broker that the record names. Return the next
-        step.
+        """Close the topics of a bundle that is transferred, and assign the bundle to the broker that the record names.
+        Return the next step.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None and not holding.keeps_clients:
@@ -66,11 +67,13 @@ class Giving:
         return await offer(self._records, bundle, record, after)
 
     async def give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close a bundle that is released, and publish that it has no owner. Return the next step."""
+        """Close the topics of a bundle that is released, and write into its record that it has no owner. Return the
+        next step.
+        """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             if holding.keeps_clients:
-                await self.drop(bundle, holding, "no broker takes it", None)
+                await self.drop(bundle, holding, "no broker takes over the bundle", None)
             else:
                 reason = self._notes.reasons.pop(bundle, "unload")
                 closed = await self._close(bundle, holding, reason, keeps_clients=False)
@@ -80,13 +83,18 @@ class Giving:
         return await offer(self._records, bundle, record, events.freed(record, self._terms.clock.now_ms()))
 
     async def let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
-        """End the term and release the lock of a bundle that this broker does not own any more; its topics are closed
+        """End the term of a bundle that this broker does not own any more, and release its lock. The topics are closed
         after the term has ended.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             owner = self._other_owner(record)
-            await self.drop(bundle, holding, "another owns it" if owner is not None else "it is not owned here", owner)
+            await self.drop(
+                bundle,
+                holding,
+                "another broker owns the bundle" if owner is not None else "the bundle is not owned by this broker",
+                owner,
+            )
             self._terms.report_lost(bundle)
         await self._states.guard.give_back(bundle)
         return NextStep.LOOK
@@ -97,8 +105,8 @@ class Giving:
         return self._brokers.get(record.dst_broker or "")
 
     async def drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
-        """End a term and drop its holding. If clients are still connected or the next `owner` is known, send the
-        clients to `owner`.
+        """End a term, and remove the object for it (`holding`). If clients are still connected, or the next owner is
+        known, send the clients to `owner`.
         """
         self._terms.holdings.end(holding, reason)
         if holding.keeps_clients or owner is not None:

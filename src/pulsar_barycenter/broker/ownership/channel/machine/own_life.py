@@ -1,8 +1,9 @@
-"""The life of this broker: the time in which its records count, from a registration in a session to the session's end.
+"""The life of this broker: the time in which its ownership records are valid, from its registration to the end of the
+session.
 
-A broker serves a bundle only if the number in the record was taken in its present life. `_since` is a number that the
-broker took when this life began. If an Owned record is older, the broker publishes it again with a new number; if
-another broker took the bundle in between, this write is too late and is refused.
+A broker serves a bundle only if it took the number in the bundle's record in its present life. `_since` is a number
+that it took when this life began. If the record that names it as owner is older, the broker writes it again with a new
+number; if another broker has taken the bundle in between, this write is refused.
 
     no life ──registered, a number taken, the key written──▶ alive ──session lost, or a pause──▶ no life
 """
@@ -28,8 +29,9 @@ from pulsar_barycenter.naming.bundle import Bundle
 log = structlog.get_logger(__name__)
 
 SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
-"""Each broker has an ephemeral key here, a `Life`, while its session lasts. Its registration may be missing for other
-reasons."""
+"""The path below which each broker has an ephemeral key, a `Life`, while its session lasts. (Its registration may be
+missing for other reasons.)
+"""
 _RETRY_S: Final = 0.2
 
 
@@ -42,9 +44,10 @@ class Life(msgspec.Struct, frozen=True):
 
 
 class OwnLife:
-    """The life of this broker: the time in which its ownership records count.
+    """The life of this broker: the time in which its ownership records are valid, from its registration to the end of
+    its session.
 
-    It also has values that are valid in this life only: the floors of bundles (see `raise_floor`), and the numbers of
+    It also keeps values that are valid in this life only: the lower limits of `raise_floor`, and the numbers of
     `prepare`. `begun` is called after each life has begun.
     """
 
@@ -70,24 +73,24 @@ class OwnLife:
         return self._since is not None
 
     def start(self, broker_id: str) -> None:
-        """Begin the first life, of the broker with this id."""
+        """Begin the first life of the broker with this id."""
         self._broker_id = broker_id
         self.begin_soon()
 
     def begin_soon(self) -> None:
-        """Begin a life as soon as this broker is registered and the store answers."""
+        """Begin a new life when this broker is registered and the store answers."""
         self._tasks.start(self._begin(), "ownership life")
 
     def end(self) -> None:
-        """End the life: from now on, no older record makes this broker an owner."""
+        """End the life: from now on, no existing ownership record makes this broker an owner."""
         self.ended += 1
         self._since = None
         self._prepared.clear()
         self._floors.clear()
 
     async def _begin(self) -> None:
-        """Begin a life: wait until this broker is registered, and take the number that all records of this life
-        exceed.
+        """Begin a life: wait until this broker is registered, and take a number that is lower than those of all records
+        of this life.
         """
         life = self.ended
         while self.ended == life and self._since is None:
@@ -106,10 +109,12 @@ class OwnLife:
                 self._begun()
 
     async def _publish(self, number: int) -> None:
-        """Write the ephemeral key that shows other brokers this session and the number with which this life began.
+        """Write the ephemeral key that shows other brokers that this broker's session exists, and with which number its
+        life began.
 
         Raises:
-            MetadataError: it cannot be written now; the key of a former session expires with that session.
+            MetadataError: the key cannot be written now; the key of a former session may still exist until that session
+                expires.
         """
         path = f"{SESSIONS_ROOT}/{self._broker_id}"
         stored = await self._store.get(path)
@@ -121,7 +126,7 @@ class OwnLife:
     # ---- numbers ----
 
     async def number(self) -> int:
-        """Take the next number of the cluster-wide counter.
+        """Take the next number of the counter that all brokers of the cluster share.
 
         Raises:
             MetadataError: the store did not answer.
@@ -130,21 +135,21 @@ class OwnLife:
         return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
 
     def has_numbered(self, record: ServiceUnitStateData | None) -> bool:
-        """Return whether the number in a record was taken in this life of the broker."""
+        """Return whether this broker took the number in an ownership record in its present life."""
         return (
             record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
         )
 
     def may_serve(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
-        """Return whether `record` allows this broker to serve the bundle: its number was taken in this life, and is
-        above both `above` and the bundle's floor (see `raise_floor`).
+        """Return whether an ownership record allows this broker to serve the bundle: the broker took the record's
+        number in its present life, and the number is higher than `above` and than the limit of `raise_floor`.
         """
         lowest = max(above, self._floors.get(bundle, 0))
         return self.has_numbered(record) and record is not None and (record.epoch or 0) > lowest
 
     def raise_floor(self, bundle: Bundle, number: int) -> None:
-        """Set the bundle's floor: this broker serves the bundle only if the number in its record is above `number`,
-        until another broker owns it.
+        """Set a lower limit for a bundle: until another broker owns it, this broker serves it only if the number in its
+        record is higher than `number`.
         """
         self._floors[bundle] = max(number, self._floors.get(bundle, 0))
 
@@ -152,14 +157,14 @@ class OwnLife:
         self._floors.pop(bundle, None)
 
     def prepare(self, bundle: Bundle, prepared: PreparedNumber) -> None:
-        """Keep a number that was taken when a transfer of the bundle to this broker began; it is for the term that the
-        transfer begins.
+        """Keep a number that this broker took when a transfer of the bundle to it began. It is for the term that begins
+        with the transfer.
         """
         self._prepared[bundle] = prepared
 
     def take_prepared(self, bundle: Bundle, record: ServiceUnitStateData) -> int | None:
-        """Return and forget the number that `prepare` kept, if `record` is the next record of that transfer; else
-        None.
+        """Return and remove the number that `prepare` kept, if `record` is the next record of that transfer; else
+        return None.
         """
         prepared = self._prepared.pop(bundle, None)
         return prepared.epoch if prepared is not None and prepared.version_id == record.version_id - 1 else None
@@ -167,7 +172,9 @@ class OwnLife:
     def record_changed(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
     ) -> None:
-        """Forget the number that `prepare` kept for a bundle, unless this change is the next step of its transfer."""
+        """Remove the number that `prepare` kept for a bundle, unless the change of its record is the next step of the
+        transfer.
+        """
         prepared = self._prepared.get(bundle)
         if prepared is not None and not prepared.goes_on(before, after):
             del self._prepared[bundle]

@@ -1,7 +1,8 @@
-"""The other brokers that own by records: their addresses, and the numbers with which their present lives began.
+"""The other brokers that own bundles by records: their addresses, and the numbers with which their present lives
+(sessions) began.
 
-With that number, a broker knows whether the owner in a record serves it: a broker that was killed and restarted does
-not, until it has published the record again.
+This number shows whether the owner that a record names serves the bundle: after a restart it does not, until it has
+written the record again.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from pulsar_barycenter.metadata.store import MetadataStore, Notification
 log = structlog.get_logger(__name__)
 
 _CHECK_AGAIN_S: Final = 5.0
-"""How often the other brokers are read, also without a notification."""
+"""The interval in seconds at which the other brokers are read, even without a notification."""
 
 
 class RecordBrokers:
@@ -40,7 +41,7 @@ class RecordBrokers:
         self._stop_listening = [store.add_listener(self._on_life), self._lives.close]
 
     def start(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Follow the registrations; `read` returns the registration of a broker."""
+        """Follow the registrations of the other brokers; `read` returns the registration of a broker."""
         self._stop_listening.append(self._registration.on_change(self._changed.set))
         self._tasks.start(self._follow(read), "addresses of brokers")
 
@@ -52,13 +53,15 @@ class RecordBrokers:
         return broker_id in self._owners
 
     def get(self, broker_id: str) -> Owner | None:
-        """Return the addresses of a broker; None if it was not registered, or did not own by records, when last
-        read.
+        """Return the addresses of a broker; None if, when last read, it was not registered or did not own bundles by
+        records.
         """
         return self._owners.get(broker_id)
 
     def is_of_former_life(self, broker_id: str, record: ServiceUnitStateData) -> bool:
-        """Return whether the owner in a record has begun another life after this record, as far as is known."""
+        """Return whether, as far as is known, the owner in a record has begun another life (session) since the record
+        was written.
+        """
         return record.epoch is not None and record.epoch <= self._lives_began.get(broker_id, -1)
 
     def _on_life(self, change: Notification) -> None:
@@ -66,7 +69,7 @@ class RecordBrokers:
             self._changed.set()
 
     async def _follow(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Read the brokers at each notification, and periodically, because a notification may be lost."""
+        """Read the other brokers at each notification, and periodically, because a notification may be lost."""
         while True:
             self._changed.clear()
             try:
@@ -78,7 +81,7 @@ class RecordBrokers:
                     await self._changed.wait()
 
     async def _learn_brokers(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Read the addresses of the registered brokers that own by records, and forget all others."""
+        """Read the addresses of the registered brokers that own bundles by records, and remove all others."""
         registered = self._registration.brokers
         for broker in [known for known in self._owners if known not in registered]:
             del self._owners[broker]
@@ -92,9 +95,10 @@ class RecordBrokers:
                 self._owners.pop(broker, None)
 
     async def _learn_life(self, broker: str) -> None:
-        """Read the number with which the life of a registered broker began.
+        """Read the number with which the present life (session) of a registered broker began.
 
-        Without a key, the broker has not begun a life and serves nothing. Brokers of earlier versions write no number.
+        If the broker has no such key, it has not begun a life, and serves nothing. Brokers of earlier releases write no
+        number.
         """
         path = f"{SESSIONS_ROOT}/{broker}"
         try:

@@ -1,6 +1,7 @@
-"""The requests to the state machine: each publishes a record, and waits until the duties that follow are done.
+"""The requests to the state machine. Each writes an ownership record, and waits until the brokers have done what the
+record requires.
 
-The duties may be another broker's: a request ends when the records show that they are done, or after a time limit.
+That may be the work of another broker. So a request ends when the records show that it is done, or after a time limit.
 """
 
 import asyncio
@@ -36,14 +37,14 @@ log = structlog.get_logger(__name__)
 _CHECK_AGAIN_S: Final = 0.25
 _ATTEMPTS: Final = 20
 _LEAVE_S: Final = 5.0
-"""How long a broker that stops tries to transfer a bundle."""
+"""The number of seconds for which a broker that stops tries to transfer a bundle."""
 _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPLITTER})
-"""The roles of a broker in a change, until another broker or none owns the bundle."""
+"""The roles of a broker that is losing a bundle in a change, until another broker or none owns the bundle."""
 
 
 class RecordRequests:
-    """Carries out requests to change the ownership of bundles. `in_flight_s` returns how long a request waits for a
-    change.
+    """Carries out requests to change the ownership of bundles. `in_flight_s` returns how many seconds a request waits
+    for a change.
     """
 
     def __init__(
@@ -72,14 +73,14 @@ class RecordRequests:
         """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make `source` unload a bundle, for `destination` (None: no owner is named); return True after the unload,
-        False if `source` does not own the bundle. Any broker may request it; a leader does so with the `guard` of its
-        epoch.
+        """Make the broker `source` unload a bundle, for `destination` as the next owner (None: none is named). Return
+        True after the unload, False if `source` does not own the bundle. Any broker may request it; a leader does so
+        with the `guard` of its epoch.
 
         Raises:
             GuardError: another leader has a later epoch.
             BundleNotAcquiredError: no broker owned the bundle in time, or the destination cannot own it.
-            ChannelUnavailableError
+            ChannelUnavailableError: the ownership records cannot be written now.
         """
         record = self._records.get(bundle)
         if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker != source:
@@ -92,7 +93,7 @@ class RecordRequests:
         return True
 
     async def _wait_while(self, bundle: Bundle, is_pending: Callable[[], bool]) -> None:
-        """Wait for the end of a change, at most `change_s`.
+        """Wait for the end of a change, for at most `change_s` seconds.
 
         Raises:
             BundleNotAcquiredError: the change did not end in time.
@@ -102,11 +103,11 @@ class RecordRequests:
             is_pending,
             within_s=self.change_s(),
             look_every_s=_CHECK_AGAIN_S,
-            failure="no broker took it in time",
+            failure="no broker took over the bundle in time",
         )
 
     def change_s(self) -> float:
-        """Return how long a change may take, including the closing of topics."""
+        """Return how many seconds a change may take, including the closing of topics."""
         return self._in_flight_s() + self._terms.unload_timeout_s()
 
     def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
@@ -115,12 +116,12 @@ class RecordRequests:
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Publish that a bundle without an owner is assigned to a broker; the broker owns the bundle as soon as it has
-        published the state Owned. Do nothing if another broker owns the bundle by then.
+        """Write into the ownership record of a bundle without an owner that it is assigned to a broker. The broker owns
+        the bundle when it has written the state Owned. Do nothing if another broker owns the bundle by then.
 
         Raises:
             BundleNotFoundError: the bundle was split, or is not one of its namespace.
-            ChannelUnavailableError, MetadataError
+            ChannelUnavailableError, MetadataError: the ownership records cannot be written now.
         """
         record = self._records.get(bundle)
         match state_of(record):
@@ -133,7 +134,7 @@ class RecordRequests:
                 await self._records.put(bundle, record, None)  # the namespace was deleted and created again
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`; return at once if it is served here already.
+        """Own and serve `bundle`. If this broker serves it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -143,7 +144,7 @@ class RecordRequests:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._in_flight_s()
-        failure = "it was not assigned in time"
+        failure = "the bundle was not assigned in time"
         me = self._terms.broker_id
         self._notes.reasons[bundle] = reason
         while True:
@@ -165,8 +166,8 @@ class RecordRequests:
             await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Release the bundle, for `destination` (None: no owner is named); return the number of closed topics, None if
-        this broker does not own the bundle.
+        """Release a bundle, for `destination` as the next owner (None: none is named). Return the number of closed
+        topics, None if this broker does not own the bundle.
 
         A call during another unload of the bundle waits for the end of that unload, and returns None. A broker that is
         stopping chooses the destination itself.
@@ -174,14 +175,14 @@ class RecordRequests:
         Raises:
             BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot
                 own it.
-            ChannelUnavailableError
+            ChannelUnavailableError: the ownership records cannot be written now.
         """
         if self._taking.refusal is None:
             return await self._release(bundle, reason, destination)
         return await self._leave_bundle(bundle, reason)
 
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
-        """Transfer a bundle while this broker stops; if the channel does not answer, only end its term.
+        """Transfer a bundle while this broker stops. If its ownership record cannot be written, only end the term.
 
         In the second case, the bundle's record still names this broker. After this broker's session has expired, the
         leader assigns the bundle to another broker.
@@ -190,7 +191,7 @@ class RecordRequests:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
                 return await self._release(bundle, reason, None)
         except (TimeoutError, LookupFailedError, MetadataError) as error:
-            reason_text = str(error) or "the channel does not answer"
+            reason_text = str(error) or "the ownership channel does not answer"
             log.warning("bundle_not_handed_over", bundle=str(bundle), reason=reason_text)
             self._is_cut_off = True
         holding = self._terms.holdings.get(bundle)

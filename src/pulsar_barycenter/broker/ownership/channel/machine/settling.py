@@ -1,8 +1,9 @@
-"""Does the duty of each bundle, and checks the bundle again, until it has no duty.
+"""Does what the state of each bundle requires of this broker (its duty), and checks the bundle again until nothing is
+required.
 
-Nothing here reacts to the content of an event. After each change of a record, the session, a boundary or a holding, the
-bundle is checked: its state determines the duty. One task for each bundle does this, and all bundles are checked
-periodically. So it does not matter which changes a broker missed.
+This code does not depend on the content of an event. After each change of an ownership record, the session, a boundary
+or a term, the bundle is checked: its present state determines the duty. One task for each bundle does this, and all
+bundles are checked periodically. So it does not matter which changes a broker missed.
 """
 
 import asyncio
@@ -28,12 +29,13 @@ log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.2
 _MAX_RETRY_S: Final = 3.0
 _SWEEP_S: Final = 5.0
-"""How often all bundles are checked, also without a notification."""
+"""The interval in seconds at which all bundles are checked, even without a notification."""
 
 
 class Settling:
-    """Checks bundles, and does the duty that the state of a bundle requires. `actions` has a function for each duty
-    except LET_GO, which is the only duty for a bundle without a record.
+    """Checks bundles, and does the duty that the state of a bundle requires. `actions` has a function for each duty.
+
+    Only LET_GO is not among them: it is the only duty for a bundle without an ownership record.
     """
 
     def __init__(
@@ -57,18 +59,20 @@ class Settling:
         self._is_stopped = True
 
     def is_at(self, bundle: Bundle) -> bool:
-        """Return whether a duty of the bundle is in progress."""
+        """Return whether a duty of the bundle is being done now."""
         return bundle in self._at_work
 
     def soon(self, bundle: Bundle) -> None:
-        """Schedule a check of the bundle, unless it has no duty."""
+        """Schedule a check of the bundle, unless its state requires nothing."""
         if bundle in self._at_work:
             self._due.add(bundle)
         elif not self._is_stopped and self._terms.has_identity and self._states.duty(bundle) is not Duty.NOTHING:
             self._at_work[bundle] = self._terms.tasks.start(self._settle(bundle), f"settle {bundle}")
 
     def all_soon(self) -> None:
-        """Schedule a check of every bundle that has a record, that this broker holds, or whose lock it has."""
+        """Schedule a check of every bundle that has an ownership record, or for which this broker has a term or a
+        lock.
+        """
         bundles = (*self._records.bundles(), *self._terms.holdings.bundles(), *self._states.guard.bundles())
         for bundle in dict.fromkeys(bundles):
             self.soon(bundle)
@@ -96,7 +100,9 @@ class Settling:
             del self._at_work[bundle]
 
     async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
-        """Do a duty of a bundle, and return the next step. If the duty fails, it is tried again later (RETRY)."""
+        """Do a duty, which a bundle's record requires of this broker; return the next step. If the duty fails, it is
+        tried again later (RETRY).
+        """
         record = self._records.get(bundle)
         try:
             with serving(_request_of(duty, record)):
@@ -109,6 +115,6 @@ class Settling:
 
 
 def _request_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
-    """Return the id of the request that caused a duty; "" if the change in the record has ended."""
+    """Return the id of the request that caused a duty; "" if the change that the request began has ended."""
     has_ended = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
     return "" if has_ended or record is None else record.request_id or ""

@@ -3,9 +3,9 @@
     Splitting(parent) ▸ Owned(child) for each ▸ the boundaries are written ▸ children replace parent ▸ Deleted(parent)
 
 No topic is closed. If the broker is lost in between, the record stays Splitting: the leader writes another broker into
-it, which finds from the boundaries how far the split came. A split whose boundaries were certainly not written is taken
-back, and the parent's term continues. If there are locks (`term_locks`), the parent's is held until the children have
-theirs.
+it, which finds out from the boundaries how far the split was carried out. If the boundaries were certainly not written,
+the split is cancelled, and the parent's term continues. If there are locks (`term_locks`), the lock of the parent is
+held until the children have theirs.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl.splitServiceUnit`. Difference: in Pulsar, a failed split stays as it is
 until the leader finds it, and is then tried again.
@@ -45,7 +45,9 @@ _CHECK_AGAIN_S: Final = 0.25
 
 
 class PendingSplit(NamedTuple):
-    """A split for which a request on this broker waits."""
+    """A split for which a request on this broker waits: the new bundles, the function that writes the boundaries, and
+    the result.
+    """
 
     children: list[Bundle]
     write_boundaries: WriteBoundaries
@@ -79,19 +81,20 @@ class Splitting:
     async def request(
         self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries, *, within_s: float
     ) -> None:
-        """Split a bundle that is served here, and wait until it is split.
+        """Split a bundle that this broker serves, and wait until it is split.
 
         Raises:
-            BundleNotAcquiredError: the parent is not served here, was lost in between, or was not split in time.
-            BadVersionError: from `write_boundaries`.
-            ChannelUnavailableError
+            BundleNotAcquiredError: this broker does not serve the parent, lost it in between, or it was not split in
+                time.
+            BadVersionError: `write_boundaries` found that the namespace has changed. ChannelUnavailableError: the
+                ownership records cannot be written now.
         """
         record = self._records.get(parent)
         is_served = self._terms.holdings.serving(parent) is not None
         if record is None or self._states.role(parent) is not Role.OWNER or not is_served:
-            raise BundleNotAcquiredError(parent, "it is not served here")
+            raise BundleNotAcquiredError(parent, "the bundle is not served on this broker")
         if parent in self._splits:
-            raise BundleNotAcquiredError(parent, "it is being split")
+            raise BundleNotAcquiredError(parent, "the bundle is being split already")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.add_done_callback(lambda future: future.cancelled() or future.exception())  # the caller may have left
         self._splits[parent] = PendingSplit(children, write_boundaries, done)
@@ -106,8 +109,8 @@ class Splitting:
             done.cancel()
 
     async def _until_split(self, parent: Bundle, done: asyncio.Future[None], within_s: float) -> None:
-        """Wait for the end of a split that began here; if this broker loses its session, another broker continues the
-        split.
+        """Wait for the end of a split that began on this broker. If this broker loses its session, another broker
+        continues the split.
         """
 
         def is_pending() -> bool:
@@ -118,7 +121,7 @@ class Splitting:
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))
-        failure = "it was not split in time; the split goes on"
+        failure = "the bundle was not split in time; the split continues"
         await self._terms.wait_while(
             parent, is_pending, within_s=within_s, look_every_s=_CHECK_AGAIN_S, failure=failure
         )
@@ -165,11 +168,17 @@ class Splitting:
         Return the next step.
         """
         if await self._states.is_owned_by_lock(parent) and await self._states.is_current(parent):
-            log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
+            log.info(
+                "bundle_split_given_up",
+                bundle=str(parent),
+                reason="a broker that owns bundles by locks has acquired the parent",
+            )
             step = await self._taking.free(parent, record)
             pending = self._splits.get(parent)
             if pending is not None and not pending.done.done() and self._records.get(parent) is not record:
-                pending.done.set_exception(BundleNotAcquiredError(parent, "a broker that owns by locks has it"))
+                pending.done.set_exception(
+                    BundleNotAcquiredError(parent, "a broker that owns bundles by locks has acquired the bundle")
+                )
             return step
         return NextStep.RETRY
 
@@ -208,8 +217,8 @@ class Splitting:
         children: list[Bundle],
         pending: PendingSplit | None,
     ) -> NamespaceBundles:
-        """Write the boundaries, with the function of the request that waits (`pending`), or on behalf of the broker
-        that began the split.
+        """Write the boundaries of a split: with the function of the request that waits (`pending`), or on behalf of the
+        broker that began the split.
         """
 
         def check() -> None:
@@ -226,10 +235,11 @@ class Splitting:
         return await write_split(self._store, self._terms.bundles, before, after, check=check)
 
     def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
-        """Replace the parent in one step: new boundaries, end of the parent, children active, topics in their terms.
+        """Replace the parent in one step: cache the new boundaries, end the parent's term, begin the children's terms,
+        and move the topics to them.
 
-        If the parent was not served here, another broker may have served it under a higher number. Now no broker can
-        serve the parent any more, so the children need new numbers before they are served.
+        If this broker did not serve the parent, another broker may have served it under a higher number. Now no broker
+        can serve the parent any more, but the children need new numbers before they are served.
         """
         holdings = self._terms.holdings
         holding = holdings.get(parent)
@@ -271,7 +281,7 @@ class Splitting:
             taken_back = events.claimed(record, self._terms.broker_id, self._now_ms(), holding.won.epoch)
             step = await offer(self._records, parent, record, taken_back)
         elif holding is not None and not holding.is_ended and not isinstance(error, LookupFailedError):
-            holdings.end(holding, "the outcome of its split is unknown")
+            holdings.end(holding, "the outcome of the bundle's split is unknown")
         if pending is not None and not pending.done.done():
             pending.done.set_exception(error)
         log.info("bundle_split_failed", bundle=str(parent), reason=str(error))

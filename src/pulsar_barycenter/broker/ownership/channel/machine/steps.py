@@ -1,4 +1,6 @@
-"""What the duties share: the step after a duty, the publication of a record, and notes to and from requests."""
+"""What the duties share: the step after a duty, the writing of an ownership record, and information for and from
+requests.
+"""
 
 import enum
 from collections.abc import Awaitable, Callable
@@ -12,15 +14,17 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class PreparedNumber:
-    """A number that was taken when a transfer to this broker began. It is valid only for the claim of the bundle in the
-    next version of the record.
+    """A number that this broker took when a transfer to it began. It may be used only if the next version of the
+    bundle's record is this broker's claim.
     """
 
     version_id: int
     epoch: int
 
     def goes_on(self, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> bool:
-        """Return whether a change of the record is the next step of the transfer for which the number was taken."""
+        """Return whether a change of the ownership record is the next step of the transfer for which the number was
+        taken.
+        """
         return (
             before is not None
             and after is not None
@@ -31,7 +35,7 @@ class PreparedNumber:
 
 
 class NextStep(enum.Enum):
-    """The next step after a duty."""
+    """What happens with a bundle after a duty was done."""
 
     LOOK = "check again at once"
     WAIT = "wait for a change"
@@ -39,14 +43,15 @@ class NextStep(enum.Enum):
 
 
 Action: TypeAlias = Callable[[Bundle, ServiceUnitStateData], Awaitable[NextStep]]
-"""Does a duty of a bundle with its record.
+"""A function that does a duty of a bundle, which has the given ownership record.
 
-Raises LookupFailedError or MetadataError if it failed; then it is tried again."""
+If it fails, it raises LookupFailedError or MetadataError, and is called again later.
+"""
 
 
 @dataclass(slots=True)
 class RequestNotes:
-    """Information about bundles that requests and duties share."""
+    """Information about bundles that requests and duties pass to one another."""
 
     reasons: dict[Bundle, str] = field(default_factory=dict)
     """Why a bundle is acquired or released, for the serving log."""
@@ -60,7 +65,8 @@ async def offer(
     before: ServiceUnitStateData | None,
     after: ServiceUnitStateData | None,
 ) -> NextStep:
-    """Publish a record and return the next step: LOOK, or RETRY if the record was refused although it has not changed.
+    """Write an ownership record and return the next step: LOOK, or RETRY if the write was refused although the record
+    has not changed.
 
     Raises:
         ChannelUnavailableError: the record was not written, or this is not known.

@@ -1,7 +1,9 @@
-"""The duties that begin this broker's term: it claims the record of a bundle, then serves it.
+"""The duties that begin this broker's term as owner of a bundle: it writes itself as owner into the ownership record,
+then serves the bundle.
 
-**Boundaries** are read after the bundle was assigned, because from then on only its owner may split it. A bundle that
-is not in its namespace is freed. A child of a split in progress waits for its boundaries.
+**Boundaries** are read after the bundle was assigned, because from then on only its owner may split it. If the bundle
+is not one of its namespace, it is written that it has no owner. A child of a split in progress waits for its
+boundaries.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (handleAssignEvent, handleOwnEvent).
 """
@@ -27,7 +29,7 @@ from pulsar_barycenter.naming.namespace import is_broker_bound
 log = structlog.get_logger(__name__)
 
 Choose: TypeAlias = Callable[[Bundle, Collection[str]], Awaitable[str | None]]
-"""Returns an owner for a bundle, not one of the given brokers; None if no broker can own it."""
+"""A function that returns an owner for a bundle that is not among the given brokers; None if no broker can own it."""
 
 
 class Taking:
@@ -52,7 +54,9 @@ class Taking:
         """Why this broker acquires nothing now; None if it does."""
 
     async def begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Begin to serve a bundle whose record has a number of this life; return the next step."""
+        """Begin to serve a bundle. This broker took the number in its ownership record in its present life. Return the
+        next step.
+        """
         lives_ended = self._life.ended
         if self._states.is_to_be(bundle):
             return await self._await_split(bundle)
@@ -73,15 +77,17 @@ class Taking:
         return NextStep.LOOK
 
     def activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
-        """Begin the term whose number is in `record`. The number was taken in this life."""
+        """Begin the term with the number in `record`, which this broker took in its present life."""
         assert record.epoch is not None
         owner = self._terms.urls.owner(is_local=True, epoch=record.epoch)
         holding = self._terms.holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
-        self._terms.holdings.activate(holding, self._notes.reasons.pop(bundle, "its record names this broker"))
+        self._terms.holdings.activate(holding, self._notes.reasons.pop(bundle, "the bundle's record names this broker"))
         self._terms.handovers.taken(bundle)
 
     async def claim(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish that this broker owns a bundle that was assigned to it."""
+        """Write into the ownership record that this broker owns a bundle that was assigned to it. Return the next
+        step.
+        """
         if self.refusal is not None:
             return await self._pass_on(bundle, record)
         if not self._life.has_begun:
@@ -95,13 +101,13 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.owned(record, self._now_ms(), epoch))
 
     async def claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish again that this broker owns a bundle, with a number of this life. The new record replaces any former
-        record.
+        """Write again into the ownership record that this broker owns a bundle, with a number that it takes in its
+        present life. Return the next step.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             self._life.raise_floor(bundle, holding.term.epoch)  # the term was lost, but the record may have its number
-            await self._giving.drop(bundle, holding, "its term ended", None)
+            await self._giving.drop(bundle, holding, "the bundle's term ended", None)
             return NextStep.LOOK
         if self.refusal is not None:
             return await self._pass_on(bundle, record)
@@ -113,8 +119,8 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.claimed(record, me, self._now_ms(), epoch))
 
     async def prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Prepare the term before the present owner has closed the bundle: take its number and open topics in
-        advance.
+        """Prepare the term before the present owner has closed the bundle: take a number, and open topics in advance.
+        Return the next step.
         """
         if self._states.guard.holds_locks:
             return NextStep.WAIT  # the number must be taken under the lock, which the owner still has
@@ -129,19 +135,19 @@ class Taking:
             self._terms.topics.prepare(bundle, record.topics, number, are_closed=are_closed)
 
     async def free(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish that the bundle has no owner."""
+        """Write into the ownership record that the bundle has no owner. Return the next step."""
         return await offer(self._records, bundle, record, override(record, None, self._now_ms(), 0))
 
     async def term_number(self, bundle: Bundle) -> int:
-        """Take the number of a term, under the bundle's lock if there are locks; see `TermGuard.number`."""
+        """Take a number for a term, after acquiring the bundle's lock if terms need locks; see `TermGuard.number`."""
         return await self._states.guard.number(bundle, is_child=lambda: self._states.is_to_be(bundle))
 
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
     ) -> NextStep:
-        """Take a number, and publish the record that `owned` returns for this number; the record begins a term.
+        """Take a number, and write the ownership record that `owned` returns for this number. The record begins a term.
 
-        If another broker owns the bundle by a lock, publish that the bundle has no owner by records. Return the next
+        If another broker owns the bundle by a lock, write that the bundle has no owner by records. Return the next
         step.
         """
         try:
@@ -162,9 +168,7 @@ class Taking:
         return NextStep.WAIT
 
     async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Assign the bundle to another broker, because this broker does not accept bundles now. Return the next
-        step.
-        """
+        """Assign the bundle to another broker, because this broker accepts no bundles now. Return the next step."""
         successor = None
         if not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, (self._terms.broker_id,))

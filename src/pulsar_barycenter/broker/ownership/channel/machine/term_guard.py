@@ -1,4 +1,5 @@
-"""What a term needs in addition to its record: a number, and the bundle's lock if some brokers own by locks.
+"""What a term needs in addition to the bundle's ownership record: a number, and the bundle's lock if some brokers own
+bundles by locks.
 
 `RecordsAlone` is for a cluster in which every broker owns by records; `term_locks` for one in which some own by locks.
 The configuration at the start of the broker decides.
@@ -15,7 +16,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 class TermGuard(Protocol):
     @property
     def holds_locks(self) -> bool:
-        """Whether a term needs the lock of its bundle."""
+        """Whether a term needs the lock of its bundle, in addition to the ownership record."""
         ...
 
     def holds(self, bundle: Bundle) -> bool:
@@ -27,37 +28,38 @@ class TermGuard(Protocol):
         ...
 
     def bundles(self) -> list[Bundle]:
-        """Return the bundles whose lock was acquired and not released."""
+        """Return the bundles whose lock this broker has acquired and not released."""
         ...
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Take the number of a term, under the bundle's lock if there are locks. `is_child` returns whether the bundle
-        is a child of a split in progress, so that it is not in its namespace yet.
+        """Take a number for a term, after acquiring the bundle's lock if terms need locks. `is_child` returns whether
+        the bundle is a child of a split in progress, so that it is not in its namespace yet.
 
         Raises:
             LockBusyError: another broker has the lock.
-            BundleNotFoundError, BundleNotAcquiredError, MetadataError
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError: the lock was not acquired, or no number was
+                taken.
         """
         ...
 
     async def give_back(self, bundle: Bundle) -> None:
-        """Release the lock, if this broker has it: the term has ended, or there will be none."""
+        """Release the bundle's lock, if this broker has it, because its term has ended or will not begin."""
         ...
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by a lock, without a record; None if there is none, or if a read would
-        be needed.
+        """Return the broker that owns the bundle by a lock and without a record; None if there is none, or if only a
+        read could show it.
         """
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if its
-        record has not been read yet.
+        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if the
+        record in the lock has not been read yet.
         """
         ...
 
     def interrupted(self) -> None:
-        """Record that the process stood still: acquisitions of locks that began before this call fail."""
+        """Record that the process was paused: acquisitions of locks that began before this call will fail."""
         ...
 
     def lose_session(self) -> None: ...
@@ -68,7 +70,9 @@ class TermGuard(Protocol):
 
 
 class RecordsAlone:
-    """A term needs only a record. Implements `TermGuard`; `number` takes the next number of the cluster."""
+    """Implements `TermGuard` for clusters where every broker owns by records: a term needs no lock. `number` takes the
+    cluster's next number.
+    """
 
     holds_locks = False
 

@@ -6,8 +6,8 @@ which broker serves:
 
 - The lock is acquired before the number of the term is taken. It is released after the term ended and before the next
   record is published. So the proof about epochs in `ownership.locks` is valid for both kinds of terms.
-- If a record gives a broker a bundle that another broker owns by its lock, the broker does not take the lock, and frees
-  the record.
+- If a record gives a broker a bundle that another broker owns by its lock, the first broker does not take the lock, and
+  writes that the bundle has no owner by records.
 - If a record names no owner, look-ups read the lock, so that every broker finds the owner.
 """
 
@@ -28,8 +28,10 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TermLocks:
-    """Implements `TermGuard`. `owns_by_records` is called with a broker's id; `changed` with a bundle whose lock was
-    created, deleted or changed; `lost` is called with a bundle whose lock this broker had and lost.
+    """The locks of this broker's terms, while other brokers own bundles by locks. Implements `TermGuard`.
+
+    `owns_by_records` returns whether the broker with an id owns by records. `changed` is called with a bundle whose
+    lock was created, deleted or changed; `lost` with a bundle whose lock this broker had and lost.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class TermLocks:
         self._locks.regain_session()
 
     async def close(self) -> None:
-        """Acquire no more locks, and release all."""
+        """Acquire no more locks, and release all locks."""
         self._locks.stop()
         self._stop_listening()
         self._others.close()
@@ -91,14 +93,16 @@ class TermLocks:
         return not self.holds(bundle)
 
     def bundles(self) -> list[Bundle]:
-        """Return the bundles whose lock was acquired and not released."""
+        """Return the bundles whose lock this broker has acquired and not released."""
         return list(self._won)
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Acquire the lock if it is not held, and return the number of a term under it; see `BundleLocks.acquire`.
+        """Acquire the bundle's lock, if this broker does not have it, and take a number for a term; see
+        `BundleLocks.acquire`.
 
         Raises:
-            BundleNotFoundError, BundleNotAcquiredError, MetadataError
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError: the lock was not acquired, or no number was
+                taken.
             LockBusyError: another broker has the lock.
         """
         is_made = is_child()
@@ -113,7 +117,7 @@ class TermLocks:
             return taken.epoch
 
     async def give_back(self, bundle: Bundle) -> None:
-        """Release the lock, if this broker has it."""
+        """Release the bundle's lock, if this broker has it."""
         async with self._locks.serial(bundle):
             won = self._won.pop(bundle, None)
             if won is not None:
@@ -127,15 +131,15 @@ class TermLocks:
     # ---- locks of other brokers ----
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by a lock, without a record; None if there is none, or if a read would
-        be needed.
+        """Return the broker that owns the bundle by a lock and without a record; None if there is none, or if only a
+        read could show it.
         """
         owner = self._others.get(bundle)
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if its
-        record has not been read yet.
+        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if the
+        record in the lock has not been read yet.
         """
         record = await self._others.read(bundle)
         if record is None:

@@ -1,12 +1,13 @@
-"""The ownership records in their present place: all brokers follow the key that names it (`place`).
+"""The ownership records in the place that is used now, a topic or the metadata store. All brokers read the key that
+names it (`place`).
 
-Before the leader moves the records, all readers stop: a reader accepts no new writes, waits for its writes in progress,
-and then neither sees nor makes changes until the key names the new place. It continues to serve its bundles. A reader
-creates its own key before it reads the key of the place, and the leader lists the readers' keys after it wrote that
-one. So the leader knows every broker that may write, or the broker knows that it must stop. Both kinds of keys are tied
-to the session, and a reader without a session writes nothing.
+Before the leader moves the records, all brokers stop writing them: a broker accepts no new writes, waits for its writes
+in progress, and then neither sees nor makes changes until the key names the new place. It continues to serve its
+bundles. A broker creates a key of its own before it reads the key of the place, and the leader lists these keys after
+it has written the key of the place. So either the leader knows that the broker may write, or the broker knows that it
+must stop. Both kinds of keys depend on the session of their writer, and a broker without a session writes no records.
 
-A change that is offered in this time waits for a while instead of failing.
+A change of a record that is requested in this time waits for a while instead of failing.
 """
 
 import asyncio
@@ -35,13 +36,15 @@ log = structlog.get_logger(__name__)
 
 _RETRY_S: Final = 0.2
 _CHECK_AGAIN_S: Final = 5.0
-"""How often the key is read, also without a notification."""
+"""The interval in seconds at which the key of the place is read, even without a notification."""
 _MAX_WAIT_S: Final = 5.0
-"""How long an offered change waits while the records are being moved."""
+"""The maximum number of seconds that a change of a record waits while the records are being moved."""
 
 
 class FollowingRecords:
-    """Implements `OwnershipRecords`."""
+    """The ownership records in the place that is used now, a topic or the metadata store. Implements
+    `OwnershipRecords`.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class FollowingRecords:
 
     @property
     def session(self) -> int:
-        """The number of this broker's sessions that have ended."""
+        """The number of this broker's sessions that have ended so far."""
         return self._session
 
     def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
@@ -141,10 +144,10 @@ class FollowingRecords:
             )
         await inner.catch_up()
         if inner is not self._inner:
-            raise ChannelUnavailableError("the ownership records were moved")
+            raise ChannelUnavailableError("the ownership records were moved to another place meanwhile")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Read and return all records in their present place, even while this broker may not write.
+        """Read and return all ownership records in the place that is used now, even while this broker must not write.
 
         Raises:
             ChannelUnavailableError: the records cannot be read now.
@@ -176,8 +179,10 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _await_permission(self) -> None:
-        """Wait until this broker may write. Raises ChannelUnavailableError if the session ends meanwhile, because the
-        change was decided in that session.
+        """Wait until this broker may write ownership records.
+
+        Raises:
+            ChannelUnavailableError: the session in which the change was decided has ended.
         """
         session, loop = self._session, asyncio.get_running_loop()
         deadline = loop.time() + _MAX_WAIT_S
@@ -189,7 +194,7 @@ class FollowingRecords:
                 )
             await self._progress.wait(left_s)
         if self._session != session:
-            raise ChannelUnavailableError("the session ended")
+            raise ChannelUnavailableError("the session ended before the change was written")
 
     # ---- following ----
 
@@ -218,7 +223,7 @@ class FollowingRecords:
             await self._go_on(place, session)
 
     async def _show(self) -> None:
-        """Create this broker's ephemeral key as a reader of the records, in the present session.
+        """Create the ephemeral key that shows that this broker reads, and may write, the ownership records.
 
         Raises:
             MetadataError: the key of a former session still exists, or the store did not answer.
@@ -259,7 +264,7 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _change_over(self, place: Place) -> None:
-        """Read the records in their new place, then close those in the former place."""
+        """Read the ownership records in their new place, then close those in the former place."""
         self._may_write = False
         self._is_still = True
         new = self._make(place.place)
@@ -277,7 +282,7 @@ class FollowingRecords:
             await former.close()
 
     def _notify_differences(self) -> None:
-        """Notify the listener of the records that changed while this broker followed a move of the records."""
+        """Report the records that changed while the records were being moved and this broker saw no changes."""
         assert self._inner is not None
         before, self._known = self._known, dict(self._inner.items())
         for bundle in [*before, *(bundle for bundle in self._known if bundle not in before)]:

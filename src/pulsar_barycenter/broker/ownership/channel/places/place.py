@@ -26,22 +26,22 @@ SOURCES: Final = {
     "SystemTopicToMetadataStoreSyncer": StorageType.SYSTEM_TOPIC,
     "MetadataStoreToSystemTopicSyncer": StorageType.METADATA_STORE,
 }
-"""The values of `loadBalancerServiceUnitTableViewSyncer`, and the place from which each copies."""
+"""For each value of `loadBalancerServiceUnitTableViewSyncer`: the place from which the records are copied."""
 
 
 def other_place(place: StorageType) -> StorageType:
-    """Return METADATA_STORE for SYSTEM_TOPIC, and the reverse."""
+    """Return the other one of the two places of ownership records, METADATA_STORE and SYSTEM_TOPIC."""
     in_topic = place is StorageType.SYSTEM_TOPIC
     return StorageType.METADATA_STORE if in_topic else StorageType.SYSTEM_TOPIC
 
 
 class PlaceUnreadableError(MetadataError):
-    """The key that names the place of the records (topic or metadata store) cannot be decoded; until it can, no record
-    is known.
+    """The key that names the place of the ownership records (topic or metadata store) cannot be decoded. Until it is
+    corrected, no record is known.
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(PLACE_PATH, f"it does not name the place of the ownership records: {reason}")
+        super().__init__(PLACE_PATH, f"the key does not name the place of the ownership records: {reason}")
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
@@ -81,7 +81,8 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
 
 
 async def read_or_make_place(store: MetadataStore, first: StorageType) -> StoredPlace:
-    """Read the key that names the place of the records; if there is no key, create it with `first`.
+    """Read the key that names the place of the ownership records. If it does not exist, create it with the value
+    `first`.
 
     If several brokers do this at the same time, all get the value of the first write.
     """
@@ -105,8 +106,8 @@ async def write_place(store: MetadataStore, place: Place, version: int) -> Store
 
 
 async def readers_not_stopped(store: MetadataStore, generation: int) -> list[str]:
-    """Return the incarnations of the brokers that have not stopped writing records for the move with this
-    `generation`.
+    """Return the brokers (by the incarnation, one run of the process) that have not stopped writing ownership records
+    for the move with this `generation`.
     """
     found = []
     for reader in await store.children(READERS_ROOT):

@@ -3,14 +3,13 @@
 equal.
 
 1. The other place gets all records, then each change, while all brokers write to the present place.
-2. When nothing differs, all readers have to stop (`place`); the leader waits for a silent reader until its session has
-   expired. Then it copies the last writes.
+2. When nothing differs, all brokers have to stop writing (`place`). The leader waits until each has stopped or its
+session has expired. Then it copies the last writes.
 3. The leader writes the other place into the key, and all brokers continue there. Until then the key named the former
    place.
 
-A new leader begins every step again. Late writes of a former leader do no harm: it replaces the key and the records in
-the store by the version that it read, within its session; and it reaches the topic only through its own broker, which
-the fence of the topic's ledger keeps from writing.
+A new leader begins every step again. Late writes of a former leader do no harm: in the store, it can replace only the
+version that it read, and only within its session; in the topic, the fence of the topic's ledger prevents its writes.
 
 Source: Pulsar's `ServiceUnitStateTableViewSyncer`. Difference: in Pulsar both places are written, and each change is
 copied both ways.
@@ -52,12 +51,13 @@ _CONCURRENT_COPIES: Final = 64
 
 
 class CopiedRecords(OwnershipRecords, Protocol):
-    """The copy of the records in the place that is not authoritative. Only the leader writes it, and no rule about
-    changes is checked.
+    """The copy of the ownership records in the place that is not authoritative. Only the leader writes it, and the
+    rules for changes of records are not checked.
     """
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Store `after` (None: delete the record). Nothing is written after `holds` has returned False.
+        """Store `after` as the record of a bundle (None: delete the record). After `holds` has returned False, nothing
+        is written.
 
         Raises:
             ChannelUnavailableError: the record was not written, or this is not known.
@@ -66,8 +66,8 @@ class CopiedRecords(OwnershipRecords, Protocol):
 
 
 class RecordsSyncer:
-    """Moves the ownership records while this broker is the leader. `make` returns the records in a place, to which the
-    leader copies them, before their `start`.
+    """Moves the ownership records while this broker is the leader. `make` returns an object, not started yet, for the
+    records in a place to which the leader copies them.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RecordsSyncer:
         self._was_copied = False
         self._change = NextChange()
         self.due = asyncio.Event()
-        """Set when the places have to be compared soon."""
+        """Set when the two places of the ownership records have to be compared soon."""
         self._stop_listening = config.on_change(SYNCER_KEY, lambda _config: self.due.set())
         self._closing: asyncio.Task[None] | None = None
         leadership.on_change(self._on_leadership)
@@ -99,7 +99,7 @@ class RecordsSyncer:
         return self._config.current.load_balancer_service_unit_table_view_syncer in SOURCES
 
     def samples(self) -> Iterator[tuple[str, float]]:
-        """Yield gauges: the place of the records, and the progress of copying if this broker copies."""
+        """Yield gauges: in which place the records are, and, if this broker copies them, how far it is."""
         place = self._records.place
         if place is not None:
             yield "barycenter_ownership_records_in_store", place.place is StorageType.METADATA_STORE
@@ -158,9 +158,7 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Start to read the records in `place`, to which records are copied; wait until all of them are read, and
-        return them.
-        """
+        """Begin to read the copy of the records in `place`. Wait until all of them are read, and return them."""
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()
         if self._other is None:
@@ -178,7 +176,7 @@ class RecordsSyncer:
         return other
 
     async def _follow_up(self, other: CopiedRecords) -> None:
-        """Copy the records that differ, while all brokers can still change records."""
+        """Copy the records that differ between the two places, while all brokers can still change records."""
         session, place = self._records.session, self._records.place
 
         def holds() -> bool:
@@ -247,13 +245,15 @@ class RecordsSyncer:
         log.info("ownership_records_moved", place=target.value, records=len(other.items()))
 
     async def _await_readers(self, generation: int) -> None:
-        """Wait until all readers have stopped, or their sessions have expired."""
+        """Wait until all brokers have stopped writing records, or their sessions have expired."""
         within_s = max(_READ_S, 2 * self._config.current.metadata_store_session_timeout_millis / 1000)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         while writing := await readers_not_stopped(self._store, generation):
             if loop.time() >= deadline:
                 raise ChannelUnavailableError(
-                    f"{count_of(len(writing), 'broker')} did not stop writing ownership records in {within_s:.0f} s"
+                    f"the ownership records were not moved: {count_of(len(writing), 'broker')} did not stop writing them "
+                    f"within {within_s:.0f} s (among them {', '.join(writing[:3])}); check these brokers, then "
+                    "set the key again"
                 )
             await self._change.wait(_CHECK_AGAIN_S)

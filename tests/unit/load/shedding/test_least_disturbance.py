@@ -515,13 +515,13 @@ def test_a_bundle_that_fills_a_weak_broker_goes_to_a_stronger_one() -> None:
 
 
 def swinging(missing: Callable[[int], bool], minutes: int = 80) -> list[LoadSnapshot]:
-    """Return snapshots of six brokers that swing between 36 and 60 % from minute to minute; b1 is a point above.
+    """Return snapshots of six brokers that swing between 36 and 60 % from minute to minute; b1 is three points above.
 
     It has not reported in the minutes that `missing` names: its values are those of the minute before.
     """
     others = [f"b{number}" for number in range(2, 7)]
     made = {
-        (b1, usage): cluster({"b1": b1 + 1} | dict.fromkeys(others, usage)).snapshot()
+        (b1, usage): cluster({"b1": b1 + 3} | dict.fromkeys(others, usage)).snapshot()
         for b1 in (36, 60)
         for usage in (36, 60)
     }
@@ -535,7 +535,7 @@ def swinging(missing: Callable[[int], bool], minutes: int = 80) -> list[LoadSnap
 
 
 def test_a_missing_report_of_a_broker_that_reports_every_minute_moves_nothing() -> None:
-    """By its last report b1 is 25 points above the others, or 23 below them, for a minute in ten."""
+    """By its last report b1 is 27 points above the others, or 21 below them, for a minute in ten."""
     strategy = LeastDisturbance()
     for phase in (4, 5):
         memory, moved = strategy.start(), 0

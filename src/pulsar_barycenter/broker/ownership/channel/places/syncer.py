@@ -252,8 +252,8 @@ class RecordsSyncer:
         while writing := await readers_not_stopped(self._store, generation):
             if loop.time() >= deadline:
                 raise ChannelUnavailableError(
-                    f"the ownership records were not moved: {count_of(len(writing), 'broker')} did not stop writing them "
-                    f"within {within_s:.0f} s (among them {', '.join(writing[:3])}); check these brokers, then "
+                    f"the ownership records were not moved: {count_of(len(writing), 'broker')} did not stop writing "
+                    f"them within {within_s:.0f} s (among them {', '.join(writing[:3])}); check these brokers, then "
                     "set the key again"
                 )
             await self._change.wait(_CHECK_AGAIN_S)

@@ -17,6 +17,7 @@ func (b *Broker) consumer(kind pulsar.SubscriptionType) (pulsar.Consumer, error)
 		Type:                        kind,
 		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
 		NackRedeliveryDelay:         100 * time.Millisecond,
+		StartMessageIDInclusive:     true, // otherwise the client drops the message to which it seeks
 	})
 }
 

@@ -180,7 +180,7 @@ func tableView(b *Broker) error {
 		return err
 	}
 	view, err := b.CreateTableView(pulsar.TableViewOptions{
-		Topic: b.topic, Schema: pulsar.NewStringSchema(nil), SchemaValueType: reflect.TypeOf(""),
+		Topic: b.topic, Schema: pulsar.NewBytesSchema(nil), SchemaValueType: reflect.TypeOf([]byte(nil)),
 	})
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func tableView(b *Broker) error {
 	for {
 		found := map[string]string{}
 		for key, value := range view.Entries() {
-			found[key] = *value.(*string)
+			found[key] = string(value.([]byte))
 		}
 		if reflect.DeepEqual(found, wanted) {
 			return nil

@@ -33,7 +33,7 @@ def built(sources: Path) -> Path:
     Raises:
         PeerUnavailableError: there is no Go, or its modules cannot be had.
     """
-    files = sorted(sources.glob("*.go")) + [sources / "go.mod", sources / "go.sum"]
+    files = [*sorted(sources.glob("*.go")), sources / "go.mod", sources / "go.sum"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     kept = default_cache() / f"go-{sources.name}-{digest}"
     if kept.is_file():

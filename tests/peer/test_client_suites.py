@@ -49,10 +49,12 @@ PYTHON_MAY_FAIL = {
 GO_VERSION = "v0.19.0"
 GO_LEFT_OUT = {
     "Transaction|Txn": "transactions are not served",
-    "Migration": "it needs two clusters, blue and green",
-    "ExtensibleLoad|Clustered": "it needs several brokers in containers",
+    "ReconnectingAndThenCallClose|TimeoutWhileReconnecting": "it starts and stops a broker in a container",
+    "TestReconnectConsumer|TestReconnectedBrokerSendPermits": "it starts and stops a broker in a container",
 }
-GO_MAY_FAIL: dict[str, str] = {}
+GO_MAY_FAIL = {
+    "TestConsumerKeyShared": "three keys are divided by random names of two consumers: one in four times one has all",
+}
 
 
 def assert_as_expected(outcome: Outcome, may_fail: dict[str, str], at_least: int) -> None:
@@ -82,11 +84,12 @@ def test_the_suite_of_the_client_for_python(tmp_path: Path) -> None:
 def test_the_suite_of_the_client_for_go(package: str, at_least: int, tmp_path: Path) -> None:
     try:
         client = go_suite(GO_VERSION, tmp_path)
+        printed = tmp_path / "printed.json"
         given = client / "integration-tests"
         credentials = Credentials(given / "certs", given / "conf" / ".htpasswd", given / "tokens" / "secret.key")
         command = [go(), "test", "-json", "-p", "1", "-timeout", "30m", "-skip", "|".join(GO_LEFT_OUT), package]
-        with cluster_for_suite(credentials, tmp_path / "data", maxMessageSize=1_048_576):
-            said = subprocess.run(command, cwd=client, capture_output=True, text=True, timeout=2_300, check=False)
+        with cluster_for_suite(credentials, tmp_path / "data", maxMessageSize=1_048_576), printed.open("w") as stream:
+            subprocess.run(command, cwd=client, stdout=stream, timeout=2_300, check=False)
     except PeerUnavailableError as error:
         pytest.skip(str(error))
-    assert_as_expected(outcome_of_go(said.stdout), GO_MAY_FAIL, at_least)
+    assert_as_expected(outcome_of_go(printed.read_text()), GO_MAY_FAIL, at_least)

@@ -21,6 +21,7 @@ pytestmark = [
 
 SOURCES = Path(__file__).parent / "go"
 FEATURES = re.findall(r'^\t"(\w+)": ', (SOURCES / "main.go").read_text(), re.MULTILINE)
+COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
 DEADLINE_S = 120
 
 
@@ -39,8 +40,10 @@ async def urls(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Async
         yield cluster.brokers[0].service_url, cluster.brokers[0].web_url
 
 
-def test_the_program_has_features() -> None:
-    assert {"exclusive", "schema_avro", "table_view", "unload"} <= set(FEATURES)
+def test_the_documents_name_the_features() -> None:
+    section = COMPATIBILITY.read_text().partition("## The client for Go")[2].partition("\n## ")[0]
+    named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"\w+", row)]
+    assert sorted(named) == sorted(FEATURES)
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -52,14 +52,21 @@ GO_LEFT_OUT = {
     "ReconnectingAndThenCallClose|TimeoutWhileReconnecting": "it starts and stops a broker in a container",
     "TestReconnectConsumer|TestReconnectedBrokerSendPermits": "it starts and stops a broker in a container",
 }
-GO_MAY_FAIL = dict.fromkeys(
-    (
-        "TestConsumerKeyShared",
-        "TestConsumerKeySharedWithOrderingKey",
-        "TestKeyBasedBatchProducerConsumerKeyShared",
+GO_MAY_FAIL = {
+    **dict.fromkeys(
+        (
+            "TestConsumerKeyShared",
+            "TestConsumerKeySharedWithOrderingKey",
+            "TestKeyBasedBatchProducerConsumerKeyShared",
+        ),
+        "three keys are divided by the random names of two consumers: one time in four one consumer has all",
     ),
-    "three keys are divided by the random names of two consumers: one time in four one consumer has all",
-)
+    **dict.fromkeys(
+        ("TestBytesSchema", "TestTableViewSchemas", "TestTableViewSchemas/BytesSchema"),
+        "a schema of the type NONE, which the client sends for BYTES, is not kept, so that messages name no version",
+    ),
+    "TestTopicTermination": "a message sent in the moment of a termination has an answer, after which the client waits",
+}
 
 
 def assert_as_expected(outcome: Outcome, may_fail: dict[str, str], at_least: int) -> None:

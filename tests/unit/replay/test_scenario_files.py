@@ -88,6 +88,7 @@ def test_expectations_can_fail() -> None:
     ]
     even = verdicts(expect, an_outcome([[0.9, 0.1], [0.5, 0.5], [0.5, 0.5]]))
     assert [verdict.holds for verdict in even] == [True] * 3 + [False]
+    assert even[2].text == "conforms: every bundle with traffic had a broker in the last minute"
 
 
 @pytest.mark.parametrize(

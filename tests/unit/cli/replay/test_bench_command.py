@@ -139,7 +139,7 @@ def test_an_expectation_of_a_file_that_does_not_hold_ends_with_a_sentence(tmp_pa
 def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("brokers = 2")
     done = run("--file", str(tmp_path / "bad.toml"))
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "bad.toml is not a scenario: Object missing required field `about`" in done.stderr
     together = run("--file", str(tmp_path / "bad.toml"), "--list")
     assert together.exit_code == 2

@@ -140,7 +140,7 @@ def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("brokers = 2")
     done = run("--file", str(tmp_path / "bad.toml"))
     assert done.exit_code == 2
-    assert "bad.toml is not a scenario: Object missing required field `about`" in done.stderr
+    assert "bad.toml is not a scenario: the file has no key about; add it" in done.stderr
     together = run("--file", str(tmp_path / "bad.toml"), "--list")
     assert together.exit_code == 2
     assert "--file goes with --strategy and --seeds only; leave out the others" in together.stderr

@@ -65,7 +65,7 @@ def test_a_recorded_cluster_goes_on_from_a_time() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        ((EXAMPLE, "--without", "nobody"), 1, "nobody is not registered"),
+        ((EXAMPLE, "--without", "nobody"), 1, "nobody is not a registered broker"),
         ((EXAMPLE, "--strategy", "ThresholdSheder"), 2, "did you mean ThresholdShedder"),
         ((EXAMPLE, "--scale-load", "0"), 2, "0.001<=x<=1000"),
         (("nowhere.json",), 1, "nowhere.json"),

@@ -297,6 +297,30 @@ def test_a_cluster_is_well_set_up_if_it_is_even_at_all_times(chosen: float, held
     assert told.sentence.startswith("This cluster is well set up" if max(chosen, held_out) < 0.1 else well)
 
 
+@pytest.mark.parametrize(
+    ("today", "then", "told"),
+    [
+        (0, 0, "no client would have been disturbed with either configuration."),
+        (500, 500, "the average client would have been disturbed {} times a day with either configuration."),
+        (500, 0, "the average client would have been disturbed 0 times a day instead of {}."),
+    ],
+)
+def test_what_clients_gain_is_only_told_if_it_differs(today: int, then: int, told: str) -> None:
+    asked = question(["extensible"])
+
+    def of(scenario: Scenario) -> Measures:
+        better = scenario.strategy == "extensible"
+        return measures(0.05 if better else 0.2, then if better else today)
+
+    advice = advice_of(
+        asked, known_by(asked, of)[0], parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0)
+    )
+    assert advice.sentence.endswith(told.format(f"{advice.today.held_out.disturbed_a_day:.2g}"))
+    reasons = " ".join(change.why for change in advice.changes)
+    assert ("no client disturbed with either" in reasons) is (today == then == 0)
+    assert ("times a day with either" in reasons) is (today == then == 500)
+
+
 def test_nothing_to_choose_from_is_refused() -> None:
     with pytest.raises(ReplayInputError, match="nothing to choose from"):
         checked(question(["AvgShedder"], [f"{LOW}=15"]), [f"{LOW}=15"])

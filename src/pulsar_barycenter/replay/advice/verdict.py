@@ -153,8 +153,7 @@ class _Teller:
         back = set_back(question, advised)
         switch = (
             f"{self._config_words(advised)} instead of {self._words}: regret {100 * before.choosing.regret:.1f} % to"
-            f" {100 * after.choosing.regret:.1f} % of a broker, clients disturbed {before.choosing.disturbed_a_day:.2g}"
-            f" to {after.choosing.disturbed_a_day:.2g} times a day"
+            f" {100 * after.choosing.regret:.1f} % of a broker, {_disturbed(before.choosing, after.choosing)}"
         )
         found = []
         for key, (today, text) in question.changes(advised).items():
@@ -226,8 +225,7 @@ class _Teller:
             case AdviceVerdict.CHANGE:
                 return (
                     f"{self.change(best)}: {held}, the fullest broker would have been {regrets} fuller than necessary,"
-                    f" and the average client would have been disturbed {other.held_out.disturbed_a_day:.2g} times a"
-                    f" day instead of {today.held_out.disturbed_a_day:.2g}.{also}"
+                    f" and {_would_be_disturbed(today.held_out, other.held_out)}.{also}"
                 )
             case AdviceVerdict.UNCONFIRMED:
                 return (
@@ -245,6 +243,23 @@ class _Teller:
             f" {100 * today.held_out.regret:.1f} % of a broker fuller than necessary, and the average client"
             f" was disturbed {today.held_out.disturbed_a_day:.2g} times a day: {tried}.{also}"
         )
+
+
+def _disturbed(today: Weighing, advised: Weighing) -> str:
+    """Return the part of a sentence that compares disturbances of the average client a day with both configurations."""
+    was, then = f"{today.disturbed_a_day:.2g}", f"{advised.disturbed_a_day:.2g}"
+    if was != then:
+        return f"clients disturbed {was} to {then} times a day"
+    return "no client disturbed with either" if then == "0" else f"clients disturbed {then} times a day with either"
+
+
+def _would_be_disturbed(today: Weighing, advised: Weighing) -> str:
+    was, then = f"{today.disturbed_a_day:.2g}", f"{advised.disturbed_a_day:.2g}"
+    if was != then:
+        return f"the average client would have been disturbed {then} times a day instead of {was}"
+    if then == "0":
+        return "no client would have been disturbed with either configuration"
+    return f"the average client would have been disturbed {then} times a day with either configuration"
 
 
 def _points(found: Gain) -> str:

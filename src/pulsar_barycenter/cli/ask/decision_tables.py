@@ -19,7 +19,8 @@ from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 _MAX_ROWS: Final = 40
 _MAX_NAMES: Final = 5
-_PLAIN_WIDTH: Final = 120
+PLAIN_WIDTH: Final = 120
+"""The width of the output if it is not a terminal, in characters."""
 _COLUMNS: Final = (
     Column("broker"),
     *(Column(title, Kind.FIGURE) for title in ("usage", LOAD_RATE, LOAD_BYTES, "bundles")),
@@ -110,7 +111,7 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
             )
         )
     click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}")
-    print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
+    print_table(_COLUMNS, rows, plain_width=PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json prints all")
 

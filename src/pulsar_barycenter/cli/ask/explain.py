@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from pulsar_barycenter.cli.ask.decision_tables import print_state, print_tables, window_of
+from pulsar_barycenter.cli.ask.decision_tables import PLAIN_WIDTH, print_state, print_tables, window_of
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -31,7 +31,7 @@ from pulsar_barycenter.snapshots.settings_in_force import read_with_settings, se
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
 from pulsar_barycenter.snapshots.table_folder import tables_below
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.tables import printable
+from pulsar_barycenter.terminal.tables import print_text, printable
 
 
 @click.command(name="explain")
@@ -200,7 +200,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
             click.echo(msgspec.json.encode(line).decode())
         return
     for text in told_then(answer):
-        click.echo(printable(text))
+        print_text(text, plain_width=PLAIN_WIDTH)
     if found is not None and lines:
         click.echo(f"\nwhat the leader would have decided with the load of that time, by {settings}")
         print_tables(lines, explain=True, shedding=shedding, window=window_of(found.snapshot))
@@ -246,10 +246,9 @@ def _print(
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(broker for broker in (record.source, record.destination) if broker)
-        what = f"{record.kind} {record.refused}".strip()
         by = f"by {record.decided_by}" if record.decided_by else ""
-        click.echo(printable("  ".join(part for part in (at, what, record.bundle, where, by) if part)))
-        click.echo(printable(f"      {record.sentence}"))
+        click.echo(printable("  ".join(part for part in (at, record.outcome, record.bundle, where, by) if part)))
+        print_text(f"      {record.sentence}", plain_width=PLAIN_WIDTH)
         if record.request:
             click.echo(printable(f"      {record.request}"))
     if states or lines:

@@ -265,7 +265,7 @@ async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path
 
         shown = await run(*words)
         assert (shown.exit_code, await served(cluster)) == (OK, before), shown.output
-        assert f"serves {count_of(count, 'bundle')} besides" in shown.stdout
+        assert f"serves {count_of(count, 'bundle')} in addition" in shown.stdout
         assert "nothing is done without --yes" in shown.stdout
 
         done = await run(*words, "--yes")
@@ -279,9 +279,12 @@ async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path
         last = await run("drain", other.broker_id, "--url", url, "--yes")
         assert (last.exit_code, "no broker can take the bundles" in last.stderr) == (FAILED, True)
 
-        assert "nothing is done" in (await run("undrain", id_, "--url", url)).stdout
+        preview = (await run("undrain", id_, "--url", url)).stdout
+        assert f"drained now: {id_}\nnothing is done without --yes\n" in preview
         free = await run("undrain", id_, "--url", url, "--yes")
         assert free.exit_code == OK, free.output
+        assert f"{id_} may get bundles again\n" in free.stdout
+        assert f"drained now: {id_}" not in free.stdout, "what was true before"
         assert "is not drained" in (await run("undrain", id_, "--url", url, "--yes")).stderr
         for broker in cluster.brokers:
             settings = (await cluster.expect(200, "GET", "/admin/v2/brokers/configuration/runtime", at=broker)).json

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from pulsar_barycenter.demo.log_readers import PipelineBatches
 from pulsar_barycenter.demo.plan import ClientResult
 from pulsar_barycenter.demo.record import Record
 from pulsar_barycenter.demo.report.comparison import render_comparison
@@ -20,7 +21,9 @@ pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("
 @pytest.fixture
 def report(tmp_path: Path) -> str:
     record, result = flapping_run()
-    summary = summarise(record, result, affected_topics=[AFFECTED], pipeline_lags_s=[0.5], ended_at_s=STARTED_AT_S + 60)
+    summary = summarise(
+        record, result, affected_topics=[AFFECTED], pipeline=PipelineBatches([0.5]), ended_at_s=STARTED_AT_S + 60
+    )
     origin = Origin("barycenter demo --seed 1", {"seed": "1"}, {"a.long.key.of.the.configuration": "1"})
     file = tmp_path / "report.html"
     file.write_text(render_report(record, result.topics, summary | {"brokers": 3, "load": "a test"}, origin))
@@ -119,7 +122,7 @@ def test_a_chart_of_which_there_is_nothing_says_why(browser: Browser, tmp_path: 
         Record(STARTED_AT_S),
         ClientResult([], {}),
         affected_topics=[],
-        pipeline_lags_s=[],
+        pipeline=PipelineBatches(),
         ended_at_s=STARTED_AT_S + 60,
     )
     file = tmp_path / "report.html"

@@ -186,7 +186,7 @@ def test_a_gain_is_by_how_much_the_unevenness_falls(
 def test_by_its_price_a_move_evens_out_and_a_broker_gives_one_bundle_a_round(
     held: list[list[int]], an_hour: int
 ) -> None:
-    """After the free minutes: by the estimates of the round itself, and the same each time."""
+    """With a price: by the estimates of the round itself, and the same each time."""
     snapshot, strategy = of_sizes(held), LeastDisturbance(Settings(band=BAND, grace_ms=0, moves_an_hour=an_hour))
     memory = DisturbanceMemory()
     _, memory = strategy.decide(snapshot, memory)

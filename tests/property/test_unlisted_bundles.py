@@ -42,7 +42,7 @@ def at(minute: int, held: list[int], *, reported: int | None = None) -> LoadSnap
 def after(loads: BundleLoads, snapshots: list[LoadSnapshot]) -> BundleLoads:
     never = np.zeros(1, bool)
     for snapshot in snapshots:
-        loads = next_loads(loads, snapshot, 1.0, snapshot.taken_at_ms, never, never, Settings())
+        loads = next_loads(loads, snapshot, 1.0, snapshot.taken_at_ms, never, never, np.zeros(1), Settings())
     return loads
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from pulsar_barycenter.demo.contenders import OURS, PULSARS_DEFAULT
+from pulsar_barycenter.demo.log_readers import PipelineBatches
 from pulsar_barycenter.demo.plan import ClientResult, TopicResult
 from pulsar_barycenter.demo.record import Event, LoadSample, Record
 from pulsar_barycenter.demo.report.comparison import SeenRun
@@ -70,7 +71,7 @@ def compared_runs(out: Path) -> list[SeenRun]:
     runs = []
     for contender, (record, result) in ((OURS, flapping_run()), (PULSARS_DEFAULT, calm_run())):
         summary = summarise(
-            record, result, affected_topics=[AFFECTED], pipeline_lags_s=[0.5], ended_at_s=STARTED_AT_S + 60
+            record, result, affected_topics=[AFFECTED], pipeline=PipelineBatches([0.5]), ended_at_s=STARTED_AT_S + 60
         )
         summary |= {"brokers": 3, "load": "a test"}
         runs.append(SeenRun(contender, record, result.topics, summary, out / contender.name / "report.html"))

@@ -1,6 +1,8 @@
 """Reads the logs of brokers and the pipeline while they run; the log of a killed broker stays readable."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -48,15 +50,27 @@ class DecisionReader:
 class _Batch(msgspec.Struct):
     event: str
     lag_seconds: float | None = None
+    reason: str = ""
 
 
-def pipeline_lags_s(log: Path) -> list[float]:
-    """Return, for each batch that had reports, the seconds from its oldest report to its publication."""
-    lags = []
+class PipelineBatches(NamedTuple):
+    """What became of the pipeline's batches. `lags_s` has, for each batch that had reports, the seconds from its oldest
+    report to its publication; `failures` has the reason of each batch that failed, oldest first.
+    """
+
+    lags_s: Sequence[float] = ()
+    failures: Sequence[str] = ()
+
+
+def pipeline_batches(log: Path) -> PipelineBatches:
+    """Read the batches of a run from the pipeline's log."""
     decoder = msgspec.json.Decoder(_Batch)
-    for line in log.read_bytes().splitlines():
-        if b'"pipeline_batch"' in line:
-            batch = decoder.decode(line)
-            if batch.lag_seconds is not None:
-                lags.append(batch.lag_seconds)
-    return lags
+    batches = [
+        decoder.decode(line)
+        for line in log.read_bytes().splitlines()
+        if b'"pipeline_batch"' in line or b'"pipeline_batch_failed"' in line
+    ]
+    return PipelineBatches(
+        [batch.lag_seconds for batch in batches if batch.lag_seconds is not None],
+        [batch.reason for batch in batches if batch.event == "pipeline_batch_failed"],
+    )

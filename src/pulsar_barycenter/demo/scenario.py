@@ -17,7 +17,7 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.demo.contenders import OURS, Contender
 from pulsar_barycenter.demo.live_view import LiveView, latest_samples
-from pulsar_barycenter.demo.log_readers import DecisionReader, pipeline_lags_s
+from pulsar_barycenter.demo.log_readers import DecisionReader, PipelineBatches, pipeline_batches
 from pulsar_barycenter.demo.observer import ClusterObserver
 from pulsar_barycenter.demo.plan import ClientLine, ClientPlan, ClientResult, Mark, Progress, TopicPlan
 from pulsar_barycenter.demo.record import Event, Record
@@ -168,8 +168,8 @@ class Demo:
             cluster.check_ports()
             async with self._running(cluster):
                 await self._drive(cluster)
-            lags_s = pipeline_lags_s(directory.logs / "pipeline.log")
-        return self._write(lags_s)
+            batches = pipeline_batches(directory.logs / "pipeline.log")
+        return self._write(batches)
 
     def write_so_far(self) -> SeenRun | None:
         """Write the report of a cancelled run, and return its result; None if no load was recorded yet.
@@ -181,9 +181,9 @@ class Demo:
         seen = self._progress
         self.ended_at_s = seen.at
         self._result = self._result or ClientResult([], seen.recovered)
-        lags_s = pipeline_lags_s(self._directory.logs / "pipeline.log")
+        batches = pipeline_batches(self._directory.logs / "pipeline.log")
         counted = {"messages_produced": seen.produced, "messages_consumed": seen.consumed}
-        return self._write(lags_s, {"interrupted": True} if self._result.topics else {"interrupted": True, **counted})
+        return self._write(batches, {"interrupted": True} if self._result.topics else {"interrupted": True, **counted})
 
     @asynccontextmanager
     async def _running(self, cluster: StandaloneCluster) -> AsyncIterator[None]:
@@ -308,13 +308,13 @@ class Demo:
         wait_s = self.record.started_at_s + part * self.settings.duration_s - time.time()
         await asyncio.sleep(max(0.0, wait_s))
 
-    def _write(self, lags_s: Sequence[float], more: Mapping[str, Any] | None = None) -> SeenRun:
+    def _write(self, batches: PipelineBatches, more: Mapping[str, Any] | None = None) -> SeenRun:
         assert self._result is not None
         summary = summarise(
             self.record,
             self._result,
             affected_topics=self._affected,
-            pipeline_lags_s=lags_s,
+            pipeline=batches,
             ended_at_s=self.ended_at_s,
         )
         summary |= {

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pulsar_barycenter.demo.gaps import interruptions, seconds_without_receipt
+from pulsar_barycenter.demo.log_readers import PipelineBatches
 from pulsar_barycenter.demo.moves import AGAIN_WITHIN_S, follow_bundles
 from pulsar_barycenter.demo.plan import ClientResult
 from pulsar_barycenter.demo.record import Record, mean_imbalance
@@ -18,7 +19,7 @@ def summarise(
     result: ClientResult,
     *,
     affected_topics: Sequence[str],
-    pipeline_lags_s: Sequence[float],
+    pipeline: PipelineBatches,
     ended_at_s: float,
 ) -> dict[str, Any]:
     """Return the results of a run, which become the file `summary.json`.
@@ -32,7 +33,8 @@ def summarise(
     former owner, or came within a minute of the last move; `bundles_moved_back` counts their bundles, and
     `moved_back_after_split` the moves that placed a part of a split bundle for the first time. `imbalance_mean` is the
     mean of max/mean from the time when the last broker joined to the end. `interruptions` counts the times without
-    receipts, see `gaps`; `topic_seconds_without_receipt` is their sum over topics.
+    receipts, see `gaps`; `topic_seconds_without_receipt` is their sum over topics. `pipeline_batches_failed` counts the
+    attempts of the pipeline to fold a batch that failed.
     """
     moves = follow_bundles(record, ended_at_s)[1]
     moved_back = [move for move in moves if move.moved_back]
@@ -68,9 +70,11 @@ def summarise(
             record.samples, ended_at_s - _LAST_PART * (ended_at_s - record.started_at_s), ended_at_s
         ),
         "imbalance_mean": mean_imbalance(record.samples, joined_s, ended_at_s),
-        "pipeline_batches": len(pipeline_lags_s),
-        "pipeline_lag_seconds_p50": _percentile(pipeline_lags_s, 50),
-        "pipeline_lag_seconds_p99": _percentile(pipeline_lags_s, 99),
+        "pipeline_batches": len(pipeline.lags_s),
+        "pipeline_lag_seconds_p50": _percentile(pipeline.lags_s, 50),
+        "pipeline_lag_seconds_p99": _percentile(pipeline.lags_s, 99),
+        "pipeline_batches_failed": len(pipeline.failures),
+        "pipeline_last_failure": pipeline.failures[-1] if pipeline.failures else None,
         "interruptions": len(gaps),
         "topics_of_longest_gap": len(gaps[0].topics) if gaps else 0,
         "topic_seconds_without_receipt": round(seconds_without_receipt(topics), 3),
@@ -109,6 +113,9 @@ def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
     said.append(("noticed", _noticed(summary)))
     batches = counted(summary["pipeline_batches"], "batch", "batches")
     said.append(("pipeline", f"{batches}, lag p99 {_shown(summary['pipeline_lag_seconds_p99'], ' s')}"))
+    if summary["pipeline_batches_failed"]:
+        failed = counted(summary["pipeline_batches_failed"], "attempt")
+        said.append(("", f"{failed} to fold a batch failed, the last one by {summary['pipeline_last_failure']}"))
     return said
 
 

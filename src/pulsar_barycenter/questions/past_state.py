@@ -107,11 +107,12 @@ def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) ->
     )
 
 
-def known_range(page: DecisionPage) -> str:
-    """Return the time range of the known decisions, as text."""
-    if not page.known_until:
-        return "there are no decisions at all"
-    return f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"
+def not_known(subject: Subject, at_ms: int, page: DecisionPage) -> str:
+    """Return a sentence: nothing is known of the subject at that time, but decisions of another time range are."""
+    known = "there are no decisions at all"
+    if page.known_until:
+        known = f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"
+    return f"nothing is known of {subject.kind} {subject.name} at {_moment(at_ms)} UTC; {known}"
 
 
 def in_words(state: PastState) -> list[str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
-from pulsar_barycenter.demo.log_readers import DecisionReader, pipeline_lags_s
+from pulsar_barycenter.demo.log_readers import DecisionReader, pipeline_batches
 from pulsar_barycenter.load.reasons import Code, Reason
 
 REASON = Reason(code=Code.ADMIN)
@@ -28,13 +28,14 @@ def test_decisions_are_told_once_and_an_unfinished_line_waits(tmp_path: Path) ->
     assert reader.new_events() == []
 
 
-def test_lags_are_those_of_batches_that_had_reports(tmp_path: Path) -> None:
+def test_lags_are_those_of_batches_that_had_reports_and_failures_have_their_reason(tmp_path: Path) -> None:
     log = tmp_path / "pipeline.log"
     log.write_text(
         "WARN a line of Java\n"
         '{"event": "pipeline_started"}\n'
         '{"event": "pipeline_batch", "lag_seconds": 1.5, "reports": 3}\n'
         '{"event": "pipeline_batch", "lag_seconds": null}\n'
+        '{"event": "pipeline_batch_failed", "reason": "OSError: no room", "retry_in_s": 1.0}\n'
         '{"event": "pipeline_batch", "lag_seconds": 2}\n'
     )
-    assert pipeline_lags_s(log) == [1.5, 2.0]
+    assert pipeline_batches(log) == ([1.5, 2.0], ["OSError: no room"])

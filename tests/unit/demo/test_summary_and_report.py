@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pulsar_barycenter.cli.run.demo import command, sentences
+from pulsar_barycenter.demo.log_readers import PipelineBatches
 from pulsar_barycenter.demo.plan import ClientResult, TopicResult
 from pulsar_barycenter.demo.record import Event, LoadSample, Record
 from pulsar_barycenter.demo.report.data import MOST_POINTS, ReportData
@@ -47,7 +48,7 @@ def small_run() -> tuple[Record, ClientResult]:
 
 
 def figures(record: Record, result: ClientResult, affected: list[str]) -> dict[str, Any]:
-    return summarise(record, result, affected_topics=affected, pipeline_lags_s=[0.5, 1.5], ended_at_s=100.0)
+    return summarise(record, result, affected_topics=affected, pipeline=PipelineBatches([0.5, 1.5]), ended_at_s=100.0)
 
 
 def test_imbalance_is_taken_before_the_first_unload_and_at_the_end() -> None:
@@ -70,6 +71,14 @@ def test_recovery_is_unknown_while_one_topic_was_never_served_again() -> None:
 def test_of_a_broker_that_served_no_topic_no_topic_is_missed() -> None:
     said = dict(verdict(figures(*small_run(), [])))
     assert said["fail-over"] == "1 bundle, no topic was served there"
+
+
+def test_batches_that_failed_are_named_with_their_reason() -> None:
+    record, result = small_run()
+    pipeline = PipelineBatches([0.5], ["ValueError: one", "OSError: two"])
+    assert "" not in dict(verdict(figures(record, result, [])))
+    summary = summarise(record, result, affected_topics=[], pipeline=pipeline, ended_at_s=100.0)
+    assert dict(verdict(summary))[""] == "2 attempts to fold a batch failed, the last one by OSError: two"
 
 
 class _Page(HTMLParser):

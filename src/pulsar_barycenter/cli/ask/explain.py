@@ -24,7 +24,7 @@ from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.observer.topic_names import NoSuchTopicError
 from pulsar_barycenter.questions.explanation import Source, UnknownNameError, decided_now
 from pulsar_barycenter.questions.past_decisions import known_then, of_cluster, of_files
-from pulsar_barycenter.questions.past_state import Subject, known_range, state_at
+from pulsar_barycenter.questions.past_state import Subject, not_known, state_at
 from pulsar_barycenter.questions.past_state import in_words as told_then
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from pulsar_barycenter.snapshots.settings_in_force import read_with_settings, settings_in_words
@@ -194,7 +194,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
         click.echo(f"barycenter: {broker} does not answer: decisions that only it logged are missing", err=True)
     answer = state_at(subject, at_ms, records)
     if not lines and answer.last is None and not answer.recent and not answer.refused:
-        fail(f"nothing is known of {subject.kind} {subject.name} at that time; {known_range(page)}")
+        fail(not_known(subject, at_ms, page))
     if form == "json":
         for line in (answer, *lines):
             click.echo(msgspec.json.encode(line).decode())

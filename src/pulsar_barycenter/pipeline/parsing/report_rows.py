@@ -163,7 +163,7 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
     BUNDLE_SAMPLES without the columns of the report.
     """
     checked = lines.withColumn(_IS_REPORT, is_report())  # computed once for all columns, because it reads every bundle
-    return checked.select(*kept, *_report_row_or_null(_row_types(checked)))
+    return checked.select(*kept, *_report_row_or_null(_ROW_TYPES.of(checked)))
 
 
 @kept_columns
@@ -195,17 +195,25 @@ def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
     ]
 
 
-def _row_types(lines: DataFrame) -> tuple[str, ...]:
-    """Return the types of the columns of REPORT_ROW as texts.
-
-    Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
-    nullable.
+class RowTypes:
+    """The types of the columns of REPORT_ROW as texts, which Spark computes once. Several threads may call `of` at the
+    same time: the warm-up and the pipeline's stream do.
     """
-    if not _ROW_TYPES:
-        schema = lines.select(*_report_row()).schema
-        _ROW_TYPES.extend(field.dataType.simpleString() for field in schema)
-    return tuple(_ROW_TYPES)
+
+    def __init__(self) -> None:
+        self._types: tuple[str, ...] = ()
+
+    def of(self, lines: DataFrame) -> tuple[str, ...]:
+        """Return the types, in the order of REPORT_ROW. Input: LOAD_REPORT_LINE with `isReport`.
+
+        Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
+        nullable.
+        """
+        if not self._types:
+            schema = lines.select(*_report_row()).schema
+            self._types = tuple(field.dataType.simpleString() for field in schema)  # all at once, for other threads
+        return self._types
 
 
 _IS_REPORT = "isReport"
-_ROW_TYPES: list[str] = []
+_ROW_TYPES = RowTypes()

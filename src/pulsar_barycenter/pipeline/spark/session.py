@@ -152,14 +152,14 @@ def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _
     longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect
     nothing is cached.
     """
-    java: object = None
-    kept: dict[Hashable, _Columns] = {}
+    cache: tuple[object, dict[Hashable, _Columns]] = (None, {})
 
     @wraps(make)
     def columns(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Columns:
-        nonlocal java, kept
-        if SparkContext._gateway is not java:
-            java, kept = SparkContext._gateway, {}
+        nonlocal cache
+        if SparkContext._gateway is not cache[0]:
+            cache = (SparkContext._gateway, {})
+        kept = cache[1]  # stays the same while another thread clears the cache
         key = (args, tuple(kwargs.items()))
         if key not in kept:
             kept[key] = make(*args, **kwargs)

@@ -35,6 +35,8 @@ SUMMARY: dict[str, Any] = {
     "brokers": 3,
     "load": "a mix",
     "pipeline_lag_seconds_p99": 0.5,
+    "pipeline_batches_failed": 0,
+    "pipeline_last_failure": None,
 }
 
 

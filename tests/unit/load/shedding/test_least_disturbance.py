@@ -1,7 +1,7 @@
 """LeastDisturbance by worked examples: what it moves, what it leaves, and what it learns."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -159,7 +159,7 @@ def test_a_spike_moves_nothing_and_what_lasts_does_after_the_patience() -> None:
 
 
 def test_by_default_a_spike_of_two_minutes_moves_nothing_and_a_longer_one_what_the_budget_allows() -> None:
-    """The first ten minutes are free; after them thirty moves an hour make five in ten minutes."""
+    """After the first ten minutes, thirty moves an hour make five in ten minutes."""
     calm, high = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 80))
     short, _ = run(LeastDisturbance(), [calm] * 12 + [high] * 2 + [calm] * 20)
     assert not any(len(plan) for plan in short)
@@ -258,7 +258,7 @@ def test_the_estimates_of_a_bundle_that_doubles() -> None:
     loads, settings, never = first_loads(calm), PATIENT, np.zeros(2, bool)
     unit = loads.recent[0] / 10
     for minute in range(1, 13):
-        loads = next_loads(loads, high, 1.0, START_MS + minute * MINUTE_MS, never, never, settings)
+        loads = next_loads(loads, high, 1.0, START_MS + minute * MINUTE_MS, never, never, np.zeros(2), settings)
         if minute == 5:
             assert loads.recent[0] / unit == pytest.approx(19.64, abs=0.01)
             assert loads.settled[0] / unit == pytest.approx(10.08, abs=0.01)
@@ -457,7 +457,7 @@ def test_a_broker_that_joins_is_filled_at_once_and_other_load_by_the_budget() ->
 
 
 def test_a_small_gain_moves_a_bundle_once_it_has_lasted_and_says_why() -> None:
-    """b1 is 5 points above the mean, within the band: after the free minutes, a bundle moves for its price."""
+    """b1 is 5 points above the mean, within the band: a bundle moves for its price."""
     even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 47))
     plans, _ = run(LeastDisturbance(), [even] * 12 + [uneven] * 20)
     acted = [minute for minute, plan in enumerate(plans) if len(plan)]
@@ -509,3 +509,73 @@ def test_a_bundle_that_fills_a_weak_broker_goes_to_a_stronger_one() -> None:
         found.add(name, cpu=160, cpu_limit=400, bundles=small)
     plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
     assert [unload.bundle for unload in plan][:1] == [bundle_name(0)]
+
+
+# ---- reports that are missing ----
+
+
+def swinging(missing: Callable[[int], bool], minutes: int = 80) -> list[LoadSnapshot]:
+    """Return snapshots of six brokers that swing between 36 and 60 % from minute to minute; b1 is three points above.
+
+    It has not reported in the minutes that `missing` names: its values are those of the minute before.
+    """
+    others = [f"b{number}" for number in range(2, 7)]
+    made = {
+        (b1, usage): cluster({"b1": b1 + 3} | dict.fromkeys(others, usage)).snapshot()
+        for b1 in (36, 60)
+        for usage in (36, 60)
+    }
+    found = []
+    for minute in range(minutes):
+        usage, before = (60, 36) if minute % 2 else (36, 60)
+        lost = minute > 0 and missing(minute)
+        snapshot = made[before if lost else usage, usage]
+        found.append(at(snapshot, minute, reported={"b1": minute - 1} if lost else None))
+    return found
+
+
+def test_a_missing_report_of_a_broker_that_reports_every_minute_moves_nothing() -> None:
+    """By its last report b1 is 27 points above the others, or 21 below them, for a minute in ten."""
+    strategy = LeastDisturbance()
+    for phase in (4, 5):
+        memory, moved = strategy.start(), 0
+        for snapshot in swinging(lambda minute, phase=phase: minute >= 20 and minute % 10 == phase):
+            plan, memory = strategy.decide(snapshot, memory)
+            moved += len(plan)
+        assert not moved
+
+
+@pytest.mark.parametrize(
+    ("age_min", "doubt"),
+    [(lambda minute: 0, 0.0), (lambda minute: minute % 10 == 9, 0.9), (lambda minute: minute % 3, 0.0)],
+    ids=["always", "one of ten is missing", "one of three"],
+)
+def test_the_doubt_is_how_regularly_a_broker_reports(age_min: Callable[[int], int], doubt: float) -> None:
+    """In the last of 120 minutes there is no report, except with a broker that always reports."""
+    calm = cluster({"b1": 40, "b2": 40}).snapshot()
+    strategy, memory = LeastDisturbance(), DisturbanceMemory()
+    for minute in range(120):
+        _, memory = strategy.decide(at(calm, minute, reported={"b1": minute - age_min(minute)}), memory)
+    assert memory.lines is not None
+    assert memory.lines.doubt[0] == pytest.approx(doubt, abs=0.07)
+    assert memory.lines.doubt[1] == 0
+
+
+def test_a_report_that_arrives_late_is_not_on_time() -> None:
+    calm = cluster({"b1": 40, "b2": 40}).snapshot()
+    strategy, memory = LeastDisturbance(), DisturbanceMemory()
+    for minute, reported in enumerate([0, 1, 2, 2, 2, 3]):
+        _, memory = strategy.decide(at(calm, minute, reported={"b1": reported}), memory)
+    assert memory.lines is not None
+    assert memory.lines.on_time.tolist() == [False, True]
+
+
+# ---- what waits ----
+
+
+def test_after_the_first_round_of_a_leader_moves_have_a_price() -> None:
+    """b2 loses load in the second minute: a plan would move three bundles at once."""
+    calm, changed = (cluster({"b1": 60, "b2": usage}, bundles=30).snapshot() for usage in (60, 44))
+    plans, _ = run(LeastDisturbance(), [calm] + [changed] * 9)
+    assert max(map(len, plans)) == 1
+    assert sum(map(len, plans)) >= 2

@@ -26,3 +26,22 @@ def test_columns_are_made_once_for_the_same_arguments_while_java_lives(monkeypat
     columns("a")
     assert made[-1] == ("a", 0), "columns of a former Java process were kept"
     assert len(made) == 4
+
+
+def test_columns_of_a_former_java_process_are_not_kept_by_a_call_that_ends_in_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+
+    @kept_columns
+    def columns(name: str) -> list[object]:
+        made.append(name)
+        if made == ["a"]:  # as a thread whose call is under way when another one finds the next Java process
+            monkeypatch.setattr(SparkContext, "_gateway", object())
+            columns("b")
+        return [object()]
+
+    former = columns("a")
+    assert columns("a") is not former
+    assert made == ["a", "b", "a"]

@@ -189,7 +189,7 @@ class Search:
         """
         now = np.zeros(len(missed))
         for source, offer in offers.items():
-            now[source] = missed[source] + offer.net * minutes
+            now[source] = missed[source] + offer.net * minutes * (1 - self._view.doubt.item(source))
         worth = missed >= self._settings.price
         while not self._is_full:
             ranked = sorted(offers.items(), key=lambda item: (-item[1].net, item[0]))

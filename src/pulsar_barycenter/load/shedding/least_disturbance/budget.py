@@ -4,10 +4,12 @@ Load of ordinary days changes all the time, and every round could move something
 that a round makes the best ones, sees what they did, and goes on. It grows by `Settings.moves_an_hour` an hour, up to
 the moves of `_SAVED_MIN` minutes, at least one.
 
-Moves are free, which means that they neither need nor use the budget, and have no price, for `FREE_MS` after the leader
-started, a broker joined or left, or a bundle was split: what is then uneven does not go by itself. A broker that is not
+Moves are free, which means that they neither need nor use the budget, and have no price, for `FREE_MS` after a broker
+joined or left, or a bundle was split: what is then uneven does not go by itself. They are also free in the first round
+of a leader, which knows the load of a longer time from the brokers' reports; but a leader that changes does not change
+the cluster, so after that round moves have a price. For `FREE_MS` they do not need the budget. A broker that is not
 known by enough reports takes no bundles, and one with steady load may report only every 15 minutes. Until all brokers
-are known, and for the patience after that, moves do not need the budget either, but have a price.
+are known, and for the patience after that, moves do not need the budget either.
 
 Worked example (30 moves an hour): a round that finds five moves makes one. The next one follows two minutes later, by
 the load of that time.
@@ -47,6 +49,10 @@ class Budget:
         """
         until_ms = now_ms + FREE_MS
         return replace(self, free_until_ms=until_ms, unlimited_until_ms=max(until_ms, self.unlimited_until_ms))
+
+    def begun(self, now_ms: int) -> "Budget":
+        """Return the budget of a leader whose first round is at `now_ms`."""
+        return replace(self, free_until_ms=now_ms + 1, unlimited_until_ms=now_ms + FREE_MS)
 
     def still_unlimited(self, now_ms: int, settings: Settings) -> "Budget":
         """Return the budget with a longer unlimited time: moves do not need the budget until the patience of `settings`

@@ -205,12 +205,14 @@ def next_loads(
     now_ms: int,
     urgent: Flags,
     silent: Flags,
+    doubt: Floats,
     settings: Settings,
 ) -> BundleLoads:
     """Return the estimated loads of bundles after the next snapshot, which is `minutes` later than the loads `before`.
 
     On brokers that `urgent` flags changes count at once. On brokers that were `silent` for long only the newest report
-    counts.
+    counts. `doubt` says for each broker how much of its newest report counts as the settled estimates instead, 0 to 1
+    (`usage_lines`); it has no effect with the extensible load manager.
     """
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)
@@ -222,6 +224,7 @@ def next_loads(
         estimated = _share_rest(measured, snapshot, same, minutes, now_ms)
     at_once = silent[bundles.owner] if silent.any() else None
     soon = urgent[bundles.owner] if urgent.any() else None
+    doubted = doubt[bundles.owner] if doubt.any() and snapshot.extensible is None else None
     count = len(bundles)
     recent, settled, lasted = np.empty(count), np.empty(count), np.empty(count, np.float32)
     sums = np.zeros((4, len(snapshot.brokers)))
@@ -229,11 +232,15 @@ def next_loads(
     for first in range(0, count, _BLOCK):
         block = slice(first, first + _BLOCK)
         now = before.units.work(bundles.latest, block) if measured is None else measured[block]
+        likely = now
+        if doubted is not None:
+            settled_before = same.settled[block]
+            likely = now + doubted[block] * np.where(np.isnan(settled_before), 0.0, settled_before - now)
         recent[block], settled[block], lasted[block] = _folded(
             same.recent[block],
             same.settled[block],
             same.lasted_min[block],
-            now,
+            likely,
             None if at_once is None else at_once[block],
             None if soon is None else soon[block],
             minutes,

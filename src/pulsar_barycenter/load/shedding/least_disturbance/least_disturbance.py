@@ -95,12 +95,12 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
             if memory.loads is None:
                 loads = first_loads(snapshot)
                 lines = next_lines(None, snapshot, loads.units, 0.0, settings)
-                budget = budget.freed(now_ms)
+                budget = budget.begun(now_ms)
             else:
                 lines = next_lines(memory.lines, snapshot, memory.loads.units, minutes, settings)
                 believed = is_urgent(lines, settings)
                 silent = was_silent(memory.lines, snapshot, settings)
-                loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
+                loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, lines.doubt, settings)
                 if is_new_structure(memory.loads, loads):
                     budget = budget.freed(now_ms)
                 if loads.units != memory.loads.units:

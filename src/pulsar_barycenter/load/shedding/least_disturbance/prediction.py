@@ -35,6 +35,7 @@ class Prediction:
     `owner` is for each bundle row the broker that has it or is about to (NOBODY: the row no longer counts). `usage`,
     `target` (the reachable usage) and `apart` (usage - target) are fractions, with a row for each estimate and a column
     for each broker. Flags over brokers: `fresh` have a report that is not outdated, `known` have enough reports.
+    `doubt` is how little the newest report of each broker says about the present minute, 0 to 1 (`usage_lines`).
     """
 
     owner: Indices
@@ -45,6 +46,7 @@ class Prediction:
     fresh: Flags
     known: Flags
     counts: Floats
+    doubt: Floats
 
     @property
     def at_least(self) -> Floats:
@@ -97,6 +99,7 @@ def predict(
         fresh=fresh,
         known=_known(snapshot, lines, counts),
         counts=counts,
+        doubt=lines.doubt,
     )
 
 

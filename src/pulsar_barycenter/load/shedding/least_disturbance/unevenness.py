@@ -11,8 +11,9 @@ have (`Settings.least_gain`, for a bundle with many sessions more).
 
 A gain may be gone in the next minute, and a move disturbs clients at once. So a broker waits until its best move has
 missed as much as it costs: the sum of the gain over the minutes in which there was one. That is the price
-(`Settings.price`). A minute without a gain begins anew. So a large gain is taken in the next round, a small one if it
-lasts, and load that comes and goes from minute to minute never adds up to the price.
+(`Settings.price`). A gain that follows from a doubtful report (`usage_lines`) counts as less: `1 - doubt` of it. A
+minute without a gain begins anew. So a large gain is taken in the next round, a small one if it lasts, and load that
+comes and goes from minute to minute never adds up to the price.
 
 Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
 reachable usage, and its best move gains 3.3 points, of which 2.9 count. It is made in the next round. If the best move

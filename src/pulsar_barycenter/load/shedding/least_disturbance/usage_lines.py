@@ -12,6 +12,18 @@ Worked example: all brokers are equal, and a work of 1 takes a usage of 1.0. One
 where its line says 21 %. Its background is known to ±5 % and its slope to ±50 %. So of the 39 points 8 go to the
 background and 31 to the slope, which becomes 2.5: moving a quarter of its work away will lower its usage by 12.7
 points.
+
+A broker reports when its load has changed enough, so usually no report says that its load is as it was. A broker that
+reports in nearly every round is different: where its report is missing, it was probably lost or is late, and the last
+one says little about the present minute. How little is the *doubt*: the share of the rounds in which the broker
+reported again after a round in which it had reported, if that is at least a half, else 0. With the doubt, the load of
+its bundles counts as their settled estimate, and a gain as less (`unevenness`). This holds for the modular load
+manager.
+
+Worked example: half of the bundles of all brokers pause every other minute, so all brokers report every minute, with
+usages of 54 and 36 %. The report of a minute with pauses is lost for one of them. By its last report it is 18 points
+above the others. It has reported in nine of ten rounds, so nine tenths of its load count as the settled estimate,
+about 45 %.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +32,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import Units
-from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, Settings
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 _BACKGROUND: Final = 0.01
@@ -34,6 +46,10 @@ _REPORT_SD: Final = 0.01
 _DRIFT: Final = 0.002
 """The standard deviation by which the background, and as a fraction the slope, may change between two reports."""
 _STEEPEST: Final = 8.0
+_REGULAR_MIN: Final = 15.0
+"""The time constant, in minutes, of the share of rounds in which a broker reports again."""
+_LEAST_REGULAR: Final = 0.5
+"""Brokers that report again in a lower share of the rounds have no doubt: a missing report is usual for them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +60,9 @@ class UsageLines:
     `variance` has rows for the variance of the background, the covariance, and the variance of the slope. `beyond` is
     the smoothed part of the newest usage that the line does not explain. `odd_min` is for how many minutes reports were
     ignored, `hot_min` for how many the broker is overloaded. `reports` counts reports; with the extensible load
-    manager, whose brokers smooth the usage that they report, it counts rounds.
+    manager, whose brokers smooth the usage that they report, it counts rounds. `on_time` flags the brokers whose newest
+    report was measured since the round before. `regular` is the share of rounds with a report on time, of those after a
+    round with one.
     """
 
     names: tuple[str, ...]
@@ -56,6 +74,13 @@ class UsageLines:
     hot_min: Floats
     reports: Integers
     reported_at_ms: Integers
+    on_time: Flags
+    regular: Floats
+
+    @property
+    def doubt(self) -> Floats:
+        """How little the newest report of each broker says about the present minute (see the module), 0 to 1."""
+        return np.where(self.on_time | (self.regular < _LEAST_REGULAR), 0.0, self.regular)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UsageLines):
@@ -67,7 +92,18 @@ class UsageLines:
     __hash__ = None  # type: ignore[assignment]
 
 
-_COLUMNS: Final = ("background", "slope", "variance", "beyond", "odd_min", "hot_min", "reports", "reported_at_ms")
+_COLUMNS: Final = (
+    "background",
+    "slope",
+    "variance",
+    "beyond",
+    "odd_min",
+    "hot_min",
+    "reports",
+    "reported_at_ms",
+    "on_time",
+    "regular",
+)
 
 
 def reported_usage(snapshot: LoadSnapshot, settings: Settings) -> Floats:
@@ -126,6 +162,11 @@ def next_lines(
     weight = settings.recent_weight(minutes)
     beyond = np.where(lines.reports == 0, rest, lines.beyond + weight * (rest - lines.beyond))
     hot = usage > settings.overload_limit
+    age_ms = (snapshot.taken_at_ms or int(at_ms.max(initial=0))) - at_ms
+    on_time = is_new & (age_ms < minutes * MINUTE_MS)
+    # a mean of all rounds at first
+    follows = np.minimum(np.maximum(minutes / _REGULAR_MIN, 1 / (lines.reports + 1)), 1.0)
+    again = np.where(lines.on_time, follows * (on_time - lines.regular), 0.0)
     slope, variance[2] = _as_the_others(slope, variance[2], strengths(snapshot))
     return UsageLines(
         snapshot.brokers.names,
@@ -137,6 +178,8 @@ def next_lines(
         np.where(hot, lines.hot_min + minutes, 0.0),
         lines.reports + (is_new | (snapshot.extensible is not None)),
         at_ms,
+        on_time,
+        lines.regular + again,
     )
 
 
@@ -167,6 +210,8 @@ def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floa
         np.zeros(count),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
+        np.zeros(count, bool),
+        np.zeros(count),
     )
     if before is None or not len(before.names):
         return first

@@ -20,7 +20,7 @@ from pulsar_barycenter.replay.advice.candidate_settings import (
     start,
     text_of,
 )
-from pulsar_barycenter.replay.advice.document import AdviceVerdict
+from pulsar_barycenter.replay.advice.document import AdviceVerdict, Observed
 from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
 from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
 from pulsar_barycenter.replay.advice.verdict import advice_of
@@ -319,6 +319,38 @@ def test_what_clients_gain_is_only_told_if_it_differs(today: int, then: int, tol
     reasons = " ".join(change.why for change in advice.changes)
     assert ("no client disturbed with either" in reasons) is (today == then == 0)
     assert ("times a day with either" in reasons) is (today == then == 500)
+
+
+@pytest.mark.parametrize(
+    ("observed", "told"),
+    [
+        (Observed(max_over_mean=1.41), ["max / mean: 1.41 recorded, 1.2 replayed"]),
+        (Observed(max_over_mean=1.39), []),
+        (Observed(max_over_mean=1.0), []),
+        (Observed(deviation=0.031), ["deviation, % of a broker: 3.1 recorded, 0 replayed"]),
+        (Observed(deviation=0.029), []),
+        (Observed(moves=61), ["bundles moved by the leader: 61 recorded, 30 replayed"]),
+        (Observed(moves=60), []),
+        (Observed(moves=14), ["bundles moved by the leader: 14 recorded, 30 replayed"]),
+        (Observed(splits=90, flaps=90), []),
+        (Observed(moves=61, max_over_mean=3.0), ["in 2 values (", "61 recorded", "3 recorded"]),
+    ],
+)
+def test_a_replay_that_differs_much_from_the_recording_is_told(observed: Observed, told: list[str]) -> None:
+    asked = question(["extensible"])
+    known, _ = known_by(asked, lambda _: measures(0.2, unloads=30))
+    load = generated(Shape(brokers=2, bundles=4, steps=100), 0)
+    advice = advice_of(asked, known, parts_of(100, MINUTE_MS), load, observed=observed)
+    assert ("differs much from the recorded history" in advice.warnings[0]) is bool(told)
+    assert all(each in advice.warnings[0] for each in told)
+
+
+def test_a_few_moves_more_are_no_difference() -> None:
+    asked = question(["extensible"])
+    known, _ = known_by(asked, lambda _: measures(0.2, unloads=10))
+    load = generated(Shape(brokers=2, bundles=4, steps=100), 0)
+    advice = advice_of(asked, known, parts_of(100, MINUTE_MS), load, observed=Observed(moves=0))
+    assert "differs much" not in " ".join(advice.warnings)
 
 
 def test_nothing_to_choose_from_is_refused() -> None:

@@ -12,7 +12,6 @@ from pulsar_barycenter.replay.advice.document import (
     Advice,
     AdviceVerdict,
     Change,
-    Compared,
     Configuration,
     Difference,
     Notch,
@@ -24,6 +23,7 @@ from pulsar_barycenter.replay.advice.document import (
     Weighing,
 )
 from pulsar_barycenter.replay.advice.finding import AdviceFinding
+from pulsar_barycenter.replay.advice.likeness import compared, unlikeness
 from pulsar_barycenter.replay.advice.parts import Parts, Trial
 from pulsar_barycenter.replay.advice.search import Question, TrialsOfScenarios, candidate, set_back
 from pulsar_barycenter.replay.advice.weighing import LEAST_GAIN, NOISES, TIE, Gain, least
@@ -62,6 +62,9 @@ def advice_of(
     judged = found if verdict is AdviceVerdict.CHANGE else question.today
     idle = next((each for each in teller.all if question.is_idle(each) and each != question.today), None)
     differences = teller.differences(found) if verdict is AdviceVerdict.CHANGE else []
+    replays = [trial.whole for trial in known[question.today.name]]
+    values = compared(observed, replays) if observed is not None else []
+    unlike = unlikeness(values)
     return Advice(
         verdict=verdict,
         sentence=teller.sentence(verdict, best, len(findings), _hours(demand, parts.held_out)),
@@ -80,9 +83,9 @@ def advice_of(
         better=[each for each in differences if each.advised < each.today],
         sensitivity=teller.notches(judged, verdict),
         by_seed=teller.by_seed(best) if best is not None else [],
-        observed=_compared(observed, known[question.today.name]) if observed is not None else [],
+        observed=values,
         findings=list(findings),
-        warnings=[*_warnings_of_length(demand, parts), *warnings],
+        warnings=[*filter(None, [unlike]), *_warnings_of_length(demand, parts), *warnings],
         configurations=sorted(
             (teller.configuration(each) for each in teller.all), key=lambda each: (each.choosing.cost, each.title)
         ),
@@ -301,30 +304,6 @@ def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
             values = [sum(hours * 3600 if one is None else one for one in times) for times in values]
         found[each.name] = fmean(0.0 if value is None else float(value) for value in values)
     return found
-
-
-def _compared(observed: Observed, today: Sequence[Trial]) -> list[Compared]:
-    replayed = {
-        "bundles moved by the leader": fmean(each.whole.unloads for each in today),
-        "bundles placed because a broker had gone": fmean(each.whole.assignments for each in today),
-        "flaps": fmean(each.whole.flaps for each in today),
-        "splits": fmean(each.whole.splits for each in today),
-        "max / mean": fmean(each.whole.max_over_mean for each in today),
-        "deviation, % of a broker": 100 * fmean(each.whole.deviation for each in today),
-    }
-    recorded = (
-        observed.moves,
-        observed.departures,
-        observed.flaps,
-        observed.splits,
-        observed.max_over_mean,
-        None if observed.deviation is None else 100 * observed.deviation,
-    )
-    return [
-        Compared(title=title, recorded=float(was), replayed=replayed[title])
-        for title, was in zip(replayed, recorded, strict=True)
-        if was is not None
-    ]
 
 
 def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:

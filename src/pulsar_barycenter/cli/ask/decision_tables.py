@@ -95,15 +95,15 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
     if len(verdicts) > _MAX_ROWS:
         shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MAX_ROWS]
     rows = []
-    for line in shown:
+    usages = _percents([line.figures.usage or 0.0 for line in shown if line.figures is not None])
+    for line, usage in zip(shown, usages, strict=True):
         figures = line.figures
         assert figures is not None
-        assert figures.usage is not None
         does = f"sheds {line.unloads}" if line.unloads else "keeps all"
         rows.append(
             (
                 line.broker,
-                format_figure(figures.usage, "%"),
+                usage,
                 f"{figures.msg_rate:,.0f}",
                 format_figure(figures.msg_throughput, "bytes/s"),
                 f"{figures.bundles:,}",
@@ -114,6 +114,13 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
     print_table(_COLUMNS, rows, plain_width=PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json prints all")
+
+
+def _percents(fractions: Sequence[float]) -> list[str]:
+    """Return fractions as percent, all with one decimal place, or all with none if they are whole numbers."""
+    told = [f"{100 * fraction:.1f}" for fraction in fractions]
+    are_whole = all(text.endswith(".0") for text in told)
+    return [f"{text.removesuffix('.0') if are_whole else text} %" for text in told]
 
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:

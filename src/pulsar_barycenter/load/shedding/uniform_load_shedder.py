@@ -237,7 +237,8 @@ class UniformVerdicts:
             ("msg/s", snapshot.brokers.latest.rate) if self.rates else ("bytes/s", snapshot.brokers.latest.throughput)
         )
         if broker != self.source:
-            greatest = Compared("traffic", float(latest[broker]), "<=", "highest traffic", self.spread.greatest, unit)
+            highest = f"traffic of {snapshot.brokers.names[self.source]}" if self.source >= 0 else "highest traffic"
+            greatest = Compared("traffic", float(latest[broker]), "<=", highest, self.spread.greatest, unit)
             return Code.NOT_THE_GREATEST, (greatest,), ()
         if not (self.rate_exceeds or self.throughput_exceeds):
             return Code.DIFFERENCE_TOLERATED, self._criteria(), (_RATE_KEY, _THROUGHPUT_KEY)

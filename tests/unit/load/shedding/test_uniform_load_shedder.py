@@ -101,6 +101,13 @@ def test_a_least_load_that_counts_as_one_is_told(rate: float, throughput: float,
     assert f"({told}, traffic to shed " in render(plan.reason)
 
 
+def test_the_broker_with_the_highest_load_is_named_to_the_others() -> None:
+    plan = uniform(brokers((10_000, 0), (50_000, 0)))
+    assert "another broker has the highest load (traffic 10000 msg/s <= traffic of b1 50000 msg/s)" in render(
+        plan.broker_reason(0)
+    )
+
+
 def test_an_empty_or_idle_cluster_says_so() -> None:
     assert uniform(Cluster()).reason.code is Code.BALANCED
     assert uniform(brokers((0, 0), (0, 0))).reason.code is Code.BALANCED

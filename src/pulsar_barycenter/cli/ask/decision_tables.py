@@ -1,6 +1,6 @@
 """Prints decisions for `barycenter decide` and `barycenter explain`: as JSON lines or as tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,6 +13,7 @@ from pulsar_barycenter.load.rounds.decided import BundleState, Decided, Figures,
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table
@@ -39,9 +40,17 @@ def headline(found: SnapshotFile, by: str) -> str:
     taken = ""
     if snapshot.taken_at_ms:
         taken = f", as of {datetime.fromtimestamp(snapshot.taken_at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {count_of(len(snapshot.bundles), 'bundle')}"
+    sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {bundles_in_words(snapshot.bundles.names)}"
     upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
     return f"{found.source}: {sizes}{taken}; {by}" + (f"; based on {upon}" if upon else "")
+
+
+def bundles_in_words(names: Collection[str]) -> str:
+    """Return the number of the bundles with these names as text, and how many of them are heartbeat bundles, which the
+    brokers of a cluster own for themselves and `status` does not count.
+    """
+    own = sum(map(is_of_a_broker_itself, names))
+    return count_of(len(names), "bundle") + (f", {own:,} of them heartbeat bundles" if own else "")
 
 
 def window_of(snapshot: LoadSnapshot) -> str:
@@ -71,17 +80,22 @@ def print_json(lines: Iterable[Decided]) -> None:
 
 
 def print_tables(
-    lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None, window: str = SHORT
+    lines: Sequence[Decided],
+    bundles: Collection[str],
+    *,
+    explain: bool,
+    shedding: Sequence[str] | None = None,
+    window: str = SHORT,
 ) -> None:
     """Print the decisions of one cycle: the verdict on each broker, then bundles that move, are placed, split or stay.
 
     `explain` prints complete reasons instead of short ones. `shedding` names the brokers that shed; it is used only if
     no bundle of `lines` moves, because `lines` may be a part of the round. `window` names the window of the bundles'
-    load.
+    load. `bundles` are the names of all bundles of the snapshot.
     """
     verdicts = [line for line in lines if line.kind == "verdict"]
     if verdicts:
-        _print_verdicts(verdicts, explain=explain)
+        _print_verdicts(verdicts, bundles, explain=explain)
     sources = sources_of(lines) or list(shedding or ())
     for line in lines:
         if line.kind == "shed":
@@ -90,7 +104,7 @@ def print_tables(
         _print_bundles(title, [line for line in lines if line.kind == kind], window, explain=explain)
 
 
-def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
+def _print_verdicts(verdicts: Sequence[Decided], bundles: Collection[str], *, explain: bool) -> None:
     shown = verdicts
     if len(verdicts) > _MAX_ROWS:
         shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MAX_ROWS]
@@ -110,7 +124,8 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
                 f"{does}: {_words(line.reason, line.broker, explain=explain)}",
             )
         )
-    click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}")
+    counted = "; bundles include heartbeat bundles" if any(map(is_of_a_broker_itself, bundles)) else ""
+    click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}{counted}")
     print_table(_COLUMNS, rows, plain_width=PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json prints all")

@@ -1,5 +1,6 @@
 """`barycenter explain`: prints why a bundle is on its broker, and why a broker sheds bundles or keeps them."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -154,7 +155,8 @@ def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -
     else:
         settings = "" if found is None else settings_in_words(found, configured(found).barycenter_pulsar_compatibility)
         window = "" if found is None else window_of(found.snapshot)
-        _print(records, states, lines, shedding, settings, window)
+        bundles = () if found is None else found.snapshot.bundles.names
+        _print(records, states, lines, shedding, settings, window, bundles)
     if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; brokers keep the last decisions in memory, "
@@ -203,7 +205,8 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
         print_text(text, plain_width=PLAIN_WIDTH)
     if found is not None and lines:
         click.echo(f"\nwhat the leader would have decided with the load of that time, by {settings}")
-        print_tables(lines, explain=True, shedding=shedding, window=window_of(found.snapshot))
+        names = found.snapshot.bundles.names
+        print_tables(lines, names, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
 
 def _is_of(subject: Subject, bundle: str) -> bool:
@@ -242,6 +245,7 @@ def _print(
     shedding: list[str],
     settings: str,
     window: str,
+    bundles: Collection[str],
 ) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -256,4 +260,4 @@ def _print(
     for state in states:
         print_state(state, window)
     if lines:
-        print_tables(lines, explain=True, shedding=shedding, window=window)
+        print_tables(lines, bundles, explain=True, shedding=shedding, window=window)

@@ -227,6 +227,11 @@ async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Pa
         assert len(decode_snapshot(piped.stdout.encode()).brokers) == 2
         assert piped.stderr.startswith("2 brokers, ")
         assert set(read_snapshot_file(file).snapshot.brokers.names) == {each.broker_id for each in cluster.brokers}
+        own = sum(name.startswith("pulsar/") for name in read_snapshot_file(file).snapshot.bundles.names)
+        assert f" bundles, {own} of them heartbeat bundles\n" in said.stdout
+        shown = await asyncio.to_thread(run, "decide", "--snapshot", str(file))
+        assert f" bundles, {own} of them heartbeat bundles, as of " in shown.stdout
+        assert "by the newest report; bundles include heartbeat bundles\n" in shown.stdout
         for place in (["--snapshot", str(file)], ["--url", url]):
             told = await asyncio.to_thread(run, "decide", *place, "--json")
             assert [line["kind"] for line in lines(told)] == ["verdict", "verdict", "shed"]

@@ -8,6 +8,7 @@ import pytest
 
 from pulsar_barycenter.config.broker_conf import keys, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.lab.advising.board import print_advice
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
 from pulsar_barycenter.replay.advice.candidate_settings import (
@@ -336,13 +337,18 @@ def test_what_clients_gain_is_only_told_if_it_differs(today: int, then: int, tol
         (Observed(moves=61, max_over_mean=3.0), ["in 2 values (", "61 recorded", "3 recorded"]),
     ],
 )
-def test_a_replay_that_differs_much_from_the_recording_is_told(observed: Observed, told: list[str]) -> None:
+def test_a_replay_that_differs_much_from_the_recording_is_told(
+    observed: Observed, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = question(["extensible"])
     known, _ = known_by(asked, lambda _: measures(0.2, unloads=30))
     load = generated(Shape(brokers=2, bundles=4, steps=100), 0)
     advice = advice_of(asked, known, parts_of(100, MINUTE_MS), load, observed=observed)
     assert ("differs much from the recorded history" in advice.warnings[0]) is bool(told)
     assert all(each in advice.warnings[0] for each in told)
+    print_advice(advice)
+    first = " ".join(capsys.readouterr().out.partition("\n\n")[0].split())
+    assert first == " ".join([advice.sentence, f"Mind: {advice.warnings[0]}."][: 1 + bool(told)])
 
 
 def test_a_few_moves_more_are_no_difference() -> None:

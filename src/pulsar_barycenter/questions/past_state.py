@@ -137,9 +137,9 @@ def _block(title: str, records: Sequence[DecisionRecord]) -> list[str]:
     lines = [f"{title}:"] if records else []
     for record in records:
         where = " → ".join(broker for broker in (record.source, record.destination) if broker)
-        what = f"{record.kind} {record.refused}".strip()
         by = f"by {record.principal} at {record.by}" if record.principal else f"by {record.by}"
-        lines.append("  " + "  ".join(part for part in (_moment(record.at), what, record.bundle, where, by) if part))
+        parts = (_moment(record.at), record.outcome, record.bundle, where, by)
+        lines.append("  " + "  ".join(filter(None, parts)))
         lines.append(f"      {record.sentence}")
         lines += [f"      {record.request}"] if record.request else []
     return lines

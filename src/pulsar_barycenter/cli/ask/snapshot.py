@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from pulsar_barycenter.cli.ask.decision_tables import bundles_in_words
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -37,6 +38,6 @@ def command(url: str | None, out: Path) -> None:
     except (ClusterError, OSError) as error:
         fail(in_words(error))
         return
-    bundles = sum(len(report.last_stats) for report in document.brokers.values())
-    sizes = f"{count_of(len(document.brokers), 'broker')}, {count_of(bundles, 'bundle')}"
+    names = [name for report in document.brokers.values() for name in report.last_stats]
+    sizes = f"{count_of(len(document.brokers), 'broker')}, {bundles_in_words(names)}"
     click.echo(sizes if str(out) == "-" else f"{out}: {sizes}", err=str(out) == "-")

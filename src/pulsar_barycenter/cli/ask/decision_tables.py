@@ -14,7 +14,7 @@ from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
-from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.naming.counted import bundles_in_words, count_of
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
@@ -43,14 +43,6 @@ def headline(found: SnapshotFile, by: str) -> str:
     sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {bundles_in_words(snapshot.bundles.names)}"
     upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
     return f"{found.source}: {sizes}{taken}; {by}" + (f"; based on {upon}" if upon else "")
-
-
-def bundles_in_words(names: Collection[str]) -> str:
-    """Return the number of the bundles with these names as text, and how many of them are heartbeat bundles, which the
-    brokers of a cluster own for themselves and `status` does not count.
-    """
-    own = sum(map(is_of_a_broker_itself, names))
-    return count_of(len(names), "bundle") + (f", {own:,} of them heartbeat bundles" if own else "")
 
 
 def window_of(snapshot: LoadSnapshot) -> str:

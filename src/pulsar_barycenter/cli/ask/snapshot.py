@@ -6,12 +6,11 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.ask.decision_tables import bundles_in_words
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.snapshot.document import encode_snapshot
-from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.naming.counted import bundles_in_words, count_of
 from pulsar_barycenter.observer.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from pulsar_barycenter.terminal.errors import in_words

@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-write", action="store_true", help="write what was seen into docs/compatibility.md")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
     group.addoption("--fuzz-examples", type=int, default=700, metavar="N", help="try N rows of frames")
-    group.addoption("--fuzz-requests", type=int, default=6, metavar="N", help="draw N requests for each operation")
+    group.addoption("--fuzz-requests", type=int, default=4, metavar="N", help="draw N requests for each operation")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
 

@@ -62,6 +62,8 @@ def together(changes: dict[str, Any]) -> BrokerConfig:
             "metadata_store_url": "sqlite:/data/metadata.sqlite",
             "metadata_store_session_timeout_millis": min(session_ms, MAX_LEASED_SESSION_MS),
         }
+    if changes.get("barycenter_ledger_records") == "pulsar":
+        changes = changes | {"barycenter_ledger_storage": "bookkeeper"}
     ensemble = changes.get("managed_ledger_default_ensemble_size", 2)
     write = min(changes.get("managed_ledger_default_write_quorum", 2), ensemble)
     changes = changes | {

@@ -23,7 +23,7 @@ from pulsar_barycenter.load.filters.max_topics import below_max_topics, max_topi
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
 from pulsar_barycenter.load.managers import ManagerKind
-from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reasons import BROKER_SHEDS, Code
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLookupData
 from pulsar_barycenter.load.reports.load_report import SystemResourceUsage
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
@@ -150,10 +150,11 @@ def uneven(manager: ManagerKind, first: float, others: float, brokers: int = 4) 
 
 
 def rounds(shed: Shed, snapshots: Collection[LoadSnapshot]) -> list[tuple[Any, ...]]:
-    """Return what each round decided and why, and the memory at the end."""
+    """Return what each round decided and why, and the memory at the end; the reason must say whether brokers shed."""
     memory, found = None, list[tuple[Any, ...]]()
     for snapshot in snapshots:
         plan, memory = shed(snapshot, memory)
+        assert (plan.reason.code in BROKER_SHEDS) is bool(list(plan)), plan.reason
         found.append((plan.reason, list(plan), list(plan.refusals())))
     return [*found, (memory,)]
 

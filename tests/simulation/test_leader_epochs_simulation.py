@@ -45,7 +45,7 @@ def test_former_leaders_are_refused_and_leaders_of_now_are_not() -> None:
             super().__init__(*arguments)
             played.append(self)
 
-    for seed in range(6):
+    for seed in range(8):
         run_scenario(seed, befalling=Kept, settings=OFTEN_ANOTHER, faults=(*FAULTS, *LATE))
     assert sum(each.refused for each in played) > 5
     assert sum(each.accepted for each in played) > 30

@@ -207,7 +207,7 @@ replay
     synthetic
     inputs
     grid
-    scenario
+    scenario scenario_mistakes
     scenarios scenario_files
     experiments
     advice

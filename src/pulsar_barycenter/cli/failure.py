@@ -1,4 +1,4 @@
-"""Ends a command that failed: with exit code 1 and a message."""
+"""Ends a command that failed: with a message, and exit code 1 unless the command documents another."""
 
 import sys
 
@@ -7,7 +7,9 @@ import click
 from pulsar_barycenter.terminal.tables import printable
 
 
-def fail(text: str) -> None:
-    """Print an error message and end the program with exit code 1. Control characters but line breaks are replaced."""
+def fail(text: str, code: int = 1) -> None:
+    """Print an error message and end the program with exit code `code`. Control characters but line breaks are
+    replaced.
+    """
     click.echo("\n".join(printable(line) for line in f"barycenter: {text}".split("\n")), err=True)
-    sys.exit(1)
+    sys.exit(code)

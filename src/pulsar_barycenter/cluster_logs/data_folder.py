@@ -4,6 +4,7 @@ No file states the kind of a folder: it is recognized by files that every versio
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,15 @@ def check_load_folder(data: Path, *, may_be_empty: bool = True) -> None:
     if not names.intersection(_KNOWN_BY) and (names or not may_be_empty):
         raise WrongFolderError(
             f"{data} is not a data folder: it must contain load-reports/, which brokers, `barycenter collect` and"
-            " `barycenter generate-load` write"
+            f" `barycenter generate-load` write, or tables/, which the pipeline writes{_did_you_mean(data, names)}"
         )
+
+
+def _did_you_mean(data: Path, names: Iterable[str]) -> str:
+    """Return the end of a sentence that names a data folder in `data`; "" if there is none."""
+    found = (name for name in sorted(names) for kind in _OF_LOAD if os.path.isdir(data / name / kind))
+    first = next(found, "")
+    return f"; did you mean {data / first}?" if first else ""
 
 
 def check_no_history(data: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from pulsar_barycenter.cluster_logs.json_lines import JsonLines
-from pulsar_barycenter.load.reasons import Reason, render
+from pulsar_barycenter.load.reasons import BROKER_SHEDS, Reason, render
 
 KEPT: Final = 10_000
 ANONYMOUS: Final = "anonymous"
@@ -66,6 +66,15 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
         if self.principal:
             return self.principal
         return f"the {self.manager} load manager" if self.manager else ""
+
+    @property
+    def outcome(self) -> str:
+        """Return as text what was decided: the kind, what was refused, and "kept" for a round in which no broker
+        sheds.
+        """
+        if self.kind == "shed" and self.reason.code not in BROKER_SHEDS:
+            return "kept"
+        return f"{self.kind} {self.refused}".strip()
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
         """Return whether the decision is about the given bundle, namespace and broker; a blank argument matches any

@@ -5,6 +5,7 @@ that ends with a backslash continues in the next one. A blank value is the defau
 one counts. There are no other escapes.
 """
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -282,8 +283,16 @@ _BOOKIE_URIS_TEXT: Final = " or ".join(_BOOKIE_URIS)
 def _known(name: str, text: str) -> Key:
     key = keys().get(name)
     if key is None:
-        raise ConfigError(name, text, "a known key")
+        raise ConfigError(name, text, f"a known key; {similar_keys(name)}")
     return key
+
+
+def similar_keys(name: str) -> str:
+    """Return a hint for an error about an unknown key: up to three known keys that are similar to `name`, or where all
+    keys are listed.
+    """
+    near = difflib.get_close_matches(name, keys(), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
 
 
 def _check_together(config: BrokerConfig) -> None:

@@ -36,6 +36,8 @@ class Check:
 
 
 DRAINED_CHECK: Final = "drained"
+NOT_READ: Final = ": not read"
+"""The end of the text why a check was left out that needs only one part; before it is the name of the part."""
 _OPTIONAL: Final = frozenset({Part.STORE, Part.WRITTEN_OWNERS, Part.LEDGERS, Part.FILE})
 """Parts that are read only if an option names them, or if the brokers have them."""
 _OWNERS: Final = (Part.BROKERS, Part.STORE)
@@ -102,7 +104,7 @@ def diagnose(picture: Picture, names: Collection[str] = ()) -> Diagnosis:
             findings += _bounded(check, check.run(picture))
         else:
             needed = " nor ".join(part.value for part in check.needs)
-            why = f"neither {needed} were read" if " nor " in needed else f"{needed}: not read"
+            why = f"neither {needed} were read" if " nor " in needed else f"{needed}{NOT_READ}"
             unseen.append(Unseen(check.name, why, _OPTIONAL.issuperset(check.needs)))
     findings.sort(key=lambda finding: -finding.severity.rank)
     return Diagnosis(tuple(findings), tuple(dict.fromkeys(unseen)))

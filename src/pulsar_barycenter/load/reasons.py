@@ -175,6 +175,28 @@ class Code(StrEnum):
     LEADS_AGAIN = "leads_again"
 
 
+BROKER_SHEDS: Final = frozenset(
+    {
+        Code.ABOVE_AVERAGE,
+        Code.ABOVE_LIMIT,
+        Code.OTHERS_BELOW_LOWER_BOUNDARY,
+        Code.FAR_ABOVE_LEAST,
+        Code.GAP_LASTED,
+        Code.FAR_ABOVE_DEVIATION,
+        Code.ABOVE_BAND,
+        Code.GIVES_TOO,
+        Code.FILLS_ANOTHER,
+        Code.TAKES_IN_EXCHANGE,
+        Code.TOO_MANY_IDLE,
+        Code.EVENS_OUT,
+        Code.WORTH_ITS_PRICE,
+        Code.SPREAD_TOO_WIDE,
+        Code.SHEDS_BY_STRATEGY,
+    }
+)
+"""The codes of a broker that sheds, which are also those of a shedding round in which brokers shed."""
+
+
 class Compared(msgspec.Struct, frozen=True, gc=False):
     """One comparison that is true: the `value` of `what` is in `relation` (">") to `limit`, which `against` names.
 

@@ -107,11 +107,12 @@ def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) ->
     )
 
 
-def known_range(page: DecisionPage) -> str:
-    """Return the time range of the known decisions, as text."""
-    if not page.known_until:
-        return "there are no decisions at all"
-    return f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"
+def not_known(subject: Subject, at_ms: int, page: DecisionPage) -> str:
+    """Return a sentence: nothing is known of the subject at that time, but decisions of another time range are."""
+    known = "there are no decisions at all"
+    if page.known_until:
+        known = f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"
+    return f"nothing is known of {subject.kind} {subject.name} at {_moment(at_ms)} UTC; {known}"
 
 
 def in_words(state: PastState) -> list[str]:
@@ -136,9 +137,9 @@ def _block(title: str, records: Sequence[DecisionRecord]) -> list[str]:
     lines = [f"{title}:"] if records else []
     for record in records:
         where = " → ".join(broker for broker in (record.source, record.destination) if broker)
-        what = f"{record.kind} {record.refused}".strip()
         by = f"by {record.principal} at {record.by}" if record.principal else f"by {record.by}"
-        lines.append("  " + "  ".join(part for part in (_moment(record.at), what, record.bundle, where, by) if part))
+        parts = (_moment(record.at), record.outcome, record.bundle, where, by)
+        lines.append("  " + "  ".join(filter(None, parts)))
         lines.append(f"      {record.sentence}")
         lines += [f"      {record.request}"] if record.request else []
     return lines

@@ -29,7 +29,7 @@ and inputs are arguments, and the same arguments give the same bytes.
 - Result: `outcome` is the record of a run, `measures` how well it went, `references` how well an observer with perfect
   knowledge would have done; `right_sizing` counts the brokers that a load needs, and replays rules for their number.
 - Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them, and
-  `scenario_files` reads others from TOML files;
+  `scenario_files` reads others from TOML files, `scenario_mistakes` says what is wrong in such a file;
   `experiments` replays published measurements; `advice` recommends a configuration from a history.
   `lab.programs` defines the public names, since they read files.
 """

@@ -1,6 +1,5 @@
 """The requested runs: strategies × settings × seeds × periods, each with a name and a configuration."""
 
-import difflib
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.config.broker_conf import keys, with_overrides
+from pulsar_barycenter.config.broker_conf import keys, similar_keys, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import (
     MANAGER_KEY,
@@ -175,9 +174,7 @@ def _varied(text: str) -> list[tuple[str, str]]:
 
 def _check_key(key: str, source: str) -> None:
     if key not in keys():
-        near = difflib.get_close_matches(key, keys(), n=3, cutoff=0.6)
-        mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
-        raise ReplayInputError(f"{source}: there is no key {key}; {mend}")
+        raise ReplayInputError(f"{source}: there is no key {key}; {similar_keys(key)}")
 
 
 def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:

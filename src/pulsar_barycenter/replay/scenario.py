@@ -79,18 +79,19 @@ class Expected:
     def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
         """Return whether this expectation is met; `of` has the medians of the measures of each strategy.
 
-        Strategies that were not run are ignored.
+        Strategies that were not run are ignored: an expectation about such a strategy is met.
         """
+        if self.than and self.than not in of:
+            return True
         compare = _RELATIONS[self.relation]
-        names = [name for name in of if name not in {NONE, *REFERENCES}] if self.strategy == EVERY else [self.strategy]
-        limit = self.value * of[self.than][self.figure] if self.than in of else self.value
-        return all(compare(of[name][self.figure], limit) for name in names if name in of)
+        limit = self.value * of[self.than][self.figure] if self.than else self.value
+        return all(compare(of[name][self.figure], limit) for name in self.strategies(of))
 
-    def __str__(self) -> str:
-        value = f"{self.value:g}"
-        if self.than:
-            value = f"that of {self.than}" if self.value == 1 else f"{value} × that of {self.than}"
-        return f"{self.figure} of {self.strategy} {self.relation} {value}: {self.why}"
+    def strategies(self, of: Iterable[str]) -> list[str]:
+        """Return the strategies in `of` that this expectation is about."""
+        if self.strategy == EVERY:
+            return [name for name in of if name not in {NONE, *REFERENCES}]
+        return [name for name in of if name == self.strategy]
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from pulsar_barycenter.replay.events import (
 from pulsar_barycenter.replay.measures import MEASURES, Measures, measure
 from pulsar_barycenter.replay.outcome import Outcome
 from pulsar_barycenter.replay.scenario import COMMON, MINUTE_MS, Setup, balanced, minutes, of_rates, rate_of_usage
+from pulsar_barycenter.replay.scenario_mistakes import in_words
 from pulsar_barycenter.replay.simulator import Cluster
 from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names
 from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes, drift
@@ -230,6 +231,9 @@ def scenario_of(name: str, content: bytes) -> ScenarioFile:
         )
     try:
         found = msgspec.toml.decode(content, type=ScenarioFile)
+    except msgspec.ValidationError as error:
+        wrong = in_words(error, ScenarioFile, msgspec.toml.decode(content))
+        raise ReplayInputError(f"{name} is not a scenario: {wrong}. docs/replay.md has the keys") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReplayInputError(f"{name} is not a scenario: {error}. docs/replay.md has the keys") from None
     problem = _problem(found)
@@ -427,11 +431,13 @@ def _steady(expected: Steady, outcome: Outcome) -> Verdict:
 def _conforms(expected: Conforms, outcome: Outcome) -> Verdict:
     unserved = outcome.unserved[-expected.minutes :]
     worst = int(unserved.argmax())
+    if unserved[worst] <= 0:
+        return Verdict(True, f"conforms: every bundle with traffic had a broker in {_last(expected.minutes)}")
     text = (
         f"bundles with {unserved[worst]:.3g} msg/s had no broker in {_minute(outcome, worst - expected.minutes)};"
         f" none is allowed in {_last(expected.minutes)}"
     )
-    return Verdict(bool(unserved[worst] <= 0), f"conforms: {text}")
+    return Verdict(False, f"conforms: {text}")
 
 
 def _measure(name: str, most: float, measured: Measures) -> Verdict:

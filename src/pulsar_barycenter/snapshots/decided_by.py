@@ -1,6 +1,5 @@
 """Chooses the configuration, the load manager and the strategies for a decision, and reads a shedder's memory."""
 
-import difflib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from pulsar_barycenter.config.broker_conf import (
     load_broker_conf,
     read_conf_text,
     read_pairs,
+    similar_keys,
     with_overrides,
 )
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -130,9 +130,7 @@ def texts_of(changes: Collection[str]) -> dict[str, str]:
         if not separator:
             raise WrongWordError(f"--set {change}: give key=value")
         if key.strip() not in known:
-            near = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
-            raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {hint}")
+            raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {similar_keys(key.strip())}")
         texts[key.strip()] = text
     return texts
 

@@ -1,4 +1,4 @@
-"""Prints tables on standard output, in the width of the terminal, or in a fixed width if it is not a terminal.
+"""Prints tables and texts on standard output, in the width of the terminal, or a fixed width if it is not a terminal.
 
 No number and no name is cut, however narrow the terminal is. Titles are wrapped first, then sentences between words,
 then names after a slash. Columns that still do not fit are printed below, and each row there starts with its first cell
@@ -79,6 +79,17 @@ def output_width(plain_width: int) -> int:
 def printable(text: str) -> str:
     """Return a text with control characters replaced, so that texts from outside cannot act on the terminal."""
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def print_text(text: str, *, plain_width: int) -> None:
+    """Print a printable text, wrapped between words; every line is indented as the first one. `plain_width` is the
+    width if the output is not a terminal. Half of the width, at least, is used for the text.
+    """
+    words = printable(text.strip())
+    indent = text[: len(text) - len(text.lstrip())]
+    width = output_width(plain_width)
+    for line in _wrapped(words, max(width - len(indent), width // 2, 1)):
+        click.echo(f"{indent}{line}")
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:

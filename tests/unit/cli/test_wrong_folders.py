@@ -50,6 +50,15 @@ def test_a_folder_of_something_else_is_refused_with_what_was_expected(strangers:
     assert sorted(strangers.rglob("*")) == before
 
 
+def test_the_folder_above_a_data_folder_is_told_from_it(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "history" / "tables").mkdir(parents=True)
+    result = run("advise", "--input", tmp_path)
+    assert result.exit_code == 1
+    assert f"or tables/, which the pipeline writes; did you mean {tmp_path / 'history'}?" in result.stderr
+    assert "did you mean" not in run("advise", "--input", tmp_path / "history").stderr
+
+
 @pytest.mark.parametrize("words", [*QUESTIONS, ["pipeline", "run", "--once"]], ids=" ".join)
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, words: list[str]) -> None:
     result = run(*words, "--data", tmp_path / "typo")

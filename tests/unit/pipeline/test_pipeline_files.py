@@ -42,7 +42,7 @@ def test_a_publication_reads_as_it_was_written() -> None:
     document = encode_publication(publication)
     assert decoded(document.replace(b"{", b'{"later":1,', 1)) == publication
     assert msgspec.json.decode(document)["shortTermMsgRateIn"] == [1.5]
-    with pytest.raises(msgspec.DecodeError, match="column topics has 0 items, bundle has 1"):
+    with pytest.raises(msgspec.DecodeError, match="column topics has 0 items, but column bundle has 1"):
         decoded(b'{"batchId":1,"publishedAt":1,"asOf":1,"bundle":["x"]}')
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from pulsar_barycenter.config.broker_conf import keys, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.lab.advising.board import print_advice
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
 from pulsar_barycenter.replay.advice.candidate_settings import (
@@ -20,7 +21,7 @@ from pulsar_barycenter.replay.advice.candidate_settings import (
     start,
     text_of,
 )
-from pulsar_barycenter.replay.advice.document import AdviceVerdict
+from pulsar_barycenter.replay.advice.document import AdviceVerdict, Observed
 from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
 from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
 from pulsar_barycenter.replay.advice.verdict import advice_of
@@ -295,6 +296,67 @@ def test_a_cluster_is_well_set_up_if_it_is_even_at_all_times(chosen: float, held
     told = advice_of(asked, known, parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0))
     well = f"Keep today's configuration (AvgShedder), although the fullest broker was {100 * held_out:.1f} %"
     assert told.sentence.startswith("This cluster is well set up" if max(chosen, held_out) < 0.1 else well)
+
+
+@pytest.mark.parametrize(
+    ("today", "then", "told"),
+    [
+        (0, 0, "no client would have been disturbed with either configuration."),
+        (500, 500, "the average client would have been disturbed {} times a day with either configuration."),
+        (500, 0, "the average client would have been disturbed 0 times a day instead of {}."),
+    ],
+)
+def test_what_clients_gain_is_only_told_if_it_differs(today: int, then: int, told: str) -> None:
+    asked = question(["extensible"])
+
+    def of(scenario: Scenario) -> Measures:
+        better = scenario.strategy == "extensible"
+        return measures(0.05 if better else 0.2, then if better else today)
+
+    advice = advice_of(
+        asked, known_by(asked, of)[0], parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0)
+    )
+    assert advice.sentence.endswith(told.format(f"{advice.today.held_out.disturbed_a_day:.2g}"))
+    reasons = " ".join(change.why for change in advice.changes)
+    assert ("no client disturbed with either" in reasons) is (today == then == 0)
+    assert ("times a day with either" in reasons) is (today == then == 500)
+
+
+@pytest.mark.parametrize(
+    ("observed", "told"),
+    [
+        (Observed(max_over_mean=1.41), ["max / mean: 1.41 recorded, 1.2 replayed"]),
+        (Observed(max_over_mean=1.39), []),
+        (Observed(max_over_mean=1.0), []),
+        (Observed(deviation=0.031), ["deviation, % of a broker: 3.1 recorded, 0 replayed"]),
+        (Observed(deviation=0.029), []),
+        (Observed(moves=61), ["bundles moved by the leader: 61 recorded, 30 replayed"]),
+        (Observed(moves=60), []),
+        (Observed(moves=14), ["bundles moved by the leader: 14 recorded, 30 replayed"]),
+        (Observed(splits=90, flaps=90), []),
+        (Observed(moves=61, max_over_mean=3.0), ["in 2 values (", "61 recorded", "3 recorded"]),
+    ],
+)
+def test_a_replay_that_differs_much_from_the_recording_is_told(
+    observed: Observed, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = question(["extensible"])
+    known, _ = known_by(asked, lambda _: measures(0.2, unloads=30))
+    load = generated(Shape(brokers=2, bundles=4, steps=100), 0)
+    advice = advice_of(asked, known, parts_of(100, MINUTE_MS), load, observed=observed)
+    assert ("differs much from the recorded history" in advice.warnings[0]) is bool(told)
+    assert all(each in advice.warnings[0] for each in told)
+    print_advice(advice)
+    first = " ".join(capsys.readouterr().out.partition("\n\n")[0].split())
+    assert first == " ".join([advice.sentence, f"Mind: {advice.warnings[0]}."][: 1 + bool(told)])
+
+
+def test_a_few_moves_more_are_no_difference() -> None:
+    asked = question(["extensible"])
+    known, _ = known_by(asked, lambda _: measures(0.2, unloads=10))
+    load = generated(Shape(brokers=2, bundles=4, steps=100), 0)
+    advice = advice_of(asked, known, parts_of(100, MINUTE_MS), load, observed=Observed(moves=0))
+    assert "differs much" not in " ".join(advice.warnings)
 
 
 def test_nothing_to_choose_from_is_refused() -> None:

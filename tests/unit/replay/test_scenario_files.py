@@ -88,6 +88,7 @@ def test_expectations_can_fail() -> None:
     ]
     even = verdicts(expect, an_outcome([[0.9, 0.1], [0.5, 0.5], [0.5, 0.5]]))
     assert [verdict.holds for verdict in even] == [True] * 3 + [False]
+    assert even[2].text == "conforms: every bundle with traffic had a broker in the last minute"
 
 
 @pytest.mark.parametrize(
@@ -95,8 +96,10 @@ def test_expectations_can_fail() -> None:
     [
         ("brokers = ", "is not a scenario: .*docs/replay.md has the keys"),
         ("[expect]\n", "is empty; give balance"),
-        ("[expect]\nbalanced = {}", "unknown field `balanced`"),
-        ("[expect]\nbalance = { at_most = nan }", "at_most"),
+        ("[expect]\nbalanced = {}", r"\[expect\] has the unknown key balanced; did you mean balance\?"),
+        ("[expect]\nbalance = {}", r"\[expect.balance\] has no key at_most; add it"),
+        ("[expect]\nbalance = 3", r"\[expect\]: balance is 3; give a table"),
+        ("[expect]\nbalance = { at_most = nan }", r"\[expect.balance\]: at_most is nan; give a number at least 1"),
         ("[expect]\nmeasures = { unloaded = 3 }", "expect.measures.unloaded is not a measure with one number"),
         ("[expect]\nmeasures = { even_after_s = 3 }", "even_after_s is not a measure with one number"),
         ("[expect]\nmeasures = { unloads = inf }", "expect.measures.unloads is inf; give a finite number"),
@@ -108,7 +111,22 @@ def test_expectations_can_fail() -> None:
         ),
         ('[[events]]\nevent = "broker-removed"\nminute = 1\nbroker = 3', "broker 3 is not there at minute 1"),
         ('[[events]]\nevent = "load-changed"\nminute = 1\nbroker = 3\nfactor = 2', "the load of broker 3 changes"),
-        ('[[events]]\nevent = "broker-painted"\nminute = 1', "broker-painted"),
+        ('[[events]]\nevent = "broker-painted"\nminute = 1', "did you mean broker-added"),
+        (
+            '[[events]]\nevent = "broker-crash"\nminute = 1',
+            r"\[\[events\]\] number 1: event is 'broker-crash'; did you mean broker-crashed\? The known names are",
+        ),
+        (
+            '[[events]]\nevent = "leader-lost"\nminute = 1\nminuts = 2',
+            r"\[\[events\]\] number 1 has the unknown key minuts; did you mean minutes\?.*are event, minute, minutes",
+        ),
+        ("[[events]]\nminute = 1\n[[events]]\nevent = 3", r"\[\[events\]\] number 1 has no key event"),
+        ('[[events]]\nevent = "leader-lost"\nminute = "a"', "minute is 'a'; give a number"),
+        (
+            "[settings]\nmaxUnloadPercentage = 1",
+            r"\[settings\]: one of the values is of another kind; give a text in quotes",
+        ),
+        ('[settings]\nmaxUnloadPercent = "1"', "a known key; did you mean maxUnloadPercentage"),
         ('[[events]]\nevent = "setting-changed"\nminute = 1\nkey = "loadBalancerEnabled"\nvalue = "x"', "x"),
         ('[settings]\nloadBalancerSheddingIntervalMinutes = "often"', "often"),
         ("[reports]\nlate = 0.7\nlost = 0.4", "must be shares of all reports"),
@@ -118,6 +136,12 @@ def test_what_is_wrong_is_refused(text: str, message: str) -> None:
     expects = "" if "[expect]" in text else "[expect]\nconforms = {}\n"
     with pytest.raises(ReplayInputError, match=r"(?s)file\.toml.*" + message):
         scenario_of("file.toml", f"{SMALL}{expects}{text}".encode())
+
+
+def test_a_value_of_a_list_is_named_by_its_number() -> None:
+    text = SMALL.replace("brokers = 2", "brokers = 2\ncores = [8, 'many']")
+    with pytest.raises(ReplayInputError, match="value 2 of cores is 'many'; give a number"):
+        scenario_of("x", f"{text}[expect]\nconforms = {{}}".encode())
 
 
 def test_files_are_bounded() -> None:

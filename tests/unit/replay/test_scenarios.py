@@ -53,6 +53,7 @@ def test_expectations_can_fail() -> None:
     assert not Expected("a", "regret", "<", 0.4, "", than=NONE).holds(of)
     assert Expected(EVERY, "unloads", ">", 0, "").holds(of)
     assert Expected("who is not run", "unloads", "==", 9, "").holds(of)
+    assert Expected("a", "unloads", "<", 1, "", than="who is not run").holds(of)
 
 
 def test_the_page_is_of_these_scenarios_and_strategies() -> None:

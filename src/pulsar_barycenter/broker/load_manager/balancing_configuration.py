@@ -1,4 +1,4 @@
-"""The keys of a broker's configuration that decisions depend on, for snapshots."""
+"""The keys of a broker's configuration that decisions, and advice on its balancing, depend on, for snapshots."""
 
 from typing import Final
 
@@ -9,8 +9,9 @@ from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
     *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference", "barycenterDrained"),
+    "statsUpdateFrequencyInSecs",
 )
-"""How the names of the configuration keys begin on which balancing decisions depend."""
+"""How the names of the configuration keys begin on which balancing decisions, and advice on them, depend."""
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:

@@ -154,7 +154,7 @@ def command(
         for number, lines in enumerate(rounds, 1):
             if len(rounds) > 1:
                 click.echo(f"\ncycle {number}")
-            print_tables(lines, explain=explain, window=window_of(found.snapshot))
+            print_tables(lines, found.snapshot.bundles.names, explain=explain, window=window_of(found.snapshot))
         if not any(rounds):
             click.echo("\nnothing to do")
     if exit_code and any(line.kind in ("unload", "assign", "split") for lines in rounds for line in lines):

@@ -1,6 +1,6 @@
 """Prints decisions for `barycenter decide` and `barycenter explain`: as JSON lines or as tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,13 +13,15 @@ from pulsar_barycenter.load.rounds.decided import BundleState, Decided, Figures,
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
+from pulsar_barycenter.naming.counted import bundles_in_words, count_of
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 _MAX_ROWS: Final = 40
 _MAX_NAMES: Final = 5
-_PLAIN_WIDTH: Final = 120
+PLAIN_WIDTH: Final = 120
+"""The width of the output if it is not a terminal, in characters."""
 _COLUMNS: Final = (
     Column("broker"),
     *(Column(title, Kind.FIGURE) for title in ("usage", LOAD_RATE, LOAD_BYTES, "bundles")),
@@ -38,7 +40,7 @@ def headline(found: SnapshotFile, by: str) -> str:
     taken = ""
     if snapshot.taken_at_ms:
         taken = f", as of {datetime.fromtimestamp(snapshot.taken_at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {count_of(len(snapshot.bundles), 'bundle')}"
+    sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {bundles_in_words(snapshot.bundles.names)}"
     upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
     return f"{found.source}: {sizes}{taken}; {by}" + (f"; based on {upon}" if upon else "")
 
@@ -70,17 +72,22 @@ def print_json(lines: Iterable[Decided]) -> None:
 
 
 def print_tables(
-    lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None, window: str = SHORT
+    lines: Sequence[Decided],
+    bundles: Collection[str],
+    *,
+    explain: bool,
+    shedding: Sequence[str] | None = None,
+    window: str = SHORT,
 ) -> None:
     """Print the decisions of one cycle: the verdict on each broker, then bundles that move, are placed, split or stay.
 
     `explain` prints complete reasons instead of short ones. `shedding` names the brokers that shed; it is used only if
     no bundle of `lines` moves, because `lines` may be a part of the round. `window` names the window of the bundles'
-    load.
+    load. `bundles` are the names of all bundles of the snapshot.
     """
     verdicts = [line for line in lines if line.kind == "verdict"]
     if verdicts:
-        _print_verdicts(verdicts, explain=explain)
+        _print_verdicts(verdicts, bundles, explain=explain)
     sources = sources_of(lines) or list(shedding or ())
     for line in lines:
         if line.kind == "shed":
@@ -89,30 +96,38 @@ def print_tables(
         _print_bundles(title, [line for line in lines if line.kind == kind], window, explain=explain)
 
 
-def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
+def _print_verdicts(verdicts: Sequence[Decided], bundles: Collection[str], *, explain: bool) -> None:
     shown = verdicts
     if len(verdicts) > _MAX_ROWS:
         shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MAX_ROWS]
     rows = []
-    for line in shown:
+    usages = _percents([line.figures.usage or 0.0 for line in shown if line.figures is not None])
+    for line, usage in zip(shown, usages, strict=True):
         figures = line.figures
         assert figures is not None
-        assert figures.usage is not None
         does = f"sheds {line.unloads}" if line.unloads else "keeps all"
         rows.append(
             (
                 line.broker,
-                format_figure(figures.usage, "%"),
+                usage,
                 f"{figures.msg_rate:,.0f}",
                 format_figure(figures.msg_throughput, "bytes/s"),
                 f"{figures.bundles:,}",
                 f"{does}: {_words(line.reason, line.broker, explain=explain)}",
             )
         )
-    click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}")
-    print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
+    counted = "; bundles include heartbeat bundles" if any(map(is_of_a_broker_itself, bundles)) else ""
+    click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}{counted}")
+    print_table(_COLUMNS, rows, plain_width=PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json prints all")
+
+
+def _percents(fractions: Sequence[float]) -> list[str]:
+    """Return fractions as percent, all with one decimal place, or all with none if they are whole numbers."""
+    told = [f"{100 * fraction:.1f}" for fraction in fractions]
+    are_whole = all(text.endswith(".0") for text in told)
+    return [f"{text.removesuffix('.0') if are_whole else text} %" for text in told]
 
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:

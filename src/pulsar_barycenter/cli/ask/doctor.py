@@ -15,8 +15,8 @@ from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
-from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
-from pulsar_barycenter.doctor.finding import ClusterFinding, Severity
+from pulsar_barycenter.doctor.catalogue import CHECKS, NOT_READ, Diagnosis
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, Unseen
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
@@ -169,10 +169,7 @@ def _print_text(picture: Picture, diagnosis: Diagnosis, not_given: Sequence[str]
     for check, count in shown.items():
         if count > _MAX_SHOWN:
             click.echo(f"… and {count - _MAX_SHOWN:,} more of {check}; --json prints all\n")
-    reasons: dict[str, list[str]] = {}
-    for left_out in diagnosis.unseen:
-        if verbose or not left_out.is_optional:
-            reasons.setdefault(left_out.why, []).append(left_out.what)
+    reasons = _reasons([unseen for unseen in diagnosis.unseen if verbose or not unseen.is_optional])
     for why, unseen in reasons.items():
         _print_wrapped("not checked: ", f"{', '.join(unseen)}: {why}", 4)
     if reasons:
@@ -181,6 +178,21 @@ def _print_text(picture: Picture, diagnosis: Diagnosis, not_given: Sequence[str]
     is_quiet = verbose or is_whole or not not_given or diagnosis.fails(Severity.WARNING)
     hint = "" if is_quiet else f"; --verbose shows what {_listed(not_given)} would check"
     _print_wrapped("", f"{_sizes(picture)}: {_sum(diagnosis)}{hint}", 0)
+
+
+def _reasons(unseen: Sequence[Unseen]) -> dict[str, list[str]]:
+    """Return what was not checked, by the reason; all optional checks that need a part that was not read have one."""
+    parts = dict.fromkeys(
+        left_out.why.removesuffix(NOT_READ)
+        for left_out in unseen
+        if left_out.is_optional and left_out.why.endswith(NOT_READ)
+    )
+    of_options = f"not read: {_listed(list(parts))}"
+    reasons: dict[str, list[str]] = {}
+    for left_out in unseen:
+        is_of_option = left_out.is_optional and left_out.why.endswith(NOT_READ)
+        reasons.setdefault(of_options if is_of_option else left_out.why, []).append(left_out.what)
+    return reasons
 
 
 def _listed(options: Sequence[str]) -> str:

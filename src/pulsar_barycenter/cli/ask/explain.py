@@ -1,12 +1,13 @@
 """`barycenter explain`: prints why a bundle is on its broker, and why a broker sheds bundles or keeps them."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 import msgspec
 
-from pulsar_barycenter.cli.ask.decision_tables import print_state, print_tables, window_of
+from pulsar_barycenter.cli.ask.decision_tables import PLAIN_WIDTH, print_state, print_tables, window_of
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -24,14 +25,14 @@ from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.observer.topic_names import NoSuchTopicError
 from pulsar_barycenter.questions.explanation import Source, UnknownNameError, decided_now
 from pulsar_barycenter.questions.past_decisions import known_then, of_cluster, of_files
-from pulsar_barycenter.questions.past_state import Subject, known_range, state_at
+from pulsar_barycenter.questions.past_state import Subject, not_known, state_at
 from pulsar_barycenter.questions.past_state import in_words as told_then
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from pulsar_barycenter.snapshots.settings_in_force import read_with_settings, settings_in_words
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
 from pulsar_barycenter.snapshots.table_folder import tables_below
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.tables import printable
+from pulsar_barycenter.terminal.tables import print_text, printable
 
 
 @click.command(name="explain")
@@ -154,7 +155,8 @@ def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -
     else:
         settings = "" if found is None else settings_in_words(found, configured(found).barycenter_pulsar_compatibility)
         window = "" if found is None else window_of(found.snapshot)
-        _print(records, states, lines, shedding, settings, window)
+        bundles = () if found is None else found.snapshot.bundles.names
+        _print(records, states, lines, shedding, settings, window, bundles)
     if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; brokers keep the last decisions in memory, "
@@ -194,16 +196,17 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
         click.echo(f"barycenter: {broker} does not answer: decisions that only it logged are missing", err=True)
     answer = state_at(subject, at_ms, records)
     if not lines and answer.last is None and not answer.recent and not answer.refused:
-        fail(f"nothing is known of {subject.kind} {subject.name} at that time; {known_range(page)}")
+        fail(not_known(subject, at_ms, page))
     if form == "json":
         for line in (answer, *lines):
             click.echo(msgspec.json.encode(line).decode())
         return
     for text in told_then(answer):
-        click.echo(printable(text))
+        print_text(text, plain_width=PLAIN_WIDTH)
     if found is not None and lines:
         click.echo(f"\nwhat the leader would have decided with the load of that time, by {settings}")
-        print_tables(lines, explain=True, shedding=shedding, window=window_of(found.snapshot))
+        names = found.snapshot.bundles.names
+        print_tables(lines, names, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
 
 def _is_of(subject: Subject, bundle: str) -> bool:
@@ -242,14 +245,14 @@ def _print(
     shedding: list[str],
     settings: str,
     window: str,
+    bundles: Collection[str],
 ) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(broker for broker in (record.source, record.destination) if broker)
-        what = f"{record.kind} {record.refused}".strip()
         by = f"by {record.decided_by}" if record.decided_by else ""
-        click.echo(printable("  ".join(part for part in (at, what, record.bundle, where, by) if part)))
-        click.echo(printable(f"      {record.sentence}"))
+        click.echo(printable("  ".join(part for part in (at, record.outcome, record.bundle, where, by) if part)))
+        print_text(f"      {record.sentence}", plain_width=PLAIN_WIDTH)
         if record.request:
             click.echo(printable(f"      {record.request}"))
     if states or lines:
@@ -257,4 +260,4 @@ def _print(
     for state in states:
         print_state(state, window)
     if lines:
-        print_tables(lines, explain=True, shedding=shedding, window=window)
+        print_tables(lines, bundles, explain=True, shedding=shedding, window=window)

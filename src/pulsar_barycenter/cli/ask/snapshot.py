@@ -10,7 +10,7 @@ from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.snapshot.document import encode_snapshot
-from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.naming.counted import bundles_in_words, count_of
 from pulsar_barycenter.observer.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from pulsar_barycenter.terminal.errors import in_words
@@ -37,6 +37,6 @@ def command(url: str | None, out: Path) -> None:
     except (ClusterError, OSError) as error:
         fail(in_words(error))
         return
-    bundles = sum(len(report.last_stats) for report in document.brokers.values())
-    sizes = f"{count_of(len(document.brokers), 'broker')}, {count_of(bundles, 'bundle')}"
+    names = [name for report in document.brokers.values() for name in report.last_stats]
+    sizes = f"{count_of(len(document.brokers), 'broker')}, {bundles_in_words(names)}"
     click.echo(sizes if str(out) == "-" else f"{out}: {sizes}", err=str(out) == "-")

@@ -74,7 +74,8 @@ def command(
         way = asyncio.run(way_back(asking_client, address, broker)) if broker in found.brokers else WayBack()
         if broker not in found.drained and not (bring_back and way.drained_at is not None):
             fail(f"{broker} is not drained{did_you_mean(broker, found.drained)}")
-        click.echo(printable(f"drained: {', '.join(found.drained) or 'no broker'}"))
+        if not yes:
+            click.echo(printable(f"drained now: {', '.join(found.drained) or 'no broker'}"))
         if bring_back:
             _print_way(broker, way)
         if not yes:

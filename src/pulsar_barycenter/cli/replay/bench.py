@@ -26,6 +26,7 @@ from pulsar_barycenter.replay.scenario import BENCHED, OURS, Case, catalogue
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.whole_files.appearing import write_whole
 
+INVALID_FILE = 2
 UNEXPECTED = 3
 Chosen = TypeVar("Chosen")
 
@@ -81,8 +82,8 @@ def command(
     docs/balance-bench.md is the output of this command, docs/published-experiments.md the output with --published.
     docs/measures.md defines the measures.
 
-    Exit code: 0; 1 if a strategy does not exist or an expectation of a --file does not hold; 2 for wrong usage; 3 if
-    another expectation was not met.
+    Exit code: 0; 1 if a strategy does not exist or an expectation of a --file does not hold; 2 for wrong usage or a
+    --file that is not a valid scenario; 3 if another expectation was not met.
     """
     numbers = seeds_of(seeds)
     if files and (names or traces or published or only_list or out is not None):
@@ -122,9 +123,14 @@ def command(
 
 
 def _run_files(files: Sequence[Path], strategies: Sequence[str], seeds: Sequence[int]) -> None:
-    """Run the scenarios of files, print the verdicts, and fail if an expectation does not hold."""
+    """Run the scenarios of files, print the verdicts, and fail if a file is invalid or an expectation does not hold."""
+    try:
+        scenarios = scenario_files(files)
+    except ReplayInputError as error:
+        fail(in_words(error), INVALID_FILE)
+        return
     broken = []
-    for run in run_files(scenario_files(files), strategies, seeds):
+    for run in run_files(scenarios, strategies, seeds):
         click.echo(f"\n{run.path}: {run.strategy}, seed {run.seed}")
         for verdict in run.verdicts:
             click.echo(f"  {'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.text}")

@@ -20,6 +20,7 @@ from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import (
     LONGEST_MINUTES,
     MOST_ADDED,
+    SETTLED,
     BrokerForecast,
     Forecast,
     PlannedMove,
@@ -29,7 +30,7 @@ from pulsar_barycenter.replay.what_if import (
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, WrongWordError, configured, manager_of
 from pulsar_barycenter.snapshots.settings_in_force import settings_in_words
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table, print_text, printable
 
 _MAX_MOVES: Final = 50
 _WIDTH: Final = 160
@@ -118,13 +119,20 @@ def command(
         _print_json(foreseen)
         return
     click.echo(headline(found, settings))
+    if scale != 1:
+        print_text(
+            f'from minute {SETTLED} on, the load is × {scale:g}: in the columns "after", and for bundles that move'
+            " from then on; reasons compare what the leader knows at that time, in part averages that begin earlier",
+            plain_width=_WIDTH,
+        )
     _print_brokers_then(foreseen.brokers)
     _print_moves(foreseen.moves, explain=explain)
     click.echo(_verdict(foreseen, minutes))
 
 
 def _print_brokers_then(brokers: tuple[BrokerForecast, ...]) -> None:
-    columns = [Column("broker"), *(Column(title, Kind.FIGURE) for title in ("usage", "then", "msg/s", "then"))]
+    titles = ("usage now", "usage after", "msg/s now", "msg/s after")
+    columns = [Column("broker"), *(Column(title, Kind.FIGURE) for title in titles)]
     rows = [
         [
             printable(forecast.broker),

@@ -10,6 +10,7 @@ from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.load.sizing import HOURS, hour_name
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict, Configuration, Period
+from pulsar_barycenter.replay.advice.likeness import unlikeness
 from pulsar_barycenter.replay.right_sizing import RightSizing
 from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
 
@@ -21,6 +22,8 @@ _MAX_ROWS: Final = 12
 def print_advice(advice: Advice) -> None:
     """Print a recommendation."""
     _print_text("", advice.sentence)
+    if unlike := unlikeness(advice.observed):
+        _print_text("", f"Mind: {unlike}.")
     if advice.changes:
         _print_title("What changes")
         for change in advice.changes:

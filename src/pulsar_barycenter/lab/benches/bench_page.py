@@ -9,7 +9,7 @@ import click
 
 from pulsar_barycenter.lab.benches.front import BANDS, not_dominated
 from pulsar_barycenter.replay.references import REFERENCES
-from pulsar_barycenter.replay.scenario import Case
+from pulsar_barycenter.replay.scenario import Case, Expected
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 Figures: TypeAlias = Mapping[str, float]
@@ -43,9 +43,33 @@ _COLUMNS: Final = (
 )
 
 
+_COLUMN_OF: Final = {name: (title, factor) for name, title, factor in _COLUMNS}
+
+
 def _text(figures: Figures, name: str, factor: float) -> str:
-    value = figures[name] * factor
+    return _figure(figures[name] * factor)
+
+
+def _figure(value: float) -> str:
     return "never" if math.isinf(value) else f"{value:.4g}"
+
+
+def expectation_in_words(expected: Expected, of: Mapping[str, Figures]) -> str:
+    """Return an expectation as a sentence: the measure with the title and unit of its column, the measured value, the
+    expected one, and the reason.
+
+    `of` has the medians of the measures of each strategy that was run. If the expectation is about several strategies,
+    the sentence has the least and the greatest measured value.
+    """
+    title, factor = _COLUMN_OF[expected.figure]
+    measured = sorted(of[name][expected.figure] * factor for name in expected.strategies(of))
+    limit = _figure(expected.value * factor)
+    if expected.than:
+        limit = f"{f'{expected.value:g} × ' if expected.value != 1 else ''}that of {expected.than}"
+    if expected.than in of:
+        limit += f" ({_text(of[expected.than], expected.figure, factor)})"
+    found = " to ".join(dict.fromkeys(map(_figure, (measured[0], measured[-1])))) if measured else "not measured"
+    return f"{title} of {expected.strategy} is {found}; expected {expected.relation} {limit}: {expected.why}"
 
 
 def print_table_of(table: Table) -> None:
@@ -58,7 +82,8 @@ def print_table_of(table: Table) -> None:
     ]
     print_table(columns, rows, plain_width=200)
     for expected in table.case.expected:
-        click.echo(f"{'as expected' if expected.holds(table.figures) else 'NOT AS EXPECTED'}: {expected}")
+        verdict = "as expected" if expected.holds(table.figures) else "NOT AS EXPECTED"
+        click.echo(f"{verdict}: {expectation_in_words(expected, table.figures)}")
 
 
 def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
@@ -92,7 +117,8 @@ def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_
             words.append(_row([name, *(_text(figures, each, factor) for each, _, factor in _COLUMNS)]))
         words.append("")
         words += [
-            f"- {'As expected' if expected.holds(table.figures) else '**Not as expected**'}: {expected}."
+            f"- {'As expected' if expected.holds(table.figures) else '**Not as expected**'}:"
+            f" {expectation_in_words(expected, table.figures)}."
             for expected in table.case.expected
         ]
     return "\n".join(words) + "\n"

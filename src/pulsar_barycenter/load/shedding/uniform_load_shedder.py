@@ -97,13 +97,14 @@ class Spread:
     """The greatest and the least value of a metric over all brokers, and the rows of these two brokers; -1: none.
 
     As in Pulsar, the search for the greatest starts at -1, that for the least at LARGEST, and a broker is found only if
-    its value is beyond the start. A `least` of nearly 0 is replaced by 1, as in Pulsar.
+    its value is beyond the start. A `least` of nearly 0 is replaced by 1, as in Pulsar; `is_raised` is then true.
     """
 
     greatest: float
     least: float
     top: int
     bottom: int
+    is_raised: bool
 
 
 def _spread(values: Floats) -> Spread:
@@ -117,7 +118,8 @@ def _spread(values: Floats) -> Spread:
         least = float(values[bottom])
     else:
         bottom = -1
-    return Spread(greatest, 1.0 if abs(least) <= _NOTHING else least, top, bottom)
+    is_raised = abs(least) <= _NOTHING
+    return Spread(greatest, 1.0 if is_raised else least, top, bottom, is_raised)
 
 
 def _difference(spread: Spread) -> float:
@@ -235,7 +237,8 @@ class UniformVerdicts:
             ("msg/s", snapshot.brokers.latest.rate) if self.rates else ("bytes/s", snapshot.brokers.latest.throughput)
         )
         if broker != self.source:
-            greatest = Compared("traffic", float(latest[broker]), "<=", "highest traffic", self.spread.greatest, unit)
+            highest = f"traffic of {snapshot.brokers.names[self.source]}" if self.source >= 0 else "highest traffic"
+            greatest = Compared("traffic", float(latest[broker]), "<=", highest, self.spread.greatest, unit)
             return Code.NOT_THE_GREATEST, (greatest,), ()
         if not (self.rate_exceeds or self.throughput_exceeds):
             return Code.DIFFERENCE_TOLERATED, self._criteria(), (_RATE_KEY, _THROUGHPUT_KEY)
@@ -268,7 +271,7 @@ class UniformVerdicts:
     def _criteria(self) -> tuple[Compared, ...]:
         """Return the comparison that decided; if none did, the comparisons of all criteria that are on."""
         rate = Compared(
-            "difference to the lowest message rate",
+            f"difference to the lowest message rate{', where 0 counts as 1 msg/s,' if self.rate.is_raised else ''}",
             # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative
             max(0.0, _difference(self.rate) / 100),
             ">" if self.rate_exceeds else "<=",
@@ -277,7 +280,7 @@ class UniformVerdicts:
             "%",
         )
         factor = Compared(
-            "ratio to the lowest throughput",
+            f"ratio to the lowest throughput{', where 0 counts as 1 byte/s,' if self.throughput.is_raised else ''}",
             _factor(self.throughput),
             ">" if self.throughput_exceeds else "<=",
             "threshold",

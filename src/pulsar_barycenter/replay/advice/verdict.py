@@ -12,7 +12,6 @@ from pulsar_barycenter.replay.advice.document import (
     Advice,
     AdviceVerdict,
     Change,
-    Compared,
     Configuration,
     Difference,
     Notch,
@@ -24,6 +23,7 @@ from pulsar_barycenter.replay.advice.document import (
     Weighing,
 )
 from pulsar_barycenter.replay.advice.finding import AdviceFinding
+from pulsar_barycenter.replay.advice.likeness import compared, unlikeness
 from pulsar_barycenter.replay.advice.parts import Parts, Trial
 from pulsar_barycenter.replay.advice.search import Question, TrialsOfScenarios, candidate, set_back
 from pulsar_barycenter.replay.advice.weighing import LEAST_GAIN, NOISES, TIE, Gain, least
@@ -62,6 +62,9 @@ def advice_of(
     judged = found if verdict is AdviceVerdict.CHANGE else question.today
     idle = next((each for each in teller.all if question.is_idle(each) and each != question.today), None)
     differences = teller.differences(found) if verdict is AdviceVerdict.CHANGE else []
+    replays = [trial.whole for trial in known[question.today.name]]
+    values = compared(observed, replays) if observed is not None else []
+    unlike = unlikeness(values)
     return Advice(
         verdict=verdict,
         sentence=teller.sentence(verdict, best, len(findings), _hours(demand, parts.held_out)),
@@ -80,9 +83,9 @@ def advice_of(
         better=[each for each in differences if each.advised < each.today],
         sensitivity=teller.notches(judged, verdict),
         by_seed=teller.by_seed(best) if best is not None else [],
-        observed=_compared(observed, known[question.today.name]) if observed is not None else [],
+        observed=values,
         findings=list(findings),
-        warnings=[*_warnings_of_length(demand, parts), *warnings],
+        warnings=[*filter(None, [unlike]), *_warnings_of_length(demand, parts), *warnings],
         configurations=sorted(
             (teller.configuration(each) for each in teller.all), key=lambda each: (each.choosing.cost, each.title)
         ),
@@ -153,8 +156,7 @@ class _Teller:
         back = set_back(question, advised)
         switch = (
             f"{self._config_words(advised)} instead of {self._words}: regret {100 * before.choosing.regret:.1f} % to"
-            f" {100 * after.choosing.regret:.1f} % of a broker, clients disturbed {before.choosing.disturbed_a_day:.2g}"
-            f" to {after.choosing.disturbed_a_day:.2g} times a day"
+            f" {100 * after.choosing.regret:.1f} % of a broker, {_disturbed(before.choosing, after.choosing)}"
         )
         found = []
         for key, (today, text) in question.changes(advised).items():
@@ -226,8 +228,7 @@ class _Teller:
             case AdviceVerdict.CHANGE:
                 return (
                     f"{self.change(best)}: {held}, the fullest broker would have been {regrets} fuller than necessary,"
-                    f" and the average client would have been disturbed {other.held_out.disturbed_a_day:.2g} times a"
-                    f" day instead of {today.held_out.disturbed_a_day:.2g}.{also}"
+                    f" and {_would_be_disturbed(today.held_out, other.held_out)}.{also}"
                 )
             case AdviceVerdict.UNCONFIRMED:
                 return (
@@ -245,6 +246,23 @@ class _Teller:
             f" {100 * today.held_out.regret:.1f} % of a broker fuller than necessary, and the average client"
             f" was disturbed {today.held_out.disturbed_a_day:.2g} times a day: {tried}.{also}"
         )
+
+
+def _disturbed(today: Weighing, advised: Weighing) -> str:
+    """Return the part of a sentence that compares disturbances of the average client a day with both configurations."""
+    was, then = f"{today.disturbed_a_day:.2g}", f"{advised.disturbed_a_day:.2g}"
+    if was != then:
+        return f"clients disturbed {was} to {then} times a day"
+    return "no client disturbed with either" if then == "0" else f"clients disturbed {then} times a day with either"
+
+
+def _would_be_disturbed(today: Weighing, advised: Weighing) -> str:
+    was, then = f"{today.disturbed_a_day:.2g}", f"{advised.disturbed_a_day:.2g}"
+    if was != then:
+        return f"the average client would have been disturbed {then} times a day instead of {was}"
+    if then == "0":
+        return "no client would have been disturbed with either configuration"
+    return f"the average client would have been disturbed {then} times a day with either configuration"
 
 
 def _points(found: Gain) -> str:
@@ -286,30 +304,6 @@ def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
             values = [sum(hours * 3600 if one is None else one for one in times) for times in values]
         found[each.name] = fmean(0.0 if value is None else float(value) for value in values)
     return found
-
-
-def _compared(observed: Observed, today: Sequence[Trial]) -> list[Compared]:
-    replayed = {
-        "bundles moved by the leader": fmean(each.whole.unloads for each in today),
-        "bundles placed because a broker had gone": fmean(each.whole.assignments for each in today),
-        "flaps": fmean(each.whole.flaps for each in today),
-        "splits": fmean(each.whole.splits for each in today),
-        "max / mean": fmean(each.whole.max_over_mean for each in today),
-        "deviation, % of a broker": 100 * fmean(each.whole.deviation for each in today),
-    }
-    recorded = (
-        observed.moves,
-        observed.departures,
-        observed.flaps,
-        observed.splits,
-        observed.max_over_mean,
-        None if observed.deviation is None else 100 * observed.deviation,
-    )
-    return [
-        Compared(title=title, recorded=float(was), replayed=replayed[title])
-        for title, was in zip(replayed, recorded, strict=True)
-        if was is not None
-    ]
 
 
 def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:

@@ -21,6 +21,7 @@ REFUSED = (
     "{offload}",
     "offload",
     "removeOffloadPolicies",
+    "allowedTopicPropertyKeysForMetrics",
     "{rest}",
     "{functions}{rest}",
     "packages{rest}",

@@ -95,6 +95,18 @@ def test_the_tables_say_the_same(file: str) -> None:
     assert "usage now 80 %, smoothed 80 %, mean 50 %" in explained
 
 
+@pytest.mark.parametrize(
+    ("cpu", "usages"), [((2.448, 2.25, 30), ["2.4 %", "2.2 %", "30.0 %"]), ((80, 9, 30.01), ["80 %", "9 %", "30 %"])]
+)
+def test_usages_have_the_same_number_of_decimals(tmp_path: Path, cpu: tuple[float, ...], usages: list[str]) -> None:
+    cluster = Cluster()
+    for number, percent in enumerate(cpu):
+        cluster.add(f"b{number}:1", cpu=percent, bundles=equal_bundles(2, throughput=1e6, first=10 * number))
+    write_snapshot(tmp_path / "s.json", document_of(cluster))
+    told = decide("--snapshot", str(tmp_path / "s.json"), "--strategy", "OverloadShedder").stdout
+    assert re.findall(r"^b\d:1 +([\d.]+ %)", told, re.MULTILINE) == usages
+
+
 def test_configuration_comes_from_the_snapshot_then_the_file_then_the_command(tmp_path: Path) -> None:
     cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
     of_snapshot = {THRESHOLD: "41", "keyOfAnotherVersion": "x", "loadBalancerLoadSheddingStrategy": "OverloadShedder"}

@@ -155,5 +155,8 @@ async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what
     assert (short.exit_code, len(short.stdout.splitlines())) == (0, 1), short.stdout
     assert re.match(r"2 brokers, \d+ namespaces, \d+ bundles: healthy;", short.stdout)
     assert short.stdout.endswith("; --verbose shows what --store, --ledgers and --config would check\n")
-    assert whole.stdout.count("not checked:") >= 4
+    assert whole.stdout.count("not checked:") == 4, "one for each option, and one for all checks that need them"
+    assert "broker.conf: give --config" in whole.stdout
+    told = " ".join(whole.stdout.split())
+    assert "not read: the locks or records of owners, the metadata store, broker.conf and the ledger folder" in told
     assert status.stdout.splitlines()[-1] == "healthy: doctor found no problems"

@@ -69,6 +69,26 @@ def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
     assert "it is the heaviest remaining bundle of a broker that has to shed load" in shown
 
 
+def test_a_round_in_which_no_broker_sheds_is_called_kept(tmp_path: Path) -> None:
+    log = DecisionLog("a:1", tmp_path / "decisions")
+    log.record(1_000, "shed", Reason(code=Code.BALANCED), manager="modular")
+    log.record(2_000, "shed", Reason(code=Code.ABOVE_AVERAGE), manager="modular")
+    shown = run("explain", "--data", str(tmp_path), "--broker", "a:1").stdout
+    assert "00:00:01  kept  by the modular load manager\n" in shown
+    assert "00:00:02  shed  by the modular load manager\n" in shown
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_a_long_sentence_is_wrapped_and_indented(tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    reason = Reason(code=Code.HEAVIEST_BUNDLE, detail="word " * 100 + "end")
+    DecisionLog("a:1", tmp_path / "decisions").record(1_000, "unload", reason, bundle=BUNDLE, source="a:1")
+    _, *told = run("explain", "--data", str(tmp_path), "--bundle", BUNDLE).stdout.splitlines()
+    assert all(line.startswith("      ") and not line[6:].startswith(" ") for line in told)
+    assert columns - 12 < len(told[0]) <= columns
+    assert " ".join(line.strip() for line in told).endswith("word " * 100 + "end")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -207,6 +227,11 @@ async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Pa
         assert len(decode_snapshot(piped.stdout.encode()).brokers) == 2
         assert piped.stderr.startswith("2 brokers, ")
         assert set(read_snapshot_file(file).snapshot.brokers.names) == {each.broker_id for each in cluster.brokers}
+        own = sum(name.startswith("pulsar/") for name in read_snapshot_file(file).snapshot.bundles.names)
+        assert f" bundles, {own} of them heartbeat bundles\n" in said.stdout
+        shown = await asyncio.to_thread(run, "decide", "--snapshot", str(file))
+        assert f" bundles, {own} of them heartbeat bundles, as of " in shown.stdout
+        assert "by the newest report; bundles include heartbeat bundles\n" in shown.stdout
         for place in (["--snapshot", str(file)], ["--url", url]):
             told = await asyncio.to_thread(run, "decide", *place, "--json")
             assert [line["kind"] for line in lines(told)] == ["verdict", "verdict", "shed"]

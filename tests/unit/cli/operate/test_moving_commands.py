@@ -265,7 +265,7 @@ async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path
 
         shown = await run(*words)
         assert (shown.exit_code, await served(cluster)) == (OK, before), shown.output
-        assert f"serves {count_of(count, 'bundle')} besides" in shown.stdout
+        assert f"serves {count_of(count, 'bundle')} in addition to" in shown.stdout
         assert "nothing is done without --yes" in shown.stdout
 
         done = await run(*words, "--yes")

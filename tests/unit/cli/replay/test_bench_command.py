@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.lab.benches.bench_page import expectation_in_words
 from pulsar_barycenter.replay.experiments.experiment import experiments
-from pulsar_barycenter.replay.scenario import catalogue
+from pulsar_barycenter.replay.scenario import EVERY, Expected, catalogue
 
 SMALL = ("--scenario", "all-above-threshold", "--strategy", "AvgShedder", "--seeds", "1")
 
@@ -20,10 +21,32 @@ def test_a_scenario_is_told_with_what_was_expected(tmp_path: Path) -> None:
     done = run(*SMALL, "--out", str(tmp_path / "page.md"))
     assert done.exit_code == 0, done.output
     assert "all-above-threshold: Five brokers at 92 %" in done.stdout
-    assert "as expected: unloads of AvgShedder == 0" in done.stdout
+    assert "as expected: unloads of AvgShedder is 0; expected == 0: all brokers" in done.stdout
+    assert "as expected: unloads of LeastDisturbance is not measured; expected == 0: no broker" in done.stdout
     page = (tmp_path / "page.md").read_text()
     assert "| [all-above-threshold](#all-above-threshold) |" in page
-    assert "- As expected: unloads of AvgShedder == 0" in page
+    assert "- As expected: unloads of AvgShedder is 0; expected == 0: all brokers" in page
+
+
+def test_an_expectation_has_the_title_of_the_column_and_the_measured_values() -> None:
+    of = {"no-op": {"regret": 0.2, "overloaded_s": 600.0}, "a": {"regret": 0.05, "overloaded_s": 90.0}}
+    of["b"] = {"regret": 0.1, "overloaded_s": 180.0}
+    for expected, sentence in (
+        (Expected("a", "overloaded_s", ">=", 60, "it lags"), "overloaded min of a is 1.5; expected >= 1: it lags"),
+        (
+            Expected("b", "regret", "<", 0.6, "it gives half", than="no-op"),
+            "regret % of b is 10; expected < 0.6 × that of no-op (20): it gives half",
+        ),
+        (
+            Expected("b", "regret", "<=", 1, "it waits", than="no-op"),
+            "regret % of b is 10; expected <= that of no-op (20): it waits",
+        ),
+        (
+            Expected(EVERY, "overloaded_s", ">", 0, "it lags"),
+            "overloaded min of every strategy is 1.5 to 3; expected > 0: it lags",
+        ),
+    ):
+        assert expectation_in_words(expected, of) == sentence
 
 
 def test_what_was_not_expected_is_told_by_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +162,8 @@ def test_an_expectation_of_a_file_that_does_not_hold_ends_with_a_sentence(tmp_pa
 def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("brokers = 2")
     done = run("--file", str(tmp_path / "bad.toml"))
-    assert done.exit_code == 1
-    assert "bad.toml is not a scenario: Object missing required field `about`" in done.stderr
+    assert done.exit_code == 2
+    assert "bad.toml is not a scenario: the file has no key about; add it" in done.stderr
     together = run("--file", str(tmp_path / "bad.toml"), "--list")
     assert together.exit_code == 2
     assert "--file goes with --strategy and --seeds only; leave out the others" in together.stderr

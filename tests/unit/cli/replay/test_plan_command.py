@@ -1,6 +1,7 @@
 """`barycenter plan` on the command line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,16 @@ def test_brokers_that_would_be_overloaded_are_told() -> None:
     assert "3 of 3 brokers would be above 85.0 %" in plan(EXAMPLE, "--scale-load", "3", "--minutes", "5").stdout
 
 
+def test_which_loads_are_scaled_is_told() -> None:
+    told = plan(EXAMPLE, "--scale-load", "1.5", "--minutes", "5").stdout
+    note, titles = told.splitlines()[1:3]
+    assert note.startswith('from minute 2 on, the load is × 1.5: in the columns "after", and for bundles that move')
+    if not titles.startswith("broker"):  # the note has two lines
+        titles = told.splitlines()[3]
+    assert re.split("  +", titles) == ["broker", "usage now", "usage after", "msg/s now", "msg/s after"]
+    assert "the load is ×" not in plan(EXAMPLE, "--minutes", "5").stdout
+
+
 def test_a_recorded_cluster_goes_on_from_a_time() -> None:
     found = plan("--set", "loadBalancerSheddingEnabled=false", RECORDED, "--minutes", "3").stdout
     assert "within 3 minutes 0 bundles move" in found
@@ -65,7 +76,7 @@ def test_a_recorded_cluster_goes_on_from_a_time() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        ((EXAMPLE, "--without", "nobody"), 1, "nobody is not registered"),
+        ((EXAMPLE, "--without", "nobody"), 1, "nobody is not a registered broker"),
         ((EXAMPLE, "--strategy", "ThresholdSheder"), 2, "did you mean ThresholdShedder"),
         ((EXAMPLE, "--scale-load", "0"), 2, "0.001<=x<=1000"),
         (("nowhere.json",), 1, "nowhere.json"),

@@ -88,6 +88,26 @@ def test_a_least_rate_of_nothing_counts_as_one_message() -> None:
     assert plan.verdicts.need[0] == 2000
 
 
+@pytest.mark.parametrize(
+    ("rate", "throughput", "told"),
+    [
+        (0, 10e6, "difference to the lowest message rate, where 0 counts as 1 msg/s, 4999900 % > threshold 50 %"),
+        (1, 10e6, "difference to the lowest message rate 4999900 % > threshold 50 %"),
+        (50_000, 0, "ratio to the lowest throughput, where 0 counts as 1 byte/s, 10000000 > threshold 4"),
+    ],
+)
+def test_a_least_load_that_counts_as_one_is_told(rate: float, throughput: float, told: str) -> None:
+    plan = uniform(brokers((50_000, 10e6), (rate, throughput)))
+    assert f"({told}, traffic to shed " in render(plan.reason)
+
+
+def test_the_broker_with_the_highest_load_is_named_to_the_others() -> None:
+    plan = uniform(brokers((10_000, 0), (50_000, 0)))
+    assert "another broker has the highest load (traffic 10000 msg/s <= traffic of b1 50000 msg/s)" in render(
+        plan.broker_reason(0)
+    )
+
+
 def test_an_empty_or_idle_cluster_says_so() -> None:
     assert uniform(Cluster()).reason.code is Code.BALANCED
     assert uniform(brokers((0, 0), (0, 0))).reason.code is Code.BALANCED

@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +149,16 @@ def go_suite(version: str, folder: Path) -> Path:
     for path in (copied, *copied.rglob("*")):  # the module cache is read-only
         path.chmod(path.stat().st_mode | 0o200)
     return copied
+
+
+def sum_of(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the outcomes of the parts of a suite as one."""
+    parts = list(outcomes)
+    return Outcome(
+        frozenset().union(*(part.passed for part in parts)),
+        frozenset().union(*(part.skipped for part in parts)),
+        {name: said for part in parts for name, said in part.failed.items()},
+    )
 
 
 def outcome_of_pytest(report: Path) -> Outcome:

@@ -22,7 +22,7 @@ test: .dev       ## all tests in their short form
 coverage: .dev   ## what all tests run of the code, and what none does; build/coverage-pages shows the lines
 	$(PYTEST) --cov --cov-all-kinds --cov-report=term --cov-report=html $(ARGS)
 
-peer: .dev       ## against Apache Pulsar itself, HDFS, S3, an OpenID provider; needs Maven, a JDK, node
+peer: .dev       ## against Apache Pulsar itself, HDFS, S3, an OpenID provider; needs Maven, a JDK, node, Go
 	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-version both $(ARGS)
 
 compatibility: .dev ## run every verb of pulsar-admin at both clusters and write docs/compatibility.md; as peer

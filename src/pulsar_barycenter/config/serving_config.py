@@ -364,7 +364,8 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Count, about("Unacknowledged messages at which a subscription gets no more; 0: no limit.", dynamic=True)
     ] = 200_000
     active_consumer_failover_delay_time_millis: Annotated[
-        Millis, about("Delay before a Failover subscription switches to another consumer.")
+        Millis,
+        about("Delay before a Failover subscription switches to another consumer, and before clients hear of it."),
     ] = 1_000
     acknowledgment_at_batch_index_level_enabled: Annotated[
         bool, about("Record which messages of a batch are acknowledged; false: a batch is acknowledged as a whole.")

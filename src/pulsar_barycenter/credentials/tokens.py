@@ -77,14 +77,14 @@ def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
     """Return the claims of a token if `key` signed it, otherwise why it is refused. The token's time limits are not
-    checked here.
+    checked here. White space at the token's end, such as that of a file's line, is no part of it, as in Pulsar.
     """
     if not token:
         return Refused("there is no token")
     if len(token) > MAX_TOKEN or not token.isascii():
         return Refused(f"this is not a token: it has more than {MAX_TOKEN} characters, or non-ASCII ones")
     try:
-        payload = _JWS.decode_complete(token, key.key, list(key.algorithms))["payload"]
+        payload = _JWS.decode_complete(token.rstrip(), key.key, list(key.algorithms))["payload"]
         claims = msgspec.json.decode(payload, type=dict[str, Any])
     except InvalidSignatureError:
         return Refused("the token is not signed by the key that this cluster trusts, or it was changed")
@@ -104,7 +104,7 @@ def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refu
     token.
     """
     try:
-        found = PyJWS().decode_complete(token, options={"verify_signature": False})
+        found = PyJWS().decode_complete(token.rstrip(), options={"verify_signature": False})
         claims = msgspec.json.decode(found["payload"], type=dict[str, Any])
     except (PyJWTError, msgspec.MsgspecError, UnicodeError, RecursionError):
         return Refused("this is not a JSON Web Token")

@@ -146,6 +146,14 @@ def test_claims_that_are_refused(claims: Any, said: str) -> None:
     assert said in reason(signed(claims))
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n"])
+def test_the_end_of_the_line_of_a_file_is_no_part_of_a_token(end: str) -> None:
+    token = create_token(KEY, "alice")
+    assert isinstance(check_token(token + end, RULES, NOW_S), VerifiedToken)
+    assert unverified(token + end) == unverified(token)
+    assert "not a JSON Web Token" in reason(token[:-5] + end + token[-5:])
+
+
 def test_the_skew_counts_on_both_sides() -> None:
     rules = TokenRules(RULES.key, clock_skew_s=10)
     expired, early = signed({"sub": "a", "exp": NOW_S - 9}), signed({"sub": "a", "nbf": NOW_S + 9})

@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Callable
+from typing import Annotated, TypeAlias
 
+import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
@@ -21,6 +23,18 @@ from pulsar_barycenter.broker.rest.ownership import policies_of, require_writabl
 from pulsar_barycenter.broker.rest.requests import body_of, choice, json_response, namespace_of, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_config import BrokerConfig
+
+_Whole: TypeAlias = int | Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,18}$")] | None
+"""A whole number, which Pulsar reads in quotes, too."""
+
+
+class _WrittenQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A `BacklogQuota` as clients write it."""
+
+    limit: _Whole = None
+    limit_size: _Whole = None
+    limit_time: _Whole = None
+    policy: str | None = None
 
 
 class NamespaceStorage:
@@ -79,7 +93,7 @@ class NamespaceStorage:
 
     async def set_backlog_quota(self, request: web.Request) -> web.Response:
         kind = choice(request, "backlogQuotaType", QUOTA_TYPES)
-        quota = await body_of(request, BacklogQuota)
+        quota = await quota_of(request)
         if quota is None:
             raise RestError(400, "Send a limit and a policy as the body. To remove the quota, send a DELETE")
         require_quota(kind, quota)
@@ -139,6 +153,17 @@ def _require_retention(retention: RetentionPolicies) -> None:
 def _require_ttl(ttl_s: int) -> None:
     if not 0 <= ttl_s <= LONGEST_TIME:
         raise RestError(412, f"Invalid value for message TTL, message TTL must >= 0 and <= {LONGEST_TIME}, not {ttl_s}")
+
+
+async def quota_of(request: web.Request) -> BacklogQuota | None:
+    """Return the backlog quota in the body of a request, None without one. Numbers may be in quotes.
+
+    Raises:
+        msgspec.MsgspecError: the body is not a backlog quota.
+        RestError: 400, a value is too large, or a field is not known.
+    """
+    written = await body_of(request, _WrittenQuota)
+    return None if written is None else msgspec.convert(msgspec.to_builtins(written), BacklogQuota, strict=False)
 
 
 def require_quota(kind: str, quota: BacklogQuota) -> None:

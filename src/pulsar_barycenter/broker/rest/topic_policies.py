@@ -23,7 +23,7 @@ from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, DispatchR
 from pulsar_barycenter.broker.namespaces.storage_policies import applied_quotas, quota_exceeds_retention
 from pulsar_barycenter.broker.namespaces.topic_rules import subscription_dispatch_rate_of
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.namespace_storage import complete, require_quota
+from pulsar_barycenter.broker.rest.namespace_storage import complete, quota_of, require_quota
 from pulsar_barycenter.broker.rest.ownership import policies_of, require_topic_here, require_writable_policies
 from pulsar_barycenter.broker.rest.policy_kinds import POLICY_KINDS, PolicyKind, rate_fault
 from pulsar_barycenter.broker.rest.requests import (
@@ -89,7 +89,7 @@ class TopicPolicyRequests:
     async def set_backlog_quota(self, request: web.Request) -> web.Response:
         topic = await self._topic(request)
         kind = choice(request, "backlogQuotaType", QUOTA_TYPES)
-        quota = await body_of(request, BacklogQuota)
+        quota = await quota_of(request)
         if quota is None:
             raise RestError(400, "Send a limit and a policy as the body. To remove the quota, send a DELETE")
         require_quota(kind, quota)

@@ -58,6 +58,19 @@ async def test_quotas_by_type() -> None:
         assert shown["destination_storage"]["limitSize"] == 5 << 20, "the field of older tools"
 
 
+async def test_numbers_of_a_quota_may_be_in_quotes() -> None:
+    """Pulsar reads them, and the test suite of the client for Go sends them."""
+    async with rest_cluster() as cluster:
+        await cluster.create_namespace()
+        quota = {"limit": "10240", "limitTime": "-1", "policy": "producer_request_hold"}
+        await cluster.expect(204, "POST", f"{NS}/backlogQuota", quota)
+        shown = (await cluster.expect(200, "GET", f"{NS}/backlogQuotaMap")).json["destination_storage"]
+        assert shown == {"limit": 10240, "limitSize": 10240, "limitTime": -1, "policy": "producer_request_hold"}
+        for wrong in ("", "1.5", "ten", "9" * 19):
+            await cluster.expect(400, "POST", f"{NS}/backlogQuota", {**quota, "limit": wrong})
+        assert (await cluster.expect(200, "GET", f"{NS}/backlogQuotaMap")).json["destination_storage"] == shown
+
+
 async def test_what_is_not_valid_is_refused_and_changes_nothing() -> None:
     async with rest_cluster() as cluster:
         await cluster.create_namespace()

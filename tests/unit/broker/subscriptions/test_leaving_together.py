@@ -9,6 +9,7 @@ from pulsar_barycenter.broker.clients.producer import ProducerOptions
 from pulsar_barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic
+from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.naming.topic import TopicName
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
@@ -20,7 +21,7 @@ MANY = 30
 
 @pytest.fixture
 async def broker() -> AsyncIterator[OneBroker]:
-    running = await OneBroker().start()
+    running = await OneBroker(BrokerConfig(active_consumer_failover_delay_time_millis=0)).start()
     yield running
     await running.stop()
 

@@ -1,6 +1,6 @@
 """Seeded histories in which former leaders continue to write and command: nothing is stored or carried out.
 
-.venv/bin/python -m pytest tests/simulation/test_leader_epochs_simulation.py --sim-seeds 4000    (plays 200)
+.venv/bin/python -m pytest tests/simulation/test_leader_epochs_simulation.py --sim-seeds 4000    (plays 100)
 """
 
 from typing import Any

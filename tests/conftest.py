@@ -86,7 +86,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Pause coverage in tests of the kinds that are not traced."""
+    """Leave out what has only a full form, and pause coverage in tests of the kinds that are not traced."""
+    if not config.getoption("--peer-required"):
+        for item in items:
+            if item.get_closest_marker("full_form"):
+                item.add_marker(pytest.mark.skip(reason="it takes long; --peer-required runs it"))
     if config.pluginmanager.hasplugin("_cov") and not config.getoption("--cov-all-kinds"):
         for item in items:
             if item.path.relative_to(TESTS).parts[0] not in TRACED:

@@ -28,7 +28,7 @@ exec "{java}" "$@"
 
 
 class NoSharesError(Exception):
-    """This machine gives no control groups; the text says why."""
+    """This machine has no usable control groups. The text is the reason."""
 
 
 class Shares:

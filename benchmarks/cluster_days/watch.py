@@ -1,4 +1,4 @@
-"""Follows the owners of bundles, as brokers say."""
+"""Follows the owners of bundles, which it reads from the brokers."""
 
 import asyncio
 import time
@@ -28,8 +28,9 @@ class Move:
 
 
 class Watch:
-    """Looks again and again. A bundle that no broker says it has counts for its last owner: its messages wait, and are
-    for whoever serves it next."""
+    """Reads at short intervals which broker owns each bundle. The load of a bundle without an owner counts for its last
+    owner: the messages of its topics wait until a broker owns it again.
+    """
 
     def __init__(self, system: System, owners: Mapping[str, str]) -> None:
         self.looks = [Look(time.time(), dict(owners))]

@@ -1,4 +1,4 @@
-"""The types of the columns that the pipeline makes of a report are computed once, whoever asks at the same time."""
+"""The types of the columns that the pipeline makes of a report are computed once, also if two threads ask together."""
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession

@@ -365,7 +365,7 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = 200_000
     active_consumer_failover_delay_time_millis: Annotated[
         Millis,
-        about("Delay before a Failover subscription switches to another consumer, and before clients hear of it."),
+        about("Delay before a Failover subscription switches to another consumer and notifies its clients."),
     ] = 1_000
     acknowledgment_at_batch_index_level_enabled: Annotated[
         bool, about("Record which messages of a batch are acknowledged; false: a batch is acknowledged as a whole.")

@@ -24,8 +24,8 @@ _Noted = Annotated[str, msgspec.Meta(max_length=MAX_NOTED_CHARACTERS)]
 
 
 class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """An earlier change of a value, which still has an effect: by whom, when (ms since 1970), why, and by which
-    request.
+    """An earlier change of a value that still has an effect. `by` is the role that made it, `at` the time (ms since
+    1970), `why` the reason that was given, `request_id` the request.
     """
 
     by: _Noted
@@ -35,8 +35,8 @@ class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 
 
 class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The last change of a dynamic key of broker.conf: by whom (`by`; "anonymous" without authentication), when (`at`,
-    ms since 1970), why, and by which request.
+    """The last change of a dynamic key of broker.conf. `by` is the role that made it ("anonymous" without
+    authentication), `at` the time (ms since 1970), `why` the reason that was given, `request_id` the request.
 
     `value` is the new value, None if the override was removed; `before` is the previous value. If the key may be
     secret, both are hidden, see `shown`. `earlier` is for the list barycenterDrainedBrokers only: for each name that

@@ -2,7 +2,8 @@
 
 A new active consumer starts at the first entry that is not acknowledged. With Failover it waits `failover_delay_s`
 first, if the former active consumer is still connected: acknowledgements of the former one may still arrive. Clients
-hear of a new active consumer after the same time, as the client for Go drops what it hears right after an attachment.
+are notified of a new active consumer after the same time: the client for Go ignores a notification that arrives right
+after the answer to its SUBSCRIBE.
 Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
 """
 

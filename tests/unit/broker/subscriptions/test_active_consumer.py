@@ -1,4 +1,4 @@
-"""When the clients of a failover subscription hear which consumer is active."""
+"""When the clients of a failover subscription are notified which consumer is active."""
 
 import asyncio
 

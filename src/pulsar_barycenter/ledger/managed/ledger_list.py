@@ -52,6 +52,7 @@ class LedgerList:
         "_owner",
         "_storage",
         "_succession",
+        "_unlisted",
         "compacted",
         "properties",
         "segments",
@@ -73,6 +74,10 @@ class LedgerList:
         self._succession = succession
         self.segments = Segments()
         self._deleting: list[int] = []
+        self._unlisted: frozenset[int] = frozenset()
+        """The ledgers that the stored record names as being deleted. Only these may be deleted: the stored list may still
+        contain another one of `_deleting`, and the next owner has to find it if no later write of the list succeeds.
+        """
         self.compacted: list[LedgerRecord] = []
         """The compacted ledgers whose files may exist, in force or not, oldest first."""
         self.properties: dict[str, str] = {}
@@ -181,6 +186,7 @@ class LedgerList:
     def _adopt(self, record: ManagedLedgerRecord) -> None:
         self.properties = dict(record.properties)
         self._deleting = list(record.deleting)
+        self._unlisted = frozenset(record.deleting)
         self.compacted = list(record.compacted_ledgers)
         self.terminated_at = None if isinstance(record.terminated, UnsetType) else Position(*record.terminated)
         for ledger in record.ledgers:
@@ -293,6 +299,7 @@ class LedgerList:
             except LedgerFencedError as error:
                 self._owner.fenced(error)
                 raise
+            self._unlisted = frozenset(record.deleting)
 
     def drop(self, segment: Segment) -> None:
         """Take a ledger off the list in memory. Call `save` to store the list, then `delete_dropped` to delete the
@@ -311,8 +318,8 @@ class LedgerList:
             self._deleting.append(ledger_id)
 
     async def delete_dropped(self) -> None:
-        """Delete the files of all ledgers that were taken off the list. Call `save` first."""
-        for ledger_id in list(self._deleting):
+        """Delete the files of the ledgers that were taken off the stored list by the last `save`."""
+        for ledger_id in [ledger_id for ledger_id in self._deleting if ledger_id in self._unlisted]:
             await self._storage.delete(ledger_id)
             if ledger_id in self._deleting:
                 self._deleting.remove(ledger_id)

@@ -18,12 +18,13 @@ from pulsar_barycenter.ledger.errors import (
 )
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
+from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.ledger.storage import LEDGER_ID_COUNTER
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
 from pulsar_barycenter.metadata.store import Stat
-from support.ledger_world import CLOSED, LedgerWorld
+from support.ledger_world import CLOSED, TOPIC, LedgerWorld
 from support.ledgers_on_bookies import world_on_bookies
 from support.memory_ledgers import MemoryLedgerStorage
 from support.simulation.loop import VirtualTimeLoop
@@ -396,3 +397,41 @@ async def test_a_cursor_whose_record_is_gone_is_reported_as_deleted(world: Ledge
     await delete_tree(world.connect(), "/managed-ledgers")
     with pytest.raises(LedgerDeletedError, match="deleted"):
         await cursor.set_properties({"key": "value"})
+
+
+async def test_a_ledger_that_the_stored_list_has_is_not_deleted_while_a_topic_closes() -> None:
+    """A closing topic takes its empty ledger off the list while a trim deletes others. If the store refuses the list
+    without the empty ledger, the next owner has to find it.
+    """
+    world = LedgerWorld()
+    owner = await world.open(1, settings=SMALL)
+    await owner.ledger.open_cursor("all", "earliest")
+    await owner.append_numbers(15)
+    await owner.ledger.close()
+    owner = await world.open(2, settings=SMALL, closed=CLOSED)
+    original = owner.store.put
+    saving, release = asyncio.Event(), asyncio.Event()
+
+    async def put(path: str, *args: object, **kwargs: object) -> object:
+        if path != managed_ledger_path(TOPIC):
+            return await original(path, *args, **kwargs)  # type: ignore[arg-type]
+        if saving.is_set():
+            raise StoreUnavailableError(path, "the store is read-only")
+        saving.set()
+        await release.wait()
+        return await original(path, *args, **kwargs)  # type: ignore[arg-type]
+
+    owner.store.put = put  # type: ignore[method-assign, assignment]
+    owner.ledger.cursors["all"].ack_cumulative(owner.ledger.last_position)
+    await saving.wait()
+    closing = asyncio.create_task(owner.ledger.close())
+    for _ in range(20):  # until it waits for the trim's write of the list
+        await asyncio.sleep(0)
+    release.set()
+    await closing
+    successor = await world.open(3, settings=SMALL)
+    await successor.append("next")
+    assert await successor.texts(successor.positions[0]) == ["next"]
+    for figures in successor.ledger.stats.ledgers:
+        await successor.storage.open(figures.ledger_id, entry_count=0)
+    await world.close()

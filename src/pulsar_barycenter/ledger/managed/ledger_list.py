@@ -75,8 +75,8 @@ class LedgerList:
         self.segments = Segments()
         self._deleting: list[int] = []
         self._unlisted: frozenset[int] = frozenset()
-        """The ledgers that the stored record names as being deleted. Only these may be deleted: the stored list may still
-        contain another one of `_deleting`, and the next owner has to find it if no later write of the list succeeds.
+        """The ledgers that the stored record names as being deleted. Only these may be deleted: the stored list may
+        still contain another one of `_deleting`, and the next owner has to find it if no later write succeeds.
         """
         self.compacted: list[LedgerRecord] = []
         """The compacted ledgers whose files may exist, in force or not, oldest first."""

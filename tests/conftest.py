@@ -69,8 +69,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
     group.addoption("--peer-write", action="store_true", help="write what was seen into docs/compatibility.md")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
-    group.addoption("--fuzz-examples", type=int, default=400, metavar="N", help="try N rows of frames")
-    group.addoption("--fuzz-requests", type=int, default=3, metavar="N", help="draw N requests for each operation")
+    group.addoption("--fuzz-examples", type=int, default=700, metavar="N", help="try N rows of frames")
+    group.addoption("--fuzz-requests", type=int, default=4, metavar="N", help="draw N requests for each operation")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
 
@@ -86,11 +86,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what has only a full form, and pause coverage in tests of the kinds that are not traced."""
-    if not config.getoption("--peer-required"):
-        for item in items:
-            if item.get_closest_marker("full_form"):
-                item.add_marker(pytest.mark.skip(reason="it takes long; --peer-required runs it"))
+    """Pause coverage in tests of the kinds that are not traced."""
     if config.pluginmanager.hasplugin("_cov") and not config.getoption("--cov-all-kinds"):
         for item in items:
             if item.path.relative_to(TESTS).parts[0] not in TRACED:

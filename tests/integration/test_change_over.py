@@ -8,7 +8,7 @@ from pulsar_barycenter.load.managers import ManagerKind
 from support.live_change import cluster_under_traffic
 from support.running_cluster import QUICK, restart_one_by_one
 
-pytestmark = [pytest.mark.full_form, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 

@@ -12,9 +12,8 @@ from support.pulsar_peer import PulsarPeer, newest_that_runs
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what has only a full form, such as all tests that start brokers of Apache Pulsar."""
-    is_full = item.get_closest_marker("full_form") or item.path.parent.name == "apache_pulsar"
-    if is_full and not item.config.getoption("--peer-required"):
+    """Leave out what has only a full form."""
+    if item.get_closest_marker("full_form") and not item.config.getoption("--peer-required"):
         pytest.skip("it takes a minute or more; make peer runs it")
 
 

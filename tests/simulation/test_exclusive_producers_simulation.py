@@ -111,7 +111,7 @@ def test_a_turn_that_is_lost_with_a_claimant_is_caught(monkeypatch):
         return actions
 
     monkeypatch.setattr(ProducerAccess, "leave", leave)
-    assert check_that_fails(range(215, 320)) == "a waiter gets its turn"
+    assert check_that_fails(range(258, 320)) == "a waiter gets its turn"
 
 
 def test_a_fencing_producer_that_leaves_the_holder_its_place_is_caught(monkeypatch):

@@ -101,4 +101,4 @@ def test_a_leader_that_takes_the_registration_for_the_session_is_caught(monkeypa
     others."""
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
     # One history in some thirty finds it.
-    assert first_failure("store", range(60), ("lost registrations", "lookups", "burst")) == "one server"
+    assert first_failure("store", range(48, 80), ("lost registrations", "lookups", "burst")) == "one server"

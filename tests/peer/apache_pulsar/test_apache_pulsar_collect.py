@@ -24,6 +24,7 @@ from support.apache_pulsar_clients import barycenter, connected, make_topic, tok
 from support.report_log import MemoryReportLog
 
 pytestmark = [
+    pytest.mark.full_form,
     pytest.mark.peer,
     pytest.mark.pipeline,
     pytest.mark.integration,
@@ -177,7 +178,6 @@ def is_busy(bundles: Mapping[str, NamespaceBundleStats], topics: list[str]) -> b
     )
 
 
-@pytest.mark.full_form
 def test_a_broker_that_is_killed_is_named_and_the_others_go_on(modular: ApachePulsar, tmp_path: Path) -> None:
     """Also where it is the one that was asked for the brokers."""
     killed, other = modular.brokers[1], modular.brokers[0]

@@ -11,6 +11,7 @@ from support.apache_pulsar import ApachePulsar
 from support.apache_pulsar_clients import barycenter, make_topic
 
 pytestmark = [
+    pytest.mark.full_form,
     pytest.mark.peer,
     pytest.mark.integration,
     pytest.mark.xdist_group("spark"),  # none here, but in the other files that share these clusters

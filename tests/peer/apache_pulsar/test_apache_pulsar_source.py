@@ -22,6 +22,7 @@ from support.apache_pulsar import ApachePulsar, soon
 from support.apache_pulsar_clients import connected, make_topic, token
 
 pytestmark = [
+    pytest.mark.full_form,
     pytest.mark.peer,
     pytest.mark.pipeline,
     pytest.mark.integration,
@@ -173,7 +174,6 @@ def test_a_cluster_that_refuses_is_told_with_what_to_check(modular: ApachePulsar
     assert "403: Unauthorized to" in told(**pattern, **guest, admin_url=first.web_url)
 
 
-@pytest.mark.full_form
 def test_a_stream_goes_on_through_restarts_unloads_and_splits(
     spark: SparkSession, cluster: ApachePulsar, tmp_path: Path
 ) -> None:

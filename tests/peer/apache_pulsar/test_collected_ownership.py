@@ -18,6 +18,7 @@ from support.apache_pulsar import ApachePulsar
 from support.stock_client import connect
 
 pytestmark = [
+    pytest.mark.full_form,
     pytest.mark.peer,
     pytest.mark.integration,
     pytest.mark.xdist_group("spark"),  # none here, but in the other files that share these clusters

@@ -16,6 +16,7 @@ from pulsar_barycenter.metadata.open import open_store
 from support.apache_pulsar import ApachePulsar, soon
 
 pytestmark = [
+    pytest.mark.full_form,
     pytest.mark.peer,
     pytest.mark.integration,
     pytest.mark.xdist_group("spark"),  # none here, but in the other files that share these clusters

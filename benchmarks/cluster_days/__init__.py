@@ -1,6 +1,6 @@
 """Strategies on a real cluster, with the load of traces: how even the brokers are, what it costs, what clients see.
 
-Time passes `loads.FASTER` times as fast as in the traces. Every interval of measuring, reporting and shedding is that
+Time passes `FASTER` times as fast as in the traces. Every interval of measuring, reporting and shedding is that
 much shorter, so a strategy sees the trace as it would see it live; everything else is at its default. What a broker can
 carry is a stated network limit, because the brokers share the processors of one machine.
 

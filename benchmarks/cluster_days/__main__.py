@@ -24,11 +24,12 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.cluster_days import figures
-from benchmarks.cluster_days.loads import BROKERS, FASTER, Load, Times, evenly_placed, read_traces
+from benchmarks.cluster_days.loads import BROKERS, Load, Times, evenly_placed, read_traces
 from benchmarks.cluster_days.replays import replayed
 from benchmarks.cluster_days.systems import STRATEGIES, Clients, Strategy, running
 from benchmarks.cluster_days.watch import Look, Watch
 from benchmarks.machine import cell, machine, percentile, print_table
+from benchmarks.manager_comparison.managers import FASTER
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 
 _COLUMNS: Final = (

@@ -4,7 +4,7 @@ LeastDisturbance has three times that no key of broker.conf sets: how long moves
 how long its budget saves, and its longest recent estimate. They are shortened as the keys are.
 """
 
-from benchmarks.cluster_days.loads import FASTER
+from benchmarks.manager_comparison.managers import FASTER
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.shedding.least_disturbance import budget, least_disturbance_settings
 

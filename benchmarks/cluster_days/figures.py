@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from benchmarks.cluster_days.loads import FASTER, Load
+from benchmarks.cluster_days.loads import Load
 from benchmarks.cluster_days.watch import Look, Move
 from benchmarks.machine import percentile
+from benchmarks.manager_comparison.managers import FASTER
 from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.load.moved_back import Whereabouts, Window
 

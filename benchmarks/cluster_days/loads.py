@@ -7,15 +7,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, Self
 
+from benchmarks.manager_comparison.managers import FASTER
 from pulsar_barycenter.demo.plan import ClientPlan, TopicPlan
 from pulsar_barycenter.lab.trace_files import csv_files, trace_in
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.replay.traces import Trace, read_trace_with_gaps
-
-FASTER: Final = 60
-"""How many seconds of the traces pass in a second."""
 
 NAMESPACE: Final = "public/days"
 BUNDLES: Final = 64

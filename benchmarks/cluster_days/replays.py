@@ -5,9 +5,10 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.cluster_days import figures
-from benchmarks.cluster_days.loads import BROKERS, FASTER, PAYLOAD, Load
+from benchmarks.cluster_days.loads import BROKERS, PAYLOAD, Load
 from benchmarks.cluster_days.systems import Strategy, plain_keys
 from benchmarks.cluster_days.watch import Look, Move
+from benchmarks.manager_comparison.managers import FASTER
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.replay.capacity import KBIT, Capacity

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.cluster import running_cluster
-from benchmarks.cluster_days.loads import BROKERS, BUNDLES, FASTER, NAMESPACE, Load
+from benchmarks.cluster_days.loads import BROKERS, BUNDLES, NAMESPACE, Load
+from benchmarks.manager_comparison.managers import BALANCING_KEYS, FASTER
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.demo.plan import ClientLine, ClientResult
@@ -53,15 +54,7 @@ STRATEGIES: Final = (
 """The last one with the extensible load manager, the others with the modular one."""
 
 _INTERVALS: Final = {
-    "statsUpdateFrequencyInSecs": f"{60 / FASTER:g}",
-    "loadBalancerReportUpdateMinIntervalMillis": f"{5_000 / FASTER:.0f}",
-    "loadBalancerReportUpdateMaxIntervalMinutes": f"{15 / FASTER:g}",
-    "loadBalancerHostUsageCheckIntervalMinutes": f"{1 / FASTER:.6f}",
-    "loadBalancerSheddingIntervalMinutes": f"{1 / FASTER:.6f}",
-    "loadBalancerSheddingGracePeriodMinutes": f"{30 / FASTER:g}",
-    "loadBalancerResourceQuotaUpdateIntervalMinutes": f"{15 / FASTER:g}",
-    "loadBalanceSheddingDelayInSeconds": f"{180 / FASTER:g}",
-    "loadBalancerBrokerLoadDataTTLInSeconds": f"{1_800 / FASTER:g}",
+    **BALANCING_KEYS,
     "barycenterLeastDisturbancePatienceMinutes": f"{3 / FASTER:g}",
     "barycenterLeastDisturbanceMovesPerHour": f"{30 * FASTER}",
 }

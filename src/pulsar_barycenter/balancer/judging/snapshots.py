@@ -25,8 +25,8 @@ from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
     NamespaceBundleStats,
-    SystemResourceUsage,
     sum_stats,
+    system_usage,
 )
 from pulsar_barycenter.load.reports.weights import extensible_resource_weights
 from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
@@ -48,13 +48,6 @@ class MovingAverages:
             return
         if bundles != self._bundles.get(broker, bundles):
             before = before.cleared()
-        usage = SystemResourceUsage(
-            cpu=report.cpu,
-            memory=report.memory,
-            direct_memory=report.direct_memory,
-            bandwidth_in=report.bandwidth_in,
-            bandwidth_out=report.bandwidth_out,
-        )
         total = NamespaceBundleStats(
             msg_rate_in=report.msg_rate_in,
             msg_rate_out=report.msg_rate_out,
@@ -64,7 +57,7 @@ class MovingAverages:
         )
         self._bundles[broker] = bundles
         self._loads[broker] = before.updated(
-            usage,
+            system_usage(report),
             total,
             bundle_count=max(report.num_bundles, len(report.bundles)),
             weights=extensible_resource_weights(config),

@@ -191,6 +191,17 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     only_assigns: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+def system_usage(report: LocalBrokerData) -> SystemResourceUsage:
+    """Return the usage of a broker's resources, which its load report contains."""
+    return SystemResourceUsage(
+        cpu=report.cpu,
+        memory=report.memory,
+        direct_memory=report.direct_memory,
+        bandwidth_in=report.bandwidth_in,
+        bandwidth_out=report.bandwidth_out,
+    )
+
+
 class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """One window of a bundle, that is, averages over the bundle's last samples; see
     `pulsar_barycenter.load.reports.windows`.

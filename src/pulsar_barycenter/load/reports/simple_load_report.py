@@ -30,6 +30,7 @@ from pulsar_barycenter.load.reports.load_report import (
     SystemResourceUsage,
     max_resource_usage,
     sum_stats,
+    system_usage,
     with_stats,
 )
 
@@ -199,13 +200,7 @@ def load_report_of(data: LocalBrokerData) -> LoadReport:
             protocols=data.protocols,
             load_manager_class_name=data.load_manager_class_name,
             start_timestamp=data.start_timestamp,
-            system_resource_usage=SystemResourceUsage(
-                cpu=data.cpu,
-                memory=data.memory,
-                direct_memory=data.direct_memory,
-                bandwidth_in=data.bandwidth_in,
-                bandwidth_out=data.bandwidth_out,
-            ),
+            system_resource_usage=system_usage(data),
             bundle_stats=data.last_stats,
             bundle_gains=data.last_bundle_gains,
             bundle_losses=data.last_bundle_losses,

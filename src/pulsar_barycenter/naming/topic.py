@@ -58,8 +58,8 @@ class TopicName:
     """A topic, identified by its canonical name, which is used for output, comparison and hashing.
 
     `local_name` is as the user wrote it, with any character. `hash32` is the CRC-32 of the canonical name in UTF-8.
-    `partition_index` is -1 unless the name ends with `-partition-<n>`, where n has no sign and no leading zeros, after
-    at least one character.
+    `partition_index` is -1 unless the name is at least one character and then `-partition-<n>`. The number n has no
+    sign and no leading zeros.
     """
 
     domain: str

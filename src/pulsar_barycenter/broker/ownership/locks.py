@@ -261,8 +261,8 @@ class BundleLocks:
             del self._scrubbing[bundle]
 
     async def _scrub_once(self, bundle: Bundle) -> bool:
-        """Delete this process' lock of `bundle` if no term uses it. Return whether it is certain that there is none any
-        more.
+        """Delete this process' lock of `bundle` if no term uses it. Return True if this process certainly has no lock
+        of the bundle any more.
 
         The lock of a former session is not deleted here, because the store deletes it when that session ends. To delete
         it by its version could delete the lock of another broker, which also starts at version 0.

@@ -39,7 +39,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
         with folder.journal.held():
             taken_over = folder.taken_over()
             if taken_over is None:
-                click.echo(f"nothing to do: by {state}, the balancer left no setting to put back")
+                click.echo(f"nothing to do: according to {state}, the balancer left no setting to put back")
                 return
             click.echo(f"before the balancer changed them: {taken_over.sentence}")
             if yes:

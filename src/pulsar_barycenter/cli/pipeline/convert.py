@@ -48,7 +48,7 @@ def command(data: str, table_format: TableFormat) -> None:
     except (AlreadyRunningError, OSError, WrongFolderError) as error:
         fail(in_words(error))
         return
-    click.echo(f"the tables of {folder} are {table_format}")
+    click.echo(f"done: the tables in {folder} have the format {table_format} now")
 
 
 def _clock_ms() -> int:

@@ -41,8 +41,8 @@ class Verdicts(Protocol):
 
     @property
     def need(self) -> Floats:
-        """The throughput (bytes/s) that each broker has to shed. A broker that has to shed load sheds one bundle even
-        if this is 0 or less.
+        """The throughput (bytes/s) that each broker should shed. A broker that the strategy has chosen sheds one
+        bundle also if its value is 0 or less.
         """
         ...
 

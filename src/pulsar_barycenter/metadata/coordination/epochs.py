@@ -215,7 +215,7 @@ class FencedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write as `MetadataStore.put` does, unless another leader has taken an epoch.
+        """Write as `MetadataStore.put` does, unless another leader has taken a later epoch than this one.
 
         Raises:
             NotLeadingError: this broker is not the leader, or not any more; nothing was written.
@@ -238,7 +238,7 @@ class FencedStore:
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete as `MetadataStore.delete` does, unless another leader has taken an epoch.
+        """Delete as `MetadataStore.delete` does, unless another leader has taken a later epoch than this one.
 
         Raises:
             NotLeadingError: this broker is not the leader, or not any more; nothing was deleted.

@@ -55,7 +55,10 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     if not brokers:
         raise RefusedError("all listed brokers are of the second pool, so there is none to replace")
     if wanted.pool and wanted.canary:
-        raise RefusedError("a second pool has no canaries: stop the roll after its first step instead")
+        raise RefusedError(
+            "canary brokers and a second pool cannot be combined: roll without --canary, and stop the command after"
+            " the first broker to check it"
+        )
     if wanted.pool and wanted.batch > 1:
         raise RefusedError("a second pool replaces one broker at a time; leave --batch out")
     others = [name for name in listed if name not in brokers]

@@ -264,7 +264,7 @@ def _places(option: str, text: str, others: Place) -> Places:
     try:
         named = json.loads(text)
     except ValueError as error:
-        raise OptionError(option, f"it is not valid JSON: {error}") from error
+        raise OptionError(option, f"the value is not valid JSON: {error}") from error
     return Places(others, {_topic(option, name): _place(option, value) for name, value in named.items()})
 
 

@@ -90,9 +90,11 @@ class DamagedStateError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class PriorState:
-    """The state from which a batch starts. `held` is None if no report waits for its predecessor.
+    """The state from which a batch starts. `held` are the reports that wait for their predecessors, None if there are
+    none.
 
-    It was read from a whole state and `changes` changes after it, which have `changed` rows.
+    The state was read from a file with a whole state and from the change files after it: `changes` is the number of
+    these files, `changed` the number of rows in all of them.
     """
 
     batch_id: int = -1

@@ -109,7 +109,7 @@ MISTAKES = [
     ({"topic": "", "topicsPattern": "a", "admin.url": "h:1"}, "option admin.url: it must begin with http"),
     ({"startingOffsets": "soon"}, 'option startingOffsets: it must be "earliest", "latest", a time'),
     ({"startingOffsets": "2023-11-14T22:13:20"}, "has no offset from UTC"),
-    ({"startingOffsets": "{"}, "it is not valid JSON"),
+    ({"startingOffsets": "{"}, "the value is not valid JSON"),
     ({"startingOffsets": '{"a": 1}'}, "a position is"),
     ({"startingOffsets": '{"a": {"ledger": 1}}'}, "a position is"),
     ({"startingOffsets": '{"a": {"ledger": 1, "entry": "2"}}'}, "are integers"),

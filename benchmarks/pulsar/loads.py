@@ -84,7 +84,7 @@ def perf(system: System, *, size: int, batched: bool, scale: float, most_per_s: 
         perf_command("produce", "-u", system.url, "-s", str(size), *limits, *kind, topic),
         capture_output=True,
         text=True,
-        timeout=_PERF_S + 90,
+        timeout=_PERF_S + 240,
         check=False,
     )
     intervals, total = _PERF_INTERVAL.findall(done.stdout), _PERF_TOTAL.search(done.stdout)

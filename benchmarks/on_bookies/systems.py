@@ -10,8 +10,8 @@ from benchmarks.pulsar.systems import BARYCENTER, PULSAR, System, barycenter_its
 from support.apache_pulsar import DURABLE, MODULAR, ApachePulsar, apache_pulsar
 
 FILES: Final = f"{BARYCENTER}, files"
-SESSION_MS: Final = 5000
-"""After how long without a heartbeat a broker counts as dead."""
+SESSION_MS: Final = 30_000
+"""After how long without a heartbeat a broker counts as dead: Pulsar's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class Ensemble:
 
 ENSEMBLES: Final = {1: Ensemble(1, 1, 1, 1), 3: Ensemble(3, 3, 3, 2)}
 _KEYS: Final = {
-    "metadataStoreSessionTimeoutMillis": str(SESSION_MS),
     "loadManagerClassName": MODULAR,
     "loadBalancerSheddingEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",
@@ -50,6 +49,7 @@ class Store:
 
     cluster: ApachePulsar
     ensemble: Ensemble
+    session_ms: int
 
     def pulsar(self) -> System:
         """Return its broker of Apache Pulsar."""
@@ -71,6 +71,7 @@ class Store:
         return {
             **_KEYS,
             **self.ensemble.keys(),
+            "metadataStoreSessionTimeoutMillis": str(self.session_ms),
             "metadataStoreUrl": f"zk:{servers}/barycenter",
             "barycenterLedgerStorage": "bookkeeper",
             "bookkeeperMetadataServiceUri": f"zk+hierarchical://{servers}/ledgers",
@@ -81,16 +82,16 @@ class Store:
 
 
 @contextmanager
-def store(folder: Path, ensemble: Ensemble, *, brokers: int = 1) -> Iterator[Store]:
+def store(folder: Path, ensemble: Ensemble, *, brokers: int = 1, session_ms: int = SESSION_MS) -> Iterator[Store]:
     """Start ZooKeeper, the bookies, and `brokers` brokers of Apache Pulsar.
 
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
     """
     deployment = replace(DURABLE, bookies=ensemble.bookies)
-    keys = {**_KEYS, **ensemble.keys()}
+    keys = {**_KEYS, **ensemble.keys(), "metadataStoreSessionTimeoutMillis": str(session_ms)}
     with apache_pulsar(folder, brokers=brokers, configuration=keys, deployment=deployment) as cluster:
-        yield Store(cluster, ensemble)
+        yield Store(cluster, ensemble, session_ms)
 
 
 @contextmanager

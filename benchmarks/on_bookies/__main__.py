@@ -50,11 +50,11 @@ def table(records: list[dict[str, object]], chosen: dict[str, Row], names: tuple
     return lines
 
 
-def print_moves(folder: Path, ensemble: Ensemble, rounds: int) -> None:
+def print_moves(folder: Path, ensemble: Ensemble, rounds: int, session_ms: int) -> None:
     """Measure the moves of both systems in turns, and print what their clients saw."""
     gaps: dict[tuple[str, str], list[float]] = {}
     verdicts = []
-    with store(folder, ensemble, brokers=2) as shared:
+    with store(folder, ensemble, brokers=2, session_ms=session_ms) as shared:
         for _ in range(rounds):
             for name, moves in ((PULSAR, moves_of_pulsar), (BARYCENTER, moves_of_barycenter)):
                 load = os.getloadavg()[0]
@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--bookies", type=int, choices=list(ENSEMBLES), default=1)
     parser.add_argument("--systems", nargs="+", choices=_NAMES, default=_NAMES, help="in the order of their turns")
     parser.add_argument("--moves", action="store_true", help="measure moves between two brokers instead of the rows")
+    parser.add_argument("--session-ms", type=int, default=10_000, help="of the brokers of --moves")
     default = Path(tempfile.gettempdir()) / "barycenter-on-bookies.json"
     parser.add_argument("--json", type=Path, default=default, help="where all figures go (%(default)s)")
     arguments = parser.parse_args()
@@ -92,7 +93,7 @@ def main() -> None:
         try:
             version = pulsar_version()
             if arguments.moves:
-                print_moves(Path(folder), ensemble, arguments.rounds)
+                print_moves(Path(folder), ensemble, arguments.rounds, arguments.session_ms)
                 return
             with systems(Path(folder), ensemble, names) as running:
                 records = measure(chosen, running, arguments.rounds, arguments.scale)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from benchmarks.cluster import running_cluster
-from benchmarks.on_bookies.systems import SESSION_MS, Store
+from benchmarks.on_bookies.systems import Store
 from benchmarks.pulsar.loads import CpuMeter, Figures, admin
 from benchmarks.pulsar.systems import System, quiet_client
 from benchmarks.unload_gap import GIVEN, gaps_of
@@ -57,7 +57,7 @@ def moves_of_pulsar(store: Store) -> tuple[dict[str, list[float]], str]:
         killed.append(store.cluster.brokers[number])
 
     killed: list[Any] = []
-    found = asyncio.run(gaps_of(store.cluster, kill, _MOVES, SESSION_MS))
+    found = asyncio.run(gaps_of(store.cluster, kill, _MOVES, store.session_ms))
     store.cluster.restart(*killed)
     return found
 
@@ -70,7 +70,7 @@ def moves_of_barycenter(store: Store) -> tuple[dict[str, list[float]], str]:
         url = keys.pop("metadataStoreUrl")
         async with running_cluster(2, keys, metadata_store_url=url) as cluster:
             return await gaps_of(
-                cluster, lambda number: cluster.kill_broker(cluster.brokers[number]), _MOVES, SESSION_MS
+                cluster, lambda number: cluster.kill_broker(cluster.brokers[number]), _MOVES, store.session_ms
             )
 
     return asyncio.run(run())

@@ -32,7 +32,7 @@ _NAMES: Final = (PULSAR, BARYCENTER, FILES)
 def rows(topics: int) -> dict[str, Row]:
     """Return all rows by their names, in the order in which they are measured."""
     return {
-        **{name: row for name, row in message_rows() if name.startswith("perf-")},
+        **dict(message_rows()),
         **dict(rows_of_one_rate(_RATES)),
         "latency": Row("1,000 msg/s of 1 KiB", partial(steady, burners=0), 1),
         "unload": Row("unload of a bundle", unload),

@@ -1,10 +1,10 @@
 """How the configuration protects the connections to bookies: by TLS, and by an authentication plug-in.
 
 A package offers such a plug-in by an entry point in the group `pulsar_barycenter.bookie_authentication`. Its object is
-called with the value of bookkeeperClientAuthenticationParameters, and returns an
+called with the value of bookkeeperClientAuthenticationParameters, and returns a plug-in, which is a
 `bookkeeper.client.opening.AuthenticationPlugin`.
 
-Source of the keys: Pulsar's `BookKeeperClientFactoryImpl`, which starts TLS with bookkeeperTLSClientAuthentication=true.
+Source: Pulsar's `BookKeeperClientFactoryImpl`, which starts TLS if bookkeeperTLSClientAuthentication=true.
 """
 
 from collections.abc import Callable

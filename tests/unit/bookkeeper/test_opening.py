@@ -10,13 +10,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
-from pulsar_barycenter.bookkeeper.client.opening import Authenticate, OpeningStep, StartTls
+from pulsar_barycenter.bookkeeper.client.connection import BookieConnection
+from pulsar_barycenter.bookkeeper.client.opening import Authenticate, OpeningStep, StartTls, open_connection
 from pulsar_barycenter.bookkeeper.errors import (
     BookieRefusedError,
     BookKeeperError,
     MalformedAnswerError,
 )
 from pulsar_barycenter.bookkeeper.wire.opening_packets import check_start_tls, encode_start_tls
+from pulsar_barycenter.bookkeeper.wire.packets import encode_add, encode_auth
 from pulsar_barycenter.credentials.client_authentication import ClientAuthentication
 from pulsar_barycenter.credentials.tls import ClientTls, ServerTls
 from support.bookkeeper_server import BookieCluster, BookieServer
@@ -167,3 +169,48 @@ def test_the_start_of_tls_is_what_java_writes() -> None:
     for damaged in (b"", b"\x0a", bytes.fromhex("0a06080310021801 1000"), b"\x02\x01\0\0"):
         with pytest.raises(MalformedAnswerError):
             check_start_tls(damaged)
+
+
+@dataclass(frozen=True)
+class Endless:
+    """A plug-in that always has another message."""
+
+    name: str = "endless"
+
+    def conversation(self, host: str) -> Generator[bytes, bytes, None]:
+        while True:
+            yield b"again"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (encode_auth("endless", b"more"), BookieRefusedError, "after 100 messages"),
+        ((1 << 20).to_bytes(4, "big") + b"\1", ConnectionError, "closed the connection"),
+        (((1 << 20) + 1).to_bytes(4, "big"), MalformedAnswerError, "1,048,577 bytes"),
+        (encode_add(bytes(20), bytes(40)), MalformedAnswerError, "no message of its authentication plug-in"),
+    ],
+)
+def test_what_a_bookie_sends_before_the_first_request_is_bounded(
+    answer: bytes, error: type[Exception], text: str
+) -> None:
+    async def bookie(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(1000):
+            if not await reader.read(100):
+                break
+            writer.write(answer)
+            if not answer.endswith(b"more"):
+                writer.write_eof()
+        writer.close()
+
+    async def play() -> None:
+        async with await asyncio.start_server(bookie, "127.0.0.1", 0) as listening:
+            host, port = listening.sockets[0].getsockname()
+            with pytest.raises(error, match=text):
+                await open_connection(unreachable, (host, port), [Authenticate(Endless())])
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def unreachable() -> BookieConnection:
+    raise AssertionError("the connection was opened")

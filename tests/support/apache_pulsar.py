@@ -124,6 +124,7 @@ DURABLE: Final = Deployment(
     broker={},
     # what Pulsar's bookkeeper.conf says otherwise than BookKeeper would by itself, and is felt under load
     bookie={
+        "zkTimeout": "30000",
         "journalSyncData": "true",
         "journalMaxGroupWaitMSec": "1",
         "journalFormatVersionToWrite": "5",
@@ -350,7 +351,7 @@ class ApachePulsar:
             assert self._broken() is None, f"{self._broken()} ended"
             try:
                 return self.call("GET", "/admin/v2/brokers/ready", broker=self.brokers.index(broker))[0] == 200
-            except aiohttp.ClientError:
+            except (aiohttp.ClientError, TimeoutError):
                 return False
 
         soon(is_ready, within_s=_START_S, what=f"Pulsar's broker {broker.broker_id} ready")

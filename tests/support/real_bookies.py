@@ -18,7 +18,7 @@ from support.maven import tool
 from support.pulsar_peer import resolve_class_path, silent
 from support.zookeeper_server import ZooKeeperServer, zookeeper_server
 
-_START_S: Final = 120.0
+_START_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 0.1
 _JVM: Final = (
     *("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),

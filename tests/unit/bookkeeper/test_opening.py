@@ -41,9 +41,9 @@ def server(made: Certificates) -> ssl.SSLContext:
     return ServerTls(str(made.certificate), str(made.key), str(made.authority), requires_certificate=True).context()
 
 
-def start_tls(made: Certificates, authority: Path | None = None, **how: bool) -> StartTls:
+def start_tls(made: Certificates, authority: Path | None = None) -> StartTls:
     shows = ClientAuthentication("tls", certificate_file=str(made.certificate), key_file=str(made.key))
-    return StartTls(ClientTls(str(authority or made.authority), shows, **how).context)
+    return StartTls(ClientTls(str(authority or made.authority), shows).context)
 
 
 @dataclass(frozen=True)

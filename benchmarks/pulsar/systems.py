@@ -27,6 +27,7 @@ from support.pulsar_peer import newest_version
 
 PULSAR: Final = "Pulsar"
 BARYCENTER: Final = "Barycenter"
+_PATIENCE_S: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,13 @@ Start: TypeAlias = Callable[[Path], AbstractContextManager[System]]
 
 
 def quiet_client(url: str) -> "pulsar.Client":
+    """Return a client that waits long for a server on a busy machine."""
     return pulsar.Client(
-        url, io_threads=1, message_listener_threads=1, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        url,
+        operation_timeout_seconds=_PATIENCE_S,
+        io_threads=1,
+        message_listener_threads=1,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
 
 

@@ -23,6 +23,7 @@ SHAPE = LedgerShape(1, 1, 1)
 def keys(made: Certificates) -> dict[str, str]:
     """Return the keys of a bookie with TLS that asks clients for a certificate."""
     return {
+        "zkTimeout": "30000",
         "tlsProviderFactoryClass": "org.apache.bookkeeper.tls.TLSContextFactory",
         "tlsProvider": "JDK",
         "tlsClientAuthentication": "true",
@@ -102,7 +103,9 @@ def test_entries_go_to_a_bookie_by_tls(request: pytest.FixtureRequest, tmp_path:
         with real_bookies(tmp_path, 1, [keys(made)]) as cluster:
             asyncio.run(first_handshake(cluster, start_tls(made, made.authority)))
             asyncio.run(write_and_read(cluster, start_tls(made, made.authority)))
+            cluster.wait_registered()
             asyncio.run(refused(cluster, start_tls(made, strangers.authority)))
+            cluster.wait_registered()
             asyncio.run(refused(cluster, start_tls(strangers, made.authority)))
     except PeerUnavailableError as error:
         if request.config.getoption("--peer-required"):

@@ -29,7 +29,7 @@ from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
 from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoice
 from pulsar_barycenter.broker.subscriptions.sticky_keys import (
     RANGE_SIZE,
-    AutoSplitSelector,
+    HashRing,
     slot_of,
 )
 from pulsar_barycenter.broker.subscriptions.turns import TURN_MESSAGES
@@ -277,7 +277,7 @@ def test_what_a_leaving_consumer_held_is_shared_by_all_others() -> None:
 @given(names=st.lists(st.text("abcdefgh0123456789-", min_size=1, max_size=12), min_size=2, max_size=10, unique=True))
 def test_slots_are_shared_evenly(names: list[str]) -> None:
     """Each consumer of a Key_Shared subscription has between half and twice the even share, for any names."""
-    selector: AutoSplitSelector[Candidate] = AutoSplitSelector()
+    selector: HashRing[Candidate] = HashRing()
     for name in names:
         selector.add(Candidate(name))
     slots = dict.fromkeys(names, 0)

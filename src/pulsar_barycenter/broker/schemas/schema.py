@@ -46,8 +46,8 @@ WIRE_AUTO_CONSUME: Final = 21
 """The number of AUTO_CONSUME in the binary protocol, from version 21 of the protocol on."""
 
 OPAQUE: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
-"""The types of bytes without a form: whatever definition such a schema has is not checked. Java's client sends no schema
-for them. NONE is stored if another client sends it, such as that for Go; BYTES has no number in the binary protocol.
+"""The types of bytes without a form: a definition of such a schema is not checked. Java's client sends no schema for
+them. NONE is stored if another client sends it, such as that for Go; BYTES has no number in the binary protocol.
 """
 CLIENT_SIDE: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
 """The types with which a client uses the schema that the topic has. They are never stored."""

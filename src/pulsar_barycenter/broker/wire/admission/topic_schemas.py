@@ -8,8 +8,9 @@
 | consumer with a schema | any other                                    | it must be able to read      |
 | consumer without one   | any                                          | attached                     |
 
-Consumers that take the topic's schema (AUTO_CONSUME) do not count as clients here. A schema of the type NONE is a schema
-as any other, which clients for Go send for bytes. Java's client sends none for bytes.
+Consumers that take the topic's schema (AUTO_CONSUME) do not count as clients here. A schema of the type NONE is a
+schema as any other; the client for Go sends it for bytes. Java's client sends no schema for bytes.
+
 Source: Pulsar's `ServerCnx.tryAddSchema`, `PersistentTopic.addSchemaIfIdleOrCheckCompatible`.
 """
 

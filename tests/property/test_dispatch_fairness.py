@@ -30,7 +30,6 @@ from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoic
 from pulsar_barycenter.broker.subscriptions.sticky_keys import (
     RANGE_SIZE,
     HashRing,
-    slot_of,
 )
 from pulsar_barycenter.broker.subscriptions.turns import TURN_MESSAGES
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
@@ -324,7 +323,7 @@ def test_a_slow_consumer_does_not_hold_up_the_keys_of_others() -> None:
             await group.publish(1, key=key)
         subscription = group.topic.subscriptions["s"]
         selector = subscription.dispatcher.selector  # type: ignore[union-attr]
-        due = sum(selector.select(slot_of(key.encode())) is fast for key in keys)
+        due = sum(selector.select(selector.slot_of(key.encode())) is fast for key in keys)
         await group.broker.stop()
         assert 0 < due < 1000
         assert group.taken(fast) == due

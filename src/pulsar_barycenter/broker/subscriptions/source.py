@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pulsar_barycenter.bounds.token_bucket import Throttle
+from pulsar_barycenter.broker.subscriptions.sticky_keys import AutoSplit, HashRing
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.naming.topic import TopicName
@@ -16,7 +17,8 @@ class DispatchSettings:
     """The settings of dispatchers. A limit of 0 unacknowledged messages means no limit.
 
     `delays` says whether messages wait until the time that they name. With `pauses_unstorable_acks` nothing is
-    delivered while the cursor has more ranges of acknowledged entries than it stores.
+    delivered while the cursor has more ranges of acknowledged entries than it stores. `auto_split` divides the keys of
+    a Key_Shared subscription among its consumers.
     """
 
     failover_delay_s: float = 1.0
@@ -25,6 +27,7 @@ class DispatchSettings:
     max_read_entries: int = 100
     delays: bool = True
     pauses_unstorable_acks: bool = False
+    auto_split: AutoSplit = HashRing
 
 
 class DispatchSource(Protocol):

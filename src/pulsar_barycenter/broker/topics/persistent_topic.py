@@ -52,7 +52,7 @@ from pulsar_barycenter.broker.topics.limits import (
 from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stored_epoch
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
-from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
@@ -136,13 +136,16 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Append entries of one producer to the ledger. Return False if the ledger refused them; then the producer has
-        received the error.
+        """Append entries of one producer to the ledger. Return False if the ledger refused them. Then the producer has
+        received the error; if the topic is being terminated it has not, but will be closed.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
         try:
             self.ledger.extend(entries, sent)
+        except LedgerTerminatedError:
+            self._drop(sent)
+            return False
         except LedgerError as error:
             self.write_failed(sent, error)
             return False
@@ -151,6 +154,19 @@ class PersistentTopic(Topic):
             self.completed(len(sent))
             raise
         return True
+
+    def _drop(self, sent: Sequence[Sent]) -> None:
+        """Give no answer to entries that arrived while the topic is being terminated, as if they had arrived after
+        CLOSE_PRODUCER, which follows when the end is stored. Its clients reconnect, and learn why they are refused.
+
+        Pulsar sends CLOSE_PRODUCER before the errors, too. An error that comes first makes the client for Go forget the
+        producer, so that it would miss the close and wait for ever.
+        """
+        producer = sent[0][0]
+        producer.pushed -= len(sent)
+        for _, _, _, _, size in sent:
+            producer.link.publish_failed(producer, size)
+        self.completed(len(sent))
 
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
@@ -536,7 +552,8 @@ class PersistentTopic(Topic):
         """Terminate the topic: accept no message any more. Return the position of the last message, EARLIEST if there
         is none.
 
-        Messages that are being written get their receipts; then the producers are closed. Consumers read to the end.
+        Messages that are being written get their receipts; then the producers are closed. Messages that arrive
+        meanwhile get no answer. Consumers read to the end.
         If the topic is terminated already, the same position is returned.
 
         Raises:

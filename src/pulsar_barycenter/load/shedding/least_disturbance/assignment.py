@@ -1,8 +1,9 @@
 """The search for moves: single moves by their price, or the fewest that bring every broker within the band.
 
 While moves are free (`budget`), the search makes a plan of many moves. Else it makes single moves, each once it is
-worth its price (`unevenness`). If none is, such as with many brokers that are nearly equally full, and a broker is more
-than two bands above its reachable usage, it makes a plan as well. A plan has three steps:
+worth its price (`unevenness`). A broker that is far above its reachable usage, by more than two bands by both
+estimates, gives its best bundle without a price. If there is no single move, such as with many brokers that are nearly
+equally full, and a broker is far above, the search makes a plan as well. A plan has three steps:
 
 1. **Relieve.** A round acts once a broker is above the band: by both estimates its usage exceeds the usage that it can
    reach by more than the band. Then all brokers near the edge of the band give bundles as well, until they are near the
@@ -39,9 +40,9 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 MayGo = Callable[[int, int], Flags]
 """Returns for a bundle (row) and its broker (row) the flags of the brokers that may take it."""
 
-_FAR_ABOVE: Final = 2.0
-"""Where moves have a price, a plan of many moves begins when a broker is more than this many bands above the reachable
-usage."""
+FAR_ABOVE: Final = 2.0
+"""A broker is far above the reachable usage if it is more than this many bands above it by both estimates. Then its
+best single move has no price, and if no broker has a single move, a plan of many moves begins."""
 FAR_BELOW: Final = 2.0
 """A broker is filled once it is more than this many bands below the reachable usage."""
 IDLE: Final = 1e-4
@@ -139,17 +140,18 @@ class Search:
         return self._found(np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
-        """Return the single moves whose missed gain has reached their price (`unevenness`).
+        """Return the single moves whose missed gain has reached their price (`unevenness`), and the best single moves
+        of brokers that are far above their reachable usage.
 
         `missed` is the missed gain of each broker after the last round, which was `minutes` ago. If there is no such
-        move, return a plan like that of `run`, but only if a broker is far above the band; then only brokers above the
-        band give bundles.
+        move, return a plan like that of `run`, but only if a broker is far above; then only brokers above the band give
+        bundles.
         """
         if not self._is_possible:
             return self._found(np.zeros(len(missed)))
         now = self._by_price(self._offers(), missed, minutes)
         if not self._moves:
-            self._plan(_FAR_ABOVE * self._settings.band, self._settings.band)
+            self._plan(FAR_ABOVE * self._settings.band, self._settings.band)
         return self._found(now)
 
     def _plan(self, limit: float, edge: float) -> None:
@@ -183,14 +185,20 @@ class Search:
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
-        """Choose the single moves whose missed gain reached their price before this round, best first.
+        """Choose the single moves whose missed gain reached their price before this round, or whose broker is far above
+        its reachable usage, best first.
+
+        A broker far above would begin a plan in this round, and the first move of a plan gains less than the best
+        single move: a plan takes the bundles that fit, one after the other.
 
         Return the gain that the best move of each broker has missed, this round included.
         """
         now = np.zeros(len(missed))
         for source, offer in offers.items():
             now[source] = missed[source] + offer.net * minutes * (1 - self._view.doubt.item(source))
-        worth = missed >= self._settings.price
+        # what follows from a doubtful report may be gone already: it waits for the price
+        far = (self._apart.min(axis=0) > FAR_ABOVE * self._settings.band) & (self._view.doubt == 0)
+        worth = (missed >= self._settings.price) | far
         while not self._is_full:
             ranked = sorted(offers.items(), key=lambda item: (-item[1].net, item[0]))
             made = next(((source, offer) for source, offer in ranked if worth[source]), None)

@@ -13,6 +13,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     BY_NUMBER,
     EVENS,
     EXCHANGED,
+    FAR_ABOVE,
     RETURNED,
     Found,
     RowMove,
@@ -165,11 +166,15 @@ class DisturbancePlan(ShedPlan):
         alternatives: tuple[Alternative, ...] = ()
         if move.price is not None:
             gain, settings = move.price.gain, self.verdicts.settings
-            compared = (
-                Compared("gain of the move", gain, ">", "least gain", settings.least_gain, "%"),
-                _missed(move.price.missed, ">=", settings.price),
-                *compared,
+            far = FAR_ABOVE * settings.band
+            above = f"{source} above its reachable usage by"
+            worth = (
+                _missed(move.price.missed, ">=", settings.price)
+                if move.price.missed >= settings.price
+                else Compared(above, move.before, ">", "what needs no price", far, "%")
             )
+            gains = Compared("gain of the move", gain, ">", "least gain", settings.least_gain, "%")
+            compared = (gains, worth, *compared)
             alternatives = tuple(
                 Alternative(
                     bundles.names[row],

@@ -15,8 +15,9 @@ missed as much as it costs: the sum of the gain over the minutes in which there 
 minute without a gain begins anew. So a large gain is taken in the next round, a small one if it lasts, and load that
 comes and goes from minute to minute never adds up to the price.
 
-A broker that is far above its reachable usage, by more than two bands by both estimates, does not wait: its excess has
-lasted already, or the settled estimate would be lower. If its newest report is doubtful, it waits as well.
+A broker that is far above its reachable usage, by more than two bands by both estimates, does not wait in a round of
+few moves (`assignment`): its excess has lasted already, or the settled estimate would be lower. If its newest report is
+doubtful, it waits as well.
 
 Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
 reachable usage, and its best move gains 3.3 points, of which 2.9 count. It is made in the next round. If the best move

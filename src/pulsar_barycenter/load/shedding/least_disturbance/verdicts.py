@@ -13,7 +13,6 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     BY_NUMBER,
     EVENS,
     EXCHANGED,
-    FAR_ABOVE,
     RETURNED,
     Found,
     RowMove,
@@ -166,15 +165,11 @@ class DisturbancePlan(ShedPlan):
         alternatives: tuple[Alternative, ...] = ()
         if move.price is not None:
             gain, settings = move.price.gain, self.verdicts.settings
-            far = FAR_ABOVE * settings.band
-            above = f"{source} above its reachable usage by"
-            worth = (
-                _missed(move.price.missed, ">=", settings.price)
-                if move.price.missed >= settings.price
-                else Compared(above, move.before, ">", "what needs no price", far, "%")
+            compared = (
+                Compared("gain of the move", gain, ">", "least gain", settings.least_gain, "%"),
+                _missed(move.price.missed, ">=", settings.price),
+                *compared,
             )
-            gains = Compared("gain of the move", gain, ">", "least gain", settings.least_gain, "%")
-            compared = (gains, worth, *compared)
             alternatives = tuple(
                 Alternative(
                     bundles.names[row],

@@ -472,6 +472,20 @@ def test_a_small_gain_moves_a_bundle_once_it_has_lasted_and_says_why() -> None:
     assert missed.value >= missed.limit == pytest.approx(100 * Settings().price)
 
 
+def test_a_broker_far_above_gives_the_bundles_that_gain_most_as_the_budget_allows() -> None:
+    """b1 rises to 30 points above the mean. Its change counts after the patience, and the budget has saved a move: two
+    rounds in a row make a single move, because its gain was missed for the patience already."""
+    even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 80))
+    plans, _ = run(LeastDisturbance(), [even] * 30 + [uneven] * 8)
+    acted = [minute for minute, plan in enumerate(plans) if len(plan)]
+    assert acted[1] == acted[0] + 1
+    for minute in acted[:2]:
+        (unload,) = plans[minute]
+        assert unload.reason.code is Code.WORTH_ITS_PRICE
+        missed = unload.reason.compared[1]
+        assert missed.value > missed.limit == pytest.approx(100 * Settings().price)
+
+
 def test_a_move_names_the_best_moves_of_other_brokers() -> None:
     even = cluster({"b1": 40, "b2": 40, "b3": 40, "b4": 40}).snapshot()
     uneven = cluster({"b1": 56, "b2": 55, "b3": 30, "b4": 30}).snapshot()

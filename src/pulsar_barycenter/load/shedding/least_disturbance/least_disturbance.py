@@ -2,8 +2,8 @@
 
 Each round looks for the single move of a bundle that would even out the brokers' predicted usage most. It is made once
 it has missed as much as it costs: a large gain in the next round, a small one if it lasts. A budget limits the moves of
-an hour. When a broker has joined or left, or a broker is far above the usage that it can reach, a round plans many
-moves: the fewest that bring every broker within a band around that usage.
+an hour. When a broker has joined or left, or a broker is far above the usage that it can reach and no single move
+helps, a round plans many moves: the fewest that bring every broker within a band around that usage.
 
 Worked example (band 6 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
 twice the cores. Each can reach 20 %. So in one round b1 gives six bundles, two to b2 and four to b3: only the brokers

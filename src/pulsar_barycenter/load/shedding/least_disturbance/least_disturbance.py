@@ -29,14 +29,17 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
+from pulsar_barycenter.load.decisions import Unload
 from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reasons import Reason
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import Found, Search
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, is_new_structure, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
 from pulsar_barycenter.load.shedding.least_disturbance.givers import movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
+from pulsar_barycenter.load.shedding.least_disturbance.newest_load import why_it_stays
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
@@ -46,7 +49,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     was_silent,
 )
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts, limit_of
-from pulsar_barycenter.load.shedding.shedder import Shedder
+from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -85,6 +88,10 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
     def start(self) -> DisturbanceMemory:
         return DisturbanceMemory()
+
+    def why_it_stays(self, plan: SheddingPlan, position: int, unload: Unload, load: LoadSnapshot) -> Reason | None:
+        assert isinstance(plan, DisturbancePlan), "the plan is one of `decide`"
+        return why_it_stays(plan, position, unload, load)
 
     def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
         """Return the plan of bundles to unload, each with its destination, and the memory for the next round."""

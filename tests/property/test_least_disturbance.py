@@ -160,7 +160,7 @@ def test_rounds_do_not_move_more_than_the_budget(an_hour: int, rounds: list[tupl
     """Over any time: what the time gives, what was saved up, and one more for an exchange."""
     budget, minutes, moved = Budget(), 0, 0
     for passed, wanted in rounds:
-        minutes, budget = minutes + passed, budget.grown(an_hour, passed)
+        minutes, budget = minutes + passed, budget.grown(an_hour, passed, Settings())
         count = min(wanted, budget.moves(0))
         budget, moved = budget.spent(count, 0), moved + count
         assert moved <= an_hour * minutes / 60 + 1e-3

@@ -97,19 +97,19 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         """Return the plan of bundles to unload, each with its destination, and the memory for the next round."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
-        budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes)
+        budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes, settings)
         with np.errstate(over="ignore", invalid="ignore"):
             if memory.loads is None:
                 loads = first_loads(snapshot)
                 lines = next_lines(None, snapshot, loads.units, 0.0, settings)
-                budget = budget.begun(now_ms)
+                budget = budget.begun(now_ms, settings)
             else:
                 lines = next_lines(memory.lines, snapshot, memory.loads.units, minutes, settings)
                 believed = is_urgent(lines, settings)
                 silent = was_silent(memory.lines, snapshot, settings)
                 loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, lines.doubt, settings)
                 if is_new_structure(memory.loads, loads):
-                    budget = budget.freed(now_ms)
+                    budget = budget.freed(now_ms, settings)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             view = predict(snapshot, loads, lines, now_ms, settings)

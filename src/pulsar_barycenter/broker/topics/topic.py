@@ -126,6 +126,7 @@ class Topic:
         "in_rates",
         "intake",
         "last_active_ms",
+        "loaded_at_ms",
         "name",
         "out_rates",
         "owned",
@@ -153,7 +154,7 @@ class Topic:
         self.out_rates = Rates()
         self.pending = 0
         """The number of entries that were given to the ledger and are neither durable nor failed."""
-        self.last_active_ms = host.clock.now_ms()
+        self.last_active_ms = self.loaded_at_ms = host.clock.now_ms()
         self.change: PartitionedChange | None = None
         """The pending change of the partitioned topic, during which this partition may refuse clients."""
         self.room = DiskFullState()

@@ -94,7 +94,7 @@ class Group:
         for batch in batches:
             entry = entry_of(b"x", sequence_id=self.published, batch=batch, **({} if key is None else {"key": key}))
             entries.append((entry, batch, 0))
-            sends.append((self.producer, self.published, 0, batch, len(entry)))
+            sends.append((self.producer, self.published, 0, batch, len(entry), 0))
             self.published += 1
         self.topic.publish(sends, entries)
         await self.topic.wait_drained()

@@ -140,7 +140,7 @@ class KeySharedDispatcher(SharedDispatcher):
         if self._waiting:
             self._send_waiting()
         while not self.is_blocked and self._may_look_ahead() and any(map(self._is_available, self.consumers)):
-            if self.subscription.is_bounded and not self._allowance():
+            if self.subscription.is_bounded and not self._allowance(1):
                 return
             if not (self._ready or self._read_more_entries(max(1, LOOK_AHEAD_ENTRIES - self._waiting_entries))):
                 return

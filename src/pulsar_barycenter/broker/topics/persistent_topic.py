@@ -171,11 +171,18 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before; each message is checked only after the previous one was
-        published.
+        """Publish the messages that were not sent before. If some may have been, each message is checked only after the
+        previous one was published.
         """
+        _, sequence_ids, highest_ids, _, _, _ = zip(*sent, strict=True)
+        first = sent[0][0]
+        ids = known.ids_of_new(first.name, sequence_ids, highest_ids)
+        if ids and not are_chunks and not first.closed:
+            if self._append(sent, entries):
+                known.pushed_new(first.name, ids)
+            return
         for send, entry in zip(sent, entries, strict=True):
-            producer, sequence_id, highest_id, _, size = send
+            producer, sequence_id, highest_id, _, size, _ = send
             if producer.closed:  # by the answer to an earlier message; its client sends these again
                 producer.link.publish_failed(producer, size)
             elif self._is_new(known, producer, sequence_id, highest_id, size) and self._append([send], [entry]):
@@ -209,7 +216,7 @@ class PersistentTopic(Topic):
             self._send_receipts(group, first)
         else:
             log.warning("receipts_withheld", topic=str(self.name), epoch=owned.epoch, entries=len(group))
-            for producer, _, _, _, size in group:
+            for producer, _, _, _, size, _ in group:
                 producer.completed += 1
                 producer.link.publish_failed(producer, size)
         self.completed(len(group))
@@ -225,7 +232,7 @@ class PersistentTopic(Topic):
         for producer, run in groupby(group, key=_PRODUCER):
             # With a deferred answer, send the receipts one by one: the answer may have to follow any of them.
             for sent in [list(run)] if producer.deferred is None else [[send] for send in run]:
-                _, sequence_ids, highest_ids, messages, sizes = zip(*sent, strict=True)
+                _, sequence_ids, highest_ids, messages, sizes, _ = zip(*sent, strict=True)
                 size = sum(sizes)
                 producer.completed += len(sent)
                 producer.link.send_receipts(producer, sequence_ids, highest_ids, Position(ledger_id, entry_id), size)
@@ -252,7 +259,7 @@ class PersistentTopic(Topic):
             self.deduplication.failed()
         log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))
         producers: dict[Producer, None] = {}
-        for producer, sequence_id, _, _, size in group:
+        for producer, sequence_id, _, _, size, _ in group:
             producer.completed += 1
             producer.link.publish_failed(producer, size)
             if not fenced and self.state is TopicState.OPEN:

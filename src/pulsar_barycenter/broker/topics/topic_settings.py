@@ -36,7 +36,6 @@ class TopicSettings(DispatchSettings):
             max_unacked_per_consumer=rules.max_unacked_per_consumer,
             max_unacked_per_subscription=rules.max_unacked_per_subscription,
             delays=rules.delayed.active,
-            pauses_unstorable_acks=rules.pauses_unstorable_acks,
             deduplication=replace(self.deduplication, snapshot_interval_ms=interval_ms),
         )
 

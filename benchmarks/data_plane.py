@@ -24,6 +24,8 @@ import pulsar
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
 
+_PATIENCE_S = 240
+"""How long the client waits for a broker on a busy machine."""
 _REPOSITORY = Path(__file__).parents[1]
 
 
@@ -90,7 +92,11 @@ def publish(broker: RunningBroker, *, size: int, count: int, batched: bool, cons
     The latency is that of every 100th message, from the call of send to its receipt, under this full load.
     """
     client = pulsar.Client(
-        broker.url, io_threads=1, message_listener_threads=1, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        broker.url,
+        operation_timeout_seconds=_PATIENCE_S,
+        io_threads=1,
+        message_listener_threads=1,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
     topic = f"persistent://public/default/bench-{size}-{batched}-{consume}-{time.time_ns()}"
     taken = threading.Semaphore(0)

@@ -29,8 +29,8 @@ GENERATED = (
     f"{OXIA}/oxia_api_pb2_grpc.pyi",
     f"{BOOKKEEPER}/metadata/ledger_formats_pb2.py",
     f"{BOOKKEEPER}/metadata/ledger_formats_pb2.pyi",
-    f"{BOOKKEEPER}/wire/bookie_auth_pb2.py",
-    f"{BOOKKEEPER}/wire/bookie_auth_pb2.pyi",
+    f"{BOOKKEEPER}/wire/bookie_opening_pb2.py",
+    f"{BOOKKEEPER}/wire/bookie_opening_pb2.pyi",
     f"{PULSAR_RECORDS}/managed_ledger_formats_pb2.py",
     f"{PULSAR_RECORDS}/managed_ledger_formats_pb2.pyi",
 )
@@ -48,7 +48,7 @@ def generate(into: Path) -> None:
     _compile(SOURCE / PROTOCOL, "pulsar_api.proto", f"--python_out={protocol}", f"--mypy_out=quiet:{protocol}")
     for definitions in (
         f"{BOOKKEEPER}/metadata/ledger_formats.proto",
-        f"{BOOKKEEPER}/wire/bookie_auth.proto",
+        f"{BOOKKEEPER}/wire/bookie_opening.proto",
         f"{PULSAR_RECORDS}/managed_ledger_formats.proto",
     ):
         _compile(SOURCE, definitions, f"--python_out={into}", f"--mypy_out=quiet:{into}")

@@ -5,7 +5,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from support.pulsar_peer import newest_version
 
 PULSAR: Final = "Pulsar"
 BARYCENTER: Final = "Barycenter"
+_PATIENCE_S: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class TlsPorts:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A running server; `process_ids` are those that serve, their children count with them.
+    """A running server; `process_ids` are those that serve, their children count with them. `store_ids` are the
+    processes of the store that it shares with other systems: bookies and ZooKeeper.
 
     With `trust_file` it is meant by TLS, and clients check its certificate and host.
     """
@@ -53,6 +55,7 @@ class System:
     """From the start of its first process to the first receipt, without what is done once in a cluster's life."""
     tls: TlsPorts | None = None
     trust_file: Path | None = None
+    store_ids: tuple[int, ...] = ()
 
     def by_tls(self) -> "System":
         """Return the same server as clients reach it by TLS."""
@@ -66,24 +69,38 @@ class System:
 
     def cpu_s(self) -> float:
         """Processor seconds used until now."""
-        return sum(sum(process.cpu_times()[:2]) for process in self._processes())
+        return _cpu_s(self.process_ids)
+
+    def store_cpu_s(self) -> float:
+        """Processor seconds that the shared store used until now, 0 without one."""
+        return _cpu_s(self.store_ids)
 
     def resident_mib(self) -> float:
-        return sum(process.memory_info().rss for process in self._processes()) / 2**20
+        return sum(process.memory_info().rss for process in _processes(self.process_ids)) / 2**20
 
-    def _processes(self) -> Iterator[psutil.Process]:
-        for process_id in self.process_ids:
-            process = psutil.Process(process_id)
-            yield process
-            yield from process.children(recursive=True)
+
+def _cpu_s(process_ids: tuple[int, ...]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in _processes(process_ids))
+
+
+def _processes(process_ids: tuple[int, ...]) -> Iterator[psutil.Process]:
+    for process_id in process_ids:
+        process = psutil.Process(process_id)
+        yield process
+        yield from process.children(recursive=True)
 
 
 Start: TypeAlias = Callable[[Path], AbstractContextManager[System]]
 
 
 def quiet_client(url: str) -> "pulsar.Client":
+    """Return a client that waits long for a server on a busy machine."""
     return pulsar.Client(
-        url, io_threads=1, message_listener_threads=1, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        url,
+        operation_timeout_seconds=_PATIENCE_S,
+        io_threads=1,
+        message_listener_threads=1,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
 
 
@@ -100,8 +117,10 @@ def pulsar_itself(folder: Path) -> Iterator[System]:
 
 
 @contextmanager
-def barycenter_itself(folder: Path, certificates: Certificates | None = None) -> Iterator[System]:
-    """With `certificates` it listens by TLS, too."""
+def barycenter_itself(
+    folder: Path, certificates: Certificates | None = None, configuration: Mapping[str, str] | None = None
+) -> Iterator[System]:
+    """With `certificates` it listens by TLS, too; `configuration` overrides its keys."""
     web_port, broker_port, tls_web_port, tls_broker_port = free_ports(4)
     keys = {
         "clusterName": "standalone",
@@ -121,6 +140,7 @@ def barycenter_itself(folder: Path, certificates: Certificates | None = None) ->
         keys |= {"tlsCertificateFilePath": certificates.certificate, "tlsKeyFilePath": certificates.key}
         urls = f"pulsar+ssl://127.0.0.1:{tls_broker_port}", f"https://127.0.0.1:{tls_web_port}"
         tls = TlsPorts(*urls, certificates.authority)
+    keys |= configuration or {}
     conf = folder / "broker.conf"
     conf.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     command = [sys.executable, "-m", "pulsar_barycenter", "broker", "--config", str(conf)]

@@ -64,6 +64,12 @@ def together(changes: dict[str, Any]) -> BrokerConfig:
         }
     if changes.get("barycenter_ledger_records") == "pulsar":
         changes = changes | {"barycenter_ledger_storage": "bookkeeper"}
+    if changes.get("bookkeeper_tls_client_authentication"):
+        files = ("trust_certs_file_path", "certificate_file_path", "key_file_path")
+        changes = {f"bookkeeper_tls_{file}": "/tls/file.pem" for file in files} | changes
+        changes = changes | {
+            f"bookkeeper_tls_{file}": changes[f"bookkeeper_tls_{file}"] or "/tls/file.pem" for file in files
+        }
     ensemble = changes.get("managed_ledger_default_ensemble_size", 2)
     write = min(changes.get("managed_ledger_default_write_quorum", 2), ensemble)
     changes = changes | {

@@ -33,7 +33,7 @@ EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleL
 
 _PERF_VERSION: Final = "4.0.8"
 """The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
-_START_S: Final = 120
+_START_S: Final = 600
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
     *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),
@@ -76,9 +76,9 @@ class Deployment:
     """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
 
     With `own_bookie` the bookie is BookKeeper's server; otherwise it is the one that Pulsar's standalone starts,
-    made for small machines. Without `has_bookie` there is none, and no persistent topic can be loaded. Without
-    `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the classes that a broker of the
-    first such cluster had loaded when it was ready, instead of reading them again.
+    made for small machines. Of BookKeeper's server `bookies` run. Without `has_bookie` there is none, and no persistent
+    topic can be loaded. Without `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the
+    classes that a broker of the first such cluster had loaded when it was ready, instead of reading them again.
     """
 
     jvm: tuple[str, ...]
@@ -86,6 +86,7 @@ class Deployment:
     broker: Mapping[str, str]
     bookie: Mapping[str, str]
     own_bookie: bool
+    bookies: int = 1
     has_bookie: bool = True
     has_tls: bool = True
     maps_classes: bool = False
@@ -123,6 +124,7 @@ DURABLE: Final = Deployment(
     broker={},
     # what Pulsar's bookkeeper.conf says otherwise than BookKeeper would by itself, and is felt under load
     bookie={
+        "zkTimeout": "30000",
         "journalSyncData": "true",
         "journalMaxGroupWaitMSec": "1",
         "journalFormatVersionToWrite": "5",
@@ -178,9 +180,10 @@ class ApachePulsar:
         """What its processes log, and where: for others of Pulsar's programs, too."""
         self.set_up_s = 0.0
         """What initialising the cluster's metadata took, which is done once in its life."""
-        ports = free_ports(4 * len(hosts) + 2)
+        ports = free_ports(4 * len(hosts) + 1 + deployment.bookies)
+        of_brokers = ports[1 + deployment.bookies :]
         self.brokers = [
-            ApacheBroker(host, *ports[2 + 4 * number : 6 + 4 * number]) for number, host in enumerate(hosts)
+            ApacheBroker(host, *of_brokers[4 * number : 4 + 4 * number]) for number, host in enumerate(hosts)
         ]
         self.certificate = folder / "certificate.pem"
         self._key = folder / "key.pem"
@@ -190,7 +193,7 @@ class ApachePulsar:
         self._classes = _archive_of(java, class_path) if deployment.maps_classes else None
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
-        self._bookie_port = ports[1]
+        self._bookie_ports = ports[1 : 1 + deployment.bookies]
         self.metadata_url = f"zk:127.0.0.1:{ports[0]}"
         """The `metadataStoreUrl` of its brokers."""
         self._started: dict[str, subprocess.Popen[bytes]] = {}
@@ -204,6 +207,11 @@ class ApachePulsar:
     def process_ids(self) -> list[int]:
         """The process ids of ZooKeeper, the bookie and the brokers."""
         return [process.pid for process in self._started.values()]
+
+    @property
+    def store_process_ids(self) -> list[int]:
+        """The process ids of ZooKeeper and the bookies."""
+        return [process.pid for name, process in self._started.items() if not name.startswith("broker")]
 
     def start(self) -> None:
         """Return once every broker serves."""
@@ -227,7 +235,7 @@ class ApachePulsar:
         self.set_up_s = time.monotonic() - began
         del self._started["setup"]
         if self._deployment.has_bookie:
-            self._start_bookie()
+            self._start_bookies()
         for broker in self.brokers:
             self._start_broker(broker)
         for broker in self.brokers:
@@ -297,20 +305,25 @@ class ApachePulsar:
         """Return the name of a process that ended, None if all run."""
         return next((name for name, process in self._started.items() if process.poll() is not None), None)
 
-    def _start_bookie(self) -> None:
+    def _start_bookies(self) -> None:
         keys = {**self._configuration, **self._deployment.bookie}
-        ledgers = self.folder / "ledgers"
         if self._deployment.own_bookie:
-            keys |= {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
-            keys |= {"bookiePort": str(self._bookie_port), "advertisedAddress": "127.0.0.1"}
-            keys |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
-            self._java("bookie", "org.apache.bookkeeper.server.Main", "--conf", str(self._conf("bookie", keys)))
+            for number, port in enumerate(self._bookie_ports):
+                self._start_own_bookie(number, port, keys)
             return
         conf = self._conf("bookie", keys)
         self._java(
             *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
-            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(ledgers)),
+            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(self.folder / "ledgers")),
         )
+
+    def _start_own_bookie(self, number: int, port: int, keys: Mapping[str, str]) -> None:
+        name, ledgers = f"bookie-{number}", self.folder / f"ledgers-{number}"
+        own = {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
+        own |= {"bookiePort": str(port), "advertisedAddress": "127.0.0.1"}
+        own |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
+        conf = self._conf(name, {**keys, **own})
+        self._java(name, "org.apache.bookkeeper.server.Main", "--conf", str(conf))
 
     def _start_broker(self, broker: ApacheBroker) -> None:
         number = self.brokers.index(broker)
@@ -338,7 +351,7 @@ class ApachePulsar:
             assert self._broken() is None, f"{self._broken()} ended"
             try:
                 return self.call("GET", "/admin/v2/brokers/ready", broker=self.brokers.index(broker))[0] == 200
-            except aiohttp.ClientError:
+            except (aiohttp.ClientError, TimeoutError):
                 return False
 
         soon(is_ready, within_s=_START_S, what=f"Pulsar's broker {broker.broker_id} ready")

@@ -1,23 +1,31 @@
 """Bookies on loopback, in the loop of a test: they speak the protocol, and keep entries in memory.
 
-A bookie can stop and start again with what it has, hold back its answers, or answer every request with one code.
+A bookie can stop and start again with what it has, hold back its answers, or answer every request with one code. It can
+have TLS, and ask clients for a password.
 """
 
 import asyncio
+import ssl
 import struct
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
-from pulsar_barycenter.bookkeeper.wire.packets import Code, Flag, Operation
+from pulsar_barycenter.bookkeeper.wire.bookie_opening_pb2 import AuthMessage
+from pulsar_barycenter.bookkeeper.wire.packets import Code, Flag, Operation, encode_auth
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.store import MetadataStore
 
 _HEAD: Final = struct.Struct(">BBH")
 _NUMBERS: Final = struct.Struct(">qq")
+# packets of version 3, as BookKeeper's classes write them
+_START_TLS: Final = bytes.fromhex("0a06 0803 1009 1801 d20600")
+_TLS_STARTS: Final = bytes.fromhex("0a06 0803 1009 1801 1000 d20600")
+_BAD_REQUEST: Final = bytes.fromhex("0a06 0803 1009 1801 109403")
+_NOT_AUTHENTICATED: Final = bytes.fromhex("0a06 0803 1009 1801 10f503")
 
 
 @dataclass(slots=True)
@@ -37,7 +45,13 @@ class BookieServer:
         """If not OK, the answer to every request, which is not carried out."""
         self.is_mute = False
         """Whether it carries requests out and answers none."""
+        self.contexts: list[ssl.SSLContext] = []
+        """That of its TLS; empty if it has none."""
+        self.password = b""
+        """If set, the only message that it accepts of the authentication plug-in `password`."""
         self.requests: dict[Operation, int] = defaultdict(int)
+        self.encrypted = 0
+        """The number of connections on which TLS was started."""
         self._server: list[asyncio.Server] = []
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -61,13 +75,45 @@ class BookieServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         with suppress(asyncio.IncompleteReadError, ConnectionError):
+            is_accepted = not self.password
             while True:
-                size = int.from_bytes(await reader.readexactly(4), "big")
-                answer = self._answer(await reader.readexactly(size))
+                packet = await _packet(reader)
+                if packet == _START_TLS:
+                    await self._start_tls(writer, is_accepted=is_accepted)
+                    continue
+                if packet[1] == Operation.AUTH:
+                    is_accepted = await self._authenticate(reader, writer, packet)
+                    continue
+                answer = self._answer(packet) if is_accepted else _refusal(packet)
                 if not self.is_mute:
-                    writer.write(len(answer).to_bytes(4, "big") + answer)
+                    writer.write(_sized(answer))
         self._writers.discard(writer)
         writer.close()
+
+    async def _start_tls(self, writer: asyncio.StreamWriter, *, is_accepted: bool) -> None:
+        if not self.contexts:
+            writer.write(_sized(_BAD_REQUEST))
+            return
+        writer.write(_sized(_TLS_STARTS))
+        with suppress(ssl.SSLError):
+            await writer.start_tls(self.contexts[0])
+            self.encrypted += 1
+            if not is_accepted:
+                writer.write(_sized(_NOT_AUTHENTICATED))
+
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packet: bytes) -> bool:
+        """Ask for the password after the first message; close the connection if it is wrong."""
+        if not self.password:
+            writer.write(encode_auth("AuthDisabledPlugin", b""))
+            return True
+        if AuthMessage.FromString(packet[4:]).authPluginName == "password":
+            writer.write(encode_auth("password", b"password?"))
+            answer = AuthMessage.FromString((await _packet(reader))[4:])
+            if answer.payload == self.password:
+                writer.write(encode_auth("password", b"welcome"))
+                return True
+        writer.close()
+        return False
 
     def _answer(self, frame: bytes) -> bytes:
         _, operation, flags = _HEAD.unpack_from(frame)
@@ -106,6 +152,20 @@ class BookieServer:
         return (Code.OK, entries[number]) if number in entries else (Code.NO_ENTRY, b"")
 
 
+async def _packet(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
+def _sized(packet: bytes) -> bytes:
+    return len(packet).to_bytes(4, "big") + packet
+
+
+def _refusal(packet: bytes) -> bytes:
+    _, operation, _ = _HEAD.unpack_from(packet)
+    ledger, entry = _NUMBERS.unpack_from(packet, 24 if operation == Operation.ADD else 4)
+    return _HEAD.pack(2, operation, 0) + struct.pack(">iqq", Code.UNAUTHORIZED, ledger, entry)
+
+
 class BookieCluster:
     """Bookies that are registered in a metadata store: in one in memory, or in that of the caller."""
 
@@ -131,8 +191,8 @@ class BookieCluster:
     async def register(self, bookie: BookieServer) -> None:
         await self.store.put(f"/ledgers/available/{bookie.name}", b"")
 
-    async def client(self, **settings: float) -> LedgerClient:
-        client = await LedgerClient.open(self.store, settings=ClientSettings(**{"reconnect_s": 0.0, **settings}))  # type: ignore[arg-type]
+    async def client(self, **settings: Any) -> LedgerClient:
+        client = await LedgerClient.open(self.store, settings=ClientSettings(**{"reconnect_s": 0.0, **settings}))
         self._clients.append(client)
         return client
 

@@ -7,8 +7,9 @@ BookKeeper's own programs, with BookKeeper's own driver of metadata.
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from support.maven import tool
 from support.pulsar_peer import resolve_class_path, silent
 from support.zookeeper_server import ZooKeeperServer, zookeeper_server
 
-_START_S: Final = 120.0
+_START_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 0.1
 _JVM: Final = (
     *("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -28,7 +29,16 @@ _JVM: Final = (
 class RealBookie:
     """One bookie; `start` may be called again after `kill`, with the same data and port."""
 
-    def __init__(self, folder: Path, class_path: str, zookeeper: str, number: int, port: int, http_port: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        class_path: str,
+        zookeeper: str,
+        number: int,
+        port: int,
+        http_port: int,
+        configuration: Mapping[str, str],
+    ) -> None:
         self.name = f"127.0.0.1:{port}"
         self.folder = folder / f"bookie-{number}"
         self.folder.mkdir()
@@ -53,6 +63,7 @@ class RealBookie:
             "numJournalCallbackThreads": 1,
             "serverNumIOThreads": 2,
             "zkTimeout": 4000,
+            **configuration,
         }
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
         self._class_path = class_path
@@ -144,8 +155,9 @@ def run_java(class_path: str, *command: str) -> str:
 
 
 @contextmanager
-def real_bookies(folder: Path, count: int) -> Iterator[RealBookies]:
-    """Run ZooKeeper and `count` bookies, whose data and logs are in `folder`.
+def real_bookies(folder: Path, count: int, configurations: Sequence[Mapping[str, str]] = ()) -> Iterator[RealBookies]:
+    """Run ZooKeeper and `count` bookies, whose data and logs are in `folder`. `configurations` are further keys of the
+    first bookies, in their order.
 
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
@@ -156,8 +168,8 @@ def real_bookies(folder: Path, count: int) -> Iterator[RealBookies]:
         zookeeper = stack.enter_context(zookeeper_server(folder))
         ports = free_ports(2 * count)
         bookies = [
-            RealBookie(folder, class_path, zookeeper.endpoint, number, ports[2 * number], ports[2 * number + 1])
-            for number in range(count)
+            RealBookie(folder, class_path, zookeeper.endpoint, number, ports[2 * number], ports[2 * number + 1], keys)
+            for number, keys in zip(range(count), chain(configurations, repeat({})), strict=False)
         ]
         cluster = RealBookies(bookies, zookeeper, class_path)
         cluster.shell("initnewcluster")

@@ -48,7 +48,8 @@ screen        naming terminal load cluster_logs dashboard observer status questi
 strategies    config load snapshots
 standalone    config whole_files
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
-run           config protocol terminal metadata bookkeeper load ledger cluster_logs broker pipeline standalone
+run           config protocol credentials terminal metadata bookkeeper load ledger cluster_logs broker pipeline
+              standalone
 testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
               pipeline

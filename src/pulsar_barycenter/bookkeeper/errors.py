@@ -2,6 +2,7 @@
 
 BookKeeperError
 ├── MalformedAnswerError     a bookie sent bytes that are not of the protocol; its connection is closed
+├── BookieRefusedError       a bookie does not accept this client: it has no TLS, or authentication failed
 ├── DigestMismatchError      the bytes of an entry are damaged, or belong to another entry
 ├── LedgerMetadataError      the value of a ledger's key cannot be read
 ├── ClusterLayoutError       the keys of the cluster are of a form that this client does not write
@@ -26,6 +27,10 @@ class BookKeeperError(Exception):
 
 
 class MalformedAnswerError(BookKeeperError):
+    pass
+
+
+class BookieRefusedError(BookKeeperError):
     pass
 
 

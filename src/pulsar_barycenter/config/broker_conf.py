@@ -344,6 +344,14 @@ def _check_bookies(config: BrokerConfig) -> None:
             uri,
             f"blank or the URI of the bookies' metadata, which begins with {_BOOKIE_URIS_TEXT}",
         )
+    if config.bookkeeper_tls_client_authentication:
+        for key, file in (
+            ("bookkeeperTLSTrustCertsFilePath", config.bookkeeper_tls_trust_certs_file_path),
+            ("bookkeeperTLSCertificateFilePath", config.bookkeeper_tls_certificate_file_path),
+            ("bookkeeperTLSKeyFilePath", config.bookkeeper_tls_key_file_path),
+        ):
+            if not file:
+                raise ConfigError(key, "", "the path of a PEM file, because bookkeeperTLSClientAuthentication=true")
 
 
 def _check_addresses(config: BrokerConfig) -> None:

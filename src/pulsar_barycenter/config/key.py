@@ -6,7 +6,7 @@ A field of `BrokerConfig` carries its description in its annotation: `Annotated[
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
@@ -67,17 +67,26 @@ _IRREGULAR: Final = {
     "max_message_publish_buffer_size_in_mb": "maxMessagePublishBufferSizeInMB",
     "default_retention_size_in_mb": "defaultRetentionSizeInMB",
     "backlog_quota_default_limit_gb": "backlogQuotaDefaultLimitGB",
+    "bookkeeper_tls_cert_files_refresh_duration_seconds": "bookkeeperTlsCertFilesRefreshDurationSeconds",
 }
+_PREFIXES: Final = {"openid_": "openID", "bookkeeper_tls_": "bookkeeperTLS"}
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def key_name(attribute: str) -> str:
     """Return the name in broker.conf of an attribute of `BrokerConfig`: `bind_address` is `bindAddress`."""
-    if attribute.startswith("openid_"):
-        return "openID" + "".join(word.capitalize() for word in attribute.split("_")[1:])
+    if attribute in _IRREGULAR:
+        return _IRREGULAR[attribute]
+    for prefix, head in _PREFIXES.items():
+        if attribute.startswith(prefix):
+            return head + _capitalized(attribute.removeprefix(prefix).split("_"))
     head, *rest = attribute.split("_")
-    return _IRREGULAR.get(attribute) or head + "".join(word.capitalize() for word in rest)
+    return head + _capitalized(rest)
+
+
+def _capitalized(words: Iterable[str]) -> str:
+    return "".join(word.capitalize() for word in words)
 
 
 def about(

@@ -105,7 +105,7 @@ class SecurityConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
         bool, about("Refuse clients without a certificate of these authorities.")
     ] = False
     tls_hostname_verification_enabled: Annotated[
-        bool, about("Check the host name in certificates of other brokers. Pulsar's default is false.")
+        bool, about("Check the host name in certificates of other brokers and of bookies. Pulsar's default is false.")
     ] = True
     tls_protocols: Annotated[
         Names, about("Versions of TLS: TLSv1.2, TLSv1.3. Blank: both. Weaker ones are refused.")

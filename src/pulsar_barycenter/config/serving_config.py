@@ -508,3 +508,36 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     bookkeeper_client_timeout_in_seconds: Annotated[
         BookieTimeout, about("How long a request to a bookie may take; after that its connection is closed.")
     ] = 30.0
+    bookkeeper_tls_client_authentication: Annotated[
+        bool, about("Connect to bookies by TLS, each side with a certificate. See bookkeeper.md.")
+    ] = False
+    bookkeeper_tls_trust_certs_file_path: Annotated[
+        str, about("PEM file of the certificate authorities of bookies.")
+    ] = ""
+    bookkeeper_tls_certificate_file_path: Annotated[
+        str, about("PEM file of the certificate chain that bookies are shown.", own=True)
+    ] = ""
+    bookkeeper_tls_key_file_path: Annotated[
+        str, about("PEM file of that certificate's key, without a password.", own=True)
+    ] = ""
+    bookkeeper_tls_cert_files_refresh_duration_seconds: Annotated[
+        WholeSeconds, about("Shortest time between two checks whether these files were renewed.")
+    ] = 300
+    bookkeeper_tls_provider_factory_class: Annotated[str, about("Java class of TLS to bookies.", offered=False)] = (
+        "org.apache.bookkeeper.tls.TLSContextFactory"
+    )
+    bookkeeper_tls_key_file_type: Annotated[str, about("Form of certificate and key.", offered=False)] = "PEM"
+    bookkeeper_tls_trust_cert_types: Annotated[str, about("Form of the authorities.", offered=False)] = "PEM"
+    bookkeeper_tls_key_store_password_path: Annotated[
+        str, about("File with the password of the key.", offered=False)
+    ] = ""
+    bookkeeper_tls_trust_store_password_path: Annotated[
+        str, about("File with the password of the authorities' file.", offered=False)
+    ] = ""
+    bookkeeper_client_authentication_plugin: Annotated[
+        str, about("Name of an installed plug-in that authenticates brokers to bookies. See bookkeeper.md.")
+    ] = ""
+    bookkeeper_client_authentication_parameters: Annotated[str, about("What that plug-in gets.", secret=True)] = ""
+    bookkeeper_client_authentication_parameters_name: Annotated[
+        str, about("Name of these parameters in the configuration of Java's client.", offered=False)
+    ] = ""

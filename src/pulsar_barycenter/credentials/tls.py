@@ -95,6 +95,8 @@ class ClientTls:
     shows: ClientAuthentication = NO_AUTHENTICATION
     verifies: bool = True
     verifies_host_name: bool = True
+    trust_setting: str = "brokerClientTrustCertsFilePath"
+    """The setting that names `trust_file`, for messages."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class ClientTls:
         Raises:
             KeyMaterialError: a file is missing, cannot be read, or has the wrong content.
         """
-        made = client_context(self.trust_file, "brokerClientTrustCertsFilePath")
+        made = client_context(self.trust_file, self.trust_setting)
         made.check_hostname = self.verifies and self.verifies_host_name
         made.verify_mode = ssl.CERT_REQUIRED if self.verifies else ssl.CERT_NONE
         if self.shows.certificate_file:

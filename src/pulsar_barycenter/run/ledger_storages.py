@@ -35,6 +35,7 @@ from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, open_store
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import read_metadata
+from pulsar_barycenter.run.bookie_security import steps_of
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +71,7 @@ async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIte
         LedgerError: the folder is not suitable or cannot be used, or there is no suitable cluster of bookies.
         MetadataError: the store did not answer.
         UnknownStoreError: bookkeeperMetadataServiceUri names no store.
+        ConfigError, KeyMaterialError: the connections to bookies cannot be protected as configured.
     """
     async with AsyncExitStack() as opened:
         if config.barycenter_ledger_storage == "bookkeeper":
@@ -114,6 +116,7 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
             form of the records of topics.
         MetadataError: a store did not answer.
         UnknownStoreError: bookkeeperMetadataServiceUri names no store.
+        ConfigError, KeyMaterialError: a TLS file cannot be used, or there is no such authentication plug-in.
     """
     url, root = bookie_metadata(config.bookkeeper_metadata_service_uri, config.effective_metadata_store_url)
     if url != config.effective_metadata_store_url:
@@ -131,6 +134,7 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
         timeout_s=timeout_s,
         max_frame_bytes=config.max_message_size + _FRAME_PADDING,
         max_unconfirmed_bytes=_MAX_UNCONFIRMED_BYTES,
+        opening=steps_of(config, asyncio.get_running_loop().time),
     )
     client = await connect(store_of_bookies, root=root, draw=draw_of(url), settings=settings)
     try:

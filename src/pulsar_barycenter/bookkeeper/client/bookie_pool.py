@@ -1,6 +1,7 @@
 """The connections to all bookies, one for each. A connection is opened when a request needs it.
 
-A bookie to which no connection could be made counts as failed for a while, and requests to it fail at once.
+A bookie to which no connection could be made, or that ended one before it answered a request, counts as failed for a
+while, and requests to it fail at once.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ import structlog
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
 from pulsar_barycenter.bookkeeper.client.connection import BookieConnection, Request
+from pulsar_barycenter.bookkeeper.client.opening import open_connection
+from pulsar_barycenter.bookkeeper.errors import BookieRefusedError, MalformedAnswerError
 from pulsar_barycenter.bookkeeper.machines.placement import ANYWHERE, BookieGroups, choose, preferred, replace_failed
 from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
 from pulsar_barycenter.bookkeeper.wire.packets import Code
@@ -111,14 +114,21 @@ class BookiePool:
         first_s = self._settings.reconnect_s
         return self._waits.setdefault(bookie, Doubling(first_s, first_s * _LONGEST_WAIT)).next_s()
 
+    def _count_failure(self, bookie: str, reason: str) -> None:
+        log.warning("bookie_unreachable", bookie=bookie, error=reason)
+        self._failed_until_s[bookie] = asyncio.get_running_loop().time() + self._wait_s(bookie)
+
     async def _connect(self, bookie: str) -> None:
-        loop = asyncio.get_running_loop()
         address = self._registry.address(bookie)
         made: list[BookieConnection] = []
 
         def lost() -> None:
             if made and self._connections.get(bookie) is made[0]:
                 del self._connections[bookie]
+                if not made[0].failure:
+                    self._waits.pop(bookie, None)
+                elif not self._is_closed:
+                    self._count_failure(bookie, made[0].failure)
 
         def protocol() -> BookieConnection:
             return BookieConnection(
@@ -133,16 +143,16 @@ class BookiePool:
             if address is None:
                 raise ConnectionError("the bookie is not registered, and its id is not host:port")
             async with asyncio.timeout(self._settings.timeout_s):
-                _, connection = await loop.create_connection(protocol, *address)
+                connection = await open_connection(protocol, address, self._settings.opening)
             made.append(connection)
-        except (OSError, TimeoutError) as error:
-            log.warning("bookie_unreachable", bookie=bookie, error=str(error) or type(error).__name__)
-            self._failed_until_s[bookie] = loop.time() + self._wait_s(bookie)
+        except (OSError, TimeoutError, BookieRefusedError, MalformedAnswerError) as error:
+            self._count_failure(bookie, str(error) or type(error).__name__)
             _fail(self._connecting.pop(bookie, _Connecting()).requests)
             return
-        self._failed_until_s.pop(bookie, None)
-        self._waits.pop(bookie, None)
-        if not connection.is_lost:
+        if connection.is_lost:
+            self._count_failure(bookie, connection.failure)
+        else:
+            self._failed_until_s.pop(bookie, None)
             self._connections[bookie] = connection
         for request in self._connecting.pop(bookie, _Connecting()).requests:
             connection.send(request)

@@ -1,8 +1,9 @@
-"""the bookie is not registered, and its id is not host:port, so its address is unknown"""
+"""The limits and time-outs of a client of bookies, and the quorums of a ledger."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
+from pulsar_barycenter.bookkeeper.client.opening import OpeningStep
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import check_quorums
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType
 from pulsar_barycenter.bookkeeper.wire.packets import DEFAULT_MAX_FRAME_BYTES
@@ -59,6 +60,8 @@ class ClientSettings:
     """How long a bookie counts as failed after an attempt to connect failed. Each further failure doubles this, up to
     16 times.
     """
+    opening: tuple[OpeningStep, ...] = ()
+    """What is done on each new connection before its first request, in this order: TLS, then authentication."""
 
     def __post_init__(self) -> None:
         minima = {

@@ -55,11 +55,20 @@ class BookieConnection(asyncio.Protocol):
         self._waiting: dict[Key, deque[Request]] = {}
         self._frames: list[bytes] = []
         self._is_lost = False
+        self._has_answered = False
+        self._failure = ""
         self._check: asyncio.TimerHandle | None = None
 
     @property
     def is_lost(self) -> bool:
         return self._is_lost
+
+    @property
+    def failure(self) -> str:
+        """Why the connection ended before the bookie answered a request, as text; "" if the bookie has answered, or the
+        connection has not ended.
+        """
+        return self._failure
 
     def send(self, request: Request) -> None:
         """Send a request, or answer it with NO_ANSWER if the connection has ended."""
@@ -88,10 +97,13 @@ class BookieConnection(asyncio.Protocol):
             return
         for answer in answers:
             if isinstance(answer, Answer):
+                self._has_answered = True
                 self._take(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
+        if not self._has_answered:
+            self._failure = str(exc or "") or "the connection ended before the first answer"
         if self._check is not None:
             self._check.cancel()
         left = [on_answer for on_answer, _ in self._under_way.values()]

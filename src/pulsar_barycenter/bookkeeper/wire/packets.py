@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from pulsar_barycenter.bookkeeper.errors import MalformedAnswerError
-from pulsar_barycenter.bookkeeper.wire.bookie_auth_pb2 import AuthMessage
+from pulsar_barycenter.bookkeeper.wire.bookie_opening_pb2 import AuthMessage
 
 DEFAULT_MAX_FRAME_BYTES: Final = 5_253_120
 """The maximum size of a packet (inclusive) that Pulsar's `bookkeeper.conf` sets as `nettyMaxFrameSizeBytes`."""
@@ -22,6 +22,8 @@ ADD_HEAD_BYTES: Final = 4 + KEY_BYTES
 """The number of bytes of a request to add an entry that are not the entry."""
 
 _VERSION: Final = 2
+_TAG_OF_VERSION_3: Final = 0x0A
+"""The first byte of each packet of version 3, which is a protobuf message."""
 _ADD: Final = struct.Struct(f">IBBH{KEY_BYTES}s")
 _READ: Final = struct.Struct(">IBBHqq")
 _BATCH_READ: Final = struct.Struct(">IBBHqqqiq")
@@ -180,6 +182,10 @@ class AnswerDecoder:
 def _decode(data: bytes, offset: int, stop: int) -> Answer | AuthAnswer:
     try:
         version, operation, _ = _WORD.unpack_from(data[offset : offset + 4])
+        if version == _TAG_OF_VERSION_3:
+            raise MalformedAnswerError(
+                "a bookie answers in version 3 of the protocol, as to a client that it refuses. Its log says why"
+            )
         if version != _VERSION:
             raise MalformedAnswerError(f"a bookie answers in version {version} of the protocol, expected {_VERSION}")
         return _BODIES[operation](data, offset + _WORD.size, stop)

@@ -1,13 +1,20 @@
 """Which ledger storage a broker opens by its configuration, and what it refuses."""
 
 import asyncio
+from collections.abc import Generator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError
 from pulsar_barycenter.config.broker_conf import ConfigError, parse_broker_conf, shown
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.tls import ServerTls
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
 from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
@@ -17,8 +24,10 @@ from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import Reco
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.protocol.frames import encode_entry
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
+from pulsar_barycenter.run import bookie_security
 from pulsar_barycenter.run.ledger_storages import describe, opened_ledgers
 from support.bookkeeper_server import BookieCluster
+from support.certificates import make_certificates
 
 
 def configured(folder: Path, **keys: object) -> BrokerConfig:
@@ -52,6 +61,11 @@ def test_the_metadata_of_bookies_is_where_pulsar_looks_for_it(uri: str, store: s
         ({"barycenterLedgerStorage": "memory"}, "barycenterLedgerStorage"),
         ({"barycenterLedgerRecords": "json"}, "barycenterLedgerRecords"),
         ({"barycenterLedgerRecords": "pulsar", "barycenterLedgerStorage": "files"}, "barycenterLedgerRecords"),
+        ({"bookkeeperTLSClientAuthentication": "true"}, "bookkeeperTLSTrustCertsFilePath"),
+        ({"bookkeeperTLSKeyFileType": "JKS"}, "bookkeeperTLSKeyFileType"),
+        ({"bookkeeperTLSTrustCertTypes": "PKCS12"}, "bookkeeperTLSTrustCertTypes"),
+        ({"bookkeeperTLSKeyStorePasswordPath": "/password"}, "bookkeeperTLSKeyStorePasswordPath"),
+        ({"bookkeeperTLSProviderFactoryClass": "org.example.Tls"}, "bookkeeperTLSProviderFactoryClass"),
     ],
 )
 def test_keys_that_do_not_fit_together_are_refused_by_name(tmp_path: Path, keys: dict[str, object], named: str) -> None:
@@ -140,3 +154,75 @@ def test_a_cluster_keeps_the_form_of_its_records(tmp_path: Path) -> None:
 
 def test_the_password_of_ledgers_is_not_shown() -> None:
     assert "seen" not in shown("managedLedgerPassword", "seen")
+
+
+async def opens_on(bookies: BookieCluster, folder: Path, url: str, **keys: object) -> int:
+    """Open the ledgers of a broker on bookies, store one entry, and return its number."""
+    store = await open_store(f"sqlite:{folder / 'brokers.sqlite'}")
+    common = {"bookkeeperMetadataServiceUri": f"metadata-store:{url}", "managedLedgerDefaultEnsembleSize": 1}
+    common |= {"managedLedgerDefaultWriteQuorum": 1, "managedLedgerDefaultAckQuorum": 1}
+    try:
+        async with opened_ledgers(configured(folder, **common, **keys), store) as ledgers:
+            assert isinstance(ledgers.storage, BookKeeperStorage)
+            writer = await ledgers.storage.client.create(LedgerShape(1, 1, 1), lambda last, error: None)
+            return await writer.add(b"entry")
+    finally:
+        await store.close()
+
+
+def test_a_broker_connects_to_bookies_by_tls(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "made")
+    keys = {
+        "bookkeeperTLSClientAuthentication": "true",
+        "bookkeeperTLSTrustCertsFilePath": made.authority,
+        "bookkeeperTLSCertificateFilePath": made.certificate,
+        "bookkeeperTLSKeyFilePath": made.key,
+    }
+
+    async def play() -> None:
+        url = f"sqlite:{tmp_path / 'bookies.sqlite'}"
+        async with BookieCluster(1, await open_store(url)) as bookies:
+            (bookie,) = bookies.bookies
+            with pytest.raises(BookKeeperError):
+                await opens_on(bookies, tmp_path, url, **keys)
+            assert bookie.ledgers == {}
+            bookie.contexts = [ServerTls(str(made.certificate), str(made.key), str(made.authority)).context()]
+            assert await opens_on(bookies, tmp_path, url, **keys) == 0
+            assert bookie.encrypted == 1
+            with pytest.raises(KeyMaterialError, match="bookkeeperTLSTrustCertsFilePath"):
+                await opens_on(bookies, tmp_path, url, **keys | {"bookkeeperTLSTrustCertsFilePath": made.key})
+            with pytest.raises(ConfigError, match="bookkeeperClientAuthenticationPlugin"):
+                await opens_on(bookies, tmp_path, url, bookkeeperClientAuthenticationPlugin="org.example.Sasl")
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_a_plug_in_of_another_package_authenticates_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(*, group: str) -> tuple[EntryPoint, ...]:
+        return (EntryPoint("password", f"{__name__}:Password", group),)
+
+    monkeypatch.setattr(bookie_security, "entry_points", installed)
+
+    async def play() -> None:
+        url = f"sqlite:{tmp_path / 'bookies.sqlite'}"
+        async with BookieCluster(1, await open_store(url)) as bookies:
+            bookies.bookies[0].password = b"right"
+            keys = {"bookkeeperClientAuthenticationPlugin": "password"}
+            assert await opens_on(bookies, tmp_path, url, **keys, bookkeeperClientAuthenticationParameters="right") == 0
+            with pytest.raises(ConfigError, match="ValueError: a password is needed"):
+                await opens_on(bookies, tmp_path, url, **keys)
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+class Password:
+    name = "password"
+
+    def __init__(self, parameters: str) -> None:
+        if not parameters:
+            raise ValueError("a password is needed")
+        self._password = parameters.encode()
+
+    def conversation(self, host: str) -> Generator[bytes, bytes, None]:
+        yield b"hello"
+        yield self._password

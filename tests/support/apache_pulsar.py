@@ -1,4 +1,4 @@
-"""A cluster of Apache Pulsar itself on loopback, in separate processes: ZooKeeper, a bookie and brokers.
+"""A cluster of Apache Pulsar itself on loopback, in separate processes: ZooKeeper, bookies and brokers.
 
 The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. No
 broker is Pulsar's standalone: on loopback its clients reach all other brokers through it, as a proxy.
@@ -73,12 +73,12 @@ _CONFIGURATION: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
+    """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookies.
 
-    With `own_bookie` the bookie is BookKeeper's server; otherwise it is the one that Pulsar's standalone starts,
-    made for small machines. Without `has_bookie` there is none, and no persistent topic can be loaded. Without
-    `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the classes that a broker of the
-    first such cluster had loaded when it was ready, instead of reading them again.
+    With `own_bookie` a bookie is BookKeeper's server; otherwise it is the one that Pulsar's standalone starts,
+    made for small machines. Without `bookies` no persistent topic can be loaded; several are possible with
+    `own_bookie` only. Without `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the
+    classes that a broker of the first such cluster had loaded when it was ready, instead of reading them again.
     """
 
     jvm: tuple[str, ...]
@@ -86,7 +86,7 @@ class Deployment:
     broker: Mapping[str, str]
     bookie: Mapping[str, str]
     own_bookie: bool
-    has_bookie: bool = True
+    bookies: int = 1
     has_tls: bool = True
     maps_classes: bool = False
 
@@ -115,7 +115,7 @@ QUICK: Final = Deployment(
     own_bookie=False,
     maps_classes=True,
 )
-MIXED: Final = replace(QUICK, has_bookie=False, has_tls=False)
+MIXED: Final = replace(QUICK, bookies=0, has_tls=False)
 """For brokers that share a cluster with Barycenter's: those have no TLS, and keep messages elsewhere."""
 DURABLE: Final = Deployment(
     jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC"),
@@ -178,9 +178,9 @@ class ApachePulsar:
         """What its processes log, and where: for others of Pulsar's programs, too."""
         self.set_up_s = 0.0
         """What initialising the cluster's metadata took, which is done once in its life."""
-        ports = free_ports(4 * len(hosts) + 2)
+        ports = free_ports(4 * len(hosts) + 1 + deployment.bookies)
         self.brokers = [
-            ApacheBroker(host, *ports[2 + 4 * number : 6 + 4 * number]) for number, host in enumerate(hosts)
+            ApacheBroker(host, *ports[1 + 4 * number : 5 + 4 * number]) for number, host in enumerate(hosts)
         ]
         self.certificate = folder / "certificate.pem"
         self._key = folder / "key.pem"
@@ -190,7 +190,7 @@ class ApachePulsar:
         self._classes = _archive_of(java, class_path) if deployment.maps_classes else None
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
-        self._bookie_port = ports[1]
+        self._bookie_ports = ports[1 + 4 * len(hosts) :]
         self.metadata_url = f"zk:127.0.0.1:{ports[0]}"
         """The `metadataStoreUrl` of its brokers."""
         self._started: dict[str, subprocess.Popen[bytes]] = {}
@@ -202,7 +202,7 @@ class ApachePulsar:
 
     @property
     def process_ids(self) -> list[int]:
-        """The process ids of ZooKeeper, the bookie and the brokers."""
+        """The process ids of ZooKeeper, the bookies and the brokers."""
         return [process.pid for process in self._started.values()]
 
     def start(self) -> None:
@@ -226,8 +226,8 @@ class ApachePulsar:
         assert setup.wait(_START_S) == 0
         self.set_up_s = time.monotonic() - began
         del self._started["setup"]
-        if self._deployment.has_bookie:
-            self._start_bookie()
+        for number in range(self._deployment.bookies):
+            self.start_bookie(number)
         for broker in self.brokers:
             self._start_broker(broker)
         for broker in self.brokers:
@@ -247,6 +247,29 @@ class ApachePulsar:
         broker.process.terminate()
         broker.process.wait(_START_S)
         self._started.pop(f"broker-{self.brokers.index(broker)}", None)
+
+    def start_bookie(self, number: int) -> None:
+        """Start a bookie, with the data that it had if it was killed. Does not wait until it serves."""
+        name = _bookie_name(number)
+        keys = {**self._configuration, **self._deployment.bookie}
+        ledgers = self.folder / f"ledgers-{number}"
+        if self._deployment.own_bookie:
+            keys |= {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
+            keys |= {"bookiePort": str(self._bookie_ports[number]), "advertisedAddress": "127.0.0.1"}
+            keys |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
+            self._java(name, "org.apache.bookkeeper.server.Main", "--conf", str(self._conf(name, keys)))
+            return
+        conf = self._conf(name, keys)
+        self._java(
+            *(name, "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
+            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(ledgers)),
+        )
+
+    def kill_bookie(self, number: int) -> None:
+        """End a bookie as a crash does; from then on it may be away, until `start_bookie`."""
+        process = self._started.pop(_bookie_name(number))
+        process.kill()
+        process.wait()
 
     def end(self) -> None:
         """End all processes at once, without saving anything."""
@@ -296,21 +319,6 @@ class ApachePulsar:
     def _broken(self) -> str | None:
         """Return the name of a process that ended, None if all run."""
         return next((name for name, process in self._started.items() if process.poll() is not None), None)
-
-    def _start_bookie(self) -> None:
-        keys = {**self._configuration, **self._deployment.bookie}
-        ledgers = self.folder / "ledgers"
-        if self._deployment.own_bookie:
-            keys |= {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
-            keys |= {"bookiePort": str(self._bookie_port), "advertisedAddress": "127.0.0.1"}
-            keys |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
-            self._java("bookie", "org.apache.bookkeeper.server.Main", "--conf", str(self._conf("bookie", keys)))
-            return
-        conf = self._conf("bookie", keys)
-        self._java(
-            *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
-            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(ledgers)),
-        )
 
     def _start_broker(self, broker: ApacheBroker) -> None:
         number = self.brokers.index(broker)
@@ -388,6 +396,10 @@ class ApachePulsar:
             )
         self._started[name] = process
         return process
+
+
+def _bookie_name(number: int) -> str:
+    return f"bookie-{number}"
 
 
 def _archive_of(java_path: str, class_path: str) -> Path:

@@ -33,7 +33,7 @@ EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleL
 
 _PERF_VERSION: Final = "4.0.8"
 """The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
-_START_S: Final = 120
+_START_S: Final = 300
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
     *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),

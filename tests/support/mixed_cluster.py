@@ -34,7 +34,7 @@ _COPIES: Final = {
     "managedLedgerDefaultWriteQuorum": "2",
     "managedLedgerDefaultAckQuorum": "2",
     "managedLedgerMaxEntriesPerLedger": "200",
-    "metadataStoreSessionTimeoutMillis": "10000",
+    "metadataStoreSessionTimeoutMillis": "20000",
 }
 _JAVA_ONLY: Final = {"managedLedgerCursorPositionFlushSeconds": "1"}  # Barycenter's stores each position soon
 _WITHIN_S: Final = 180
@@ -245,7 +245,12 @@ async def mixed_cluster(folder: Path, line: str) -> AsyncIterator[MixedCluster]:
         folder / "java",
         brokers=2,
         configuration={**JAVA_KEYS, **_COPIES, **_JAVA_ONLY},
-        deployment=replace(WITHOUT_TLS, own_bookie=True, bookies=BOOKIES),
+        deployment=replace(
+            WITHOUT_TLS,
+            own_bookie=True,
+            bookies=BOOKIES,
+            zookeeper={**WITHOUT_TLS.zookeeper, "maxSessionTimeout": "60000"},
+        ),
         java_and_jars=await asyncio.to_thread(tool_class_path, VERSION_5) if line == "5.x" else None,
     )
     java = await asyncio.to_thread(running.__enter__)

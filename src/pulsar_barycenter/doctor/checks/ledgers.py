@@ -77,7 +77,7 @@ def foreign_topics(picture: Picture) -> Iterator[ClusterFinding]:
             Severity.WARNING,
             topic,
             f"{reason}. While a Python broker owns its bundle, its clients get an error",
-            "isolate its namespace to Java brokers by a namespace isolation policy, or unload its bundle to one of them",
+            "keep its namespace on Java brokers by a namespace isolation policy, or unload its bundle to one of them",
         )
 
 

@@ -33,7 +33,7 @@ EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleL
 
 _PERF_VERSION: Final = "4.0.8"
 """The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
-_START_S: Final = 300
+_START_S: Final = 900
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
     *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),
@@ -346,7 +346,7 @@ class ApachePulsar:
             assert self._broken() is None, f"{self._broken()} ended"
             try:
                 return self.call("GET", "/admin/v2/brokers/ready", broker=self.brokers.index(broker))[0] == 200
-            except aiohttp.ClientError:
+            except (aiohttp.ClientError, TimeoutError):
                 return False
 
         soon(is_ready, within_s=_START_S, what=f"Pulsar's broker {broker.broker_id} ready")

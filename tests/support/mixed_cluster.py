@@ -37,7 +37,7 @@ _COPIES: Final = {
     "metadataStoreSessionTimeoutMillis": "20000",
 }
 _JAVA_ONLY: Final = {"managedLedgerCursorPositionFlushSeconds": "1"}  # Barycenter's stores each position soon
-_WITHIN_S: Final = 180
+_WITHIN_S: Final = 300
 
 
 class MixedCluster:
@@ -50,6 +50,7 @@ class MixedCluster:
         self.interruptions = Interruptions()
         self.missing_bookies: list[int] = []
         """The bookies that were killed and not started again."""
+        self._missing_brokers: set[int] = set()
         self._session = session
 
     @property
@@ -78,8 +79,11 @@ class MixedCluster:
         except ValueError:
             return status, text.strip('"')
 
-    async def owner(self, topic: str, *, asked: int = 0) -> int:
-        """Return the number of the broker that serves a topic, as the broker `asked` says."""
+    async def owner(self, topic: str) -> int:
+        """Return the number of the broker that serves a topic, as the first broker that runs says."""
+        return await self._owner(topic, min(set(range(len(self.brokers))) - self._missing_brokers))
+
+    async def _owner(self, topic: str, asked: int) -> int:
         found: list[int] = []
         answers: list[Any] = []
 
@@ -113,6 +117,7 @@ class MixedCluster:
     async def kill(self, number: int) -> None:
         """End a broker as a crash does, and wait until the cluster knows."""
         self.interruptions.begin()
+        self._missing_brokers.add(number)
         broker = self.brokers[number]
         if isinstance(broker, ApacheBroker):
             await asyncio.to_thread(broker.kill)
@@ -130,6 +135,7 @@ class MixedCluster:
             await asyncio.to_thread(self.java.restart, broker)
         else:
             await self.cluster.start_brokers([broker])
+        self._missing_brokers.discard(number)
 
     async def pause(self, topic: str) -> int:
         """Stop the owner of a topic for longer than its session, let it go on beside its successor, and return its
@@ -145,7 +151,7 @@ class MixedCluster:
         try:
 
             async def is_taken() -> bool:
-                return await self.owner(topic, asked=asked) != number
+                return await self._owner(topic, asked) != number
 
             await eventually(is_taken, within_s=_WITHIN_S, what="a topic of a paused broker has another owner")
         finally:

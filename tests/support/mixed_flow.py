@@ -214,12 +214,12 @@ class Flow:
 
     async def has_all(self) -> None:
         """Wait until each message that was sent has a receipt, and arrived."""
-        await asyncio.to_thread(self.producer.wait_acknowledged, self.producer.sent, within_s=180)
+        await asyncio.to_thread(self.producer.wait_acknowledged, self.producer.sent, within_s=300)
 
         async def arrived() -> bool:
             return self.producer.acknowledged <= self.seen
 
-        await eventually(arrived, within_s=180, what=f"all messages of {self.topic} arrive")
+        await eventually(arrived, within_s=300, what=f"all messages of {self.topic} arrive")
 
     async def goes_on(self) -> None:
         """Wait until a message arrives that is sent from here on."""
@@ -228,4 +228,4 @@ class Flow:
         async def has_newer() -> bool:
             return len(self.arrived) > had and max(self.arrived[had:]) >= sent
 
-        await eventually(has_newer, within_s=180, what=f"messages of {self.topic} arrive")
+        await eventually(has_newer, within_s=300, what=f"messages of {self.topic} arrive")

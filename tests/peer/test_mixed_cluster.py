@@ -1,4 +1,4 @@
-"""A broker of Barycenter and one of Apache Pulsar 4.x as one cluster on one ZooKeeper; either leads in its turn."""
+"""A broker of Barycenter and one of Apache Pulsar as one cluster on one ZooKeeper; either leads in its turn."""
 
 import asyncio
 import json
@@ -18,11 +18,15 @@ import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
 
+from pulsar_barycenter.config.pulsar_version import VERSIONS
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
+from support.admin_tool import tool_class_path
 from support.apache_pulsar import MIXED, MODULAR, ApacheBroker, ApachePulsar, apache_pulsar, perf_command
+from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.maven import PeerUnavailableError
 from support.numbered_messages import NumberedProducer, stock_client
+from support.pulsar_peer import newest_that_runs
 from support.running_cluster import Admin, eventually, lookup_path, running_cluster
 from support.wire_client import WireClient
 from support.wire_lookup import LookupRefusedError, lookup_over_wire
@@ -156,9 +160,12 @@ class Mixed:
 
 
 @contextmanager
-def apache_side(request: pytest.FixtureRequest, folder: Path) -> Iterator[ApachePulsar]:
+def apache_side(request: pytest.FixtureRequest, folder: Path, line: str) -> Iterator[ApachePulsar]:
     try:
-        with apache_pulsar(folder, brokers=1, configuration=_APACHE_KEYS, deployment=MIXED) as started:
+        java_and_jars = tool_class_path(VERSION_5) if line == "5.x" else None
+        with apache_pulsar(
+            folder, brokers=1, configuration=_APACHE_KEYS, deployment=MIXED, java_and_jars=java_and_jars
+        ) as started:
             yield started
     except PeerUnavailableError as error:
         if request.config.getoption("--peer-required"):
@@ -166,9 +173,14 @@ def apache_side(request: pytest.FixtureRequest, folder: Path) -> Iterator[Apache
         pytest.skip(str(error))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=VERSIONS)
 async def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mixed]:
-    side = apache_side(request, tmp_path_factory.mktemp("apache"))
+    wanted = request.config.getoption("--peer-version")
+    if wanted == "newest":
+        wanted = newest_that_runs()
+    if wanted not in ("both", request.param):
+        pytest.skip(f"it is asked of {wanted}; --peer-version both asks the other, too")
+    side = apache_side(request, tmp_path_factory.mktemp("apache"), request.param)
     apache = await asyncio.to_thread(side.__enter__)
     try:
         async with running_cluster(

@@ -187,7 +187,9 @@ class ApachePulsar:
         self._class_path = class_path
         self._java_path = java
         self._deployment = deployment
-        self._classes = _archive_of(java, class_path) if deployment.maps_classes else None
+        # Java 25 crashed in LambdaProxyClassDictionary after it wrote the archive
+        maps_classes = deployment.maps_classes and java == "java"
+        self._classes = _archive_of(java, class_path) if maps_classes else None
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
         self._bookie_ports = ports[1 + 4 * len(hosts) :]

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pulsar
 
@@ -33,6 +33,9 @@ _KEYS: Final = 16
 _PAUSE_S: Final = 0.02
 _HELD_EVERY: Final = 13
 _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
+
+Position: TypeAlias = tuple[int, int]
+"""Ledger and entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,14 @@ class Flow:
         self.came_again = 0
         """Deliveries of messages whose acknowledgement was sent, and not known to be stored."""
         self.wrongly_again: list[int] = []
-        """Messages that came again although their acknowledgement was stored."""
+        """The numbers of messages that came again although their acknowledgement was stored."""
         self._interruptions = interruptions
-        self._held: dict[int, tuple[Any, Any]] = {}
+        # By position: a producer that gets no receipt sends again, so that a number may be stored twice.
+        self._held: dict[Position, tuple[Any, Any]] = {}
         self._holds = True
-        self._acknowledged: set[int] = set()
-        self._reported: list[tuple[float, set[int]]] = []
-        """The messages that a broker reported as acknowledged, by the time of the report (monotonic, s)."""
+        self._acknowledged: set[Position] = set()
+        self._reported: list[tuple[float, set[Position]]] = []
+        """The entries that a broker reported as acknowledged, by the time of the report (monotonic, s)."""
         self._taking = threading.Lock()
         self._sending = threading.Lock()
         self._is_ended = threading.Event()
@@ -167,7 +171,7 @@ class Flow:
         with self._taking:
             held = list(self._held.items())
             self._held.clear()
-            self._acknowledged.update(number for number, _ in held)
+            self._acknowledged.update(position for position, _ in held)
         for _, (consumer, message) in held:
             consumer.acknowledge(message)
 
@@ -179,28 +183,28 @@ class Flow:
     def note_reported(self) -> None:
         """Note that the owner has just reported each acknowledgement that was sent."""
         with self._taking:
-            sure = [(at, numbers) for at, numbers in self._reported if not self._interruptions.may_have_undone(at)]
-            known = set().union(*(numbers for _, numbers in sure))
+            sure = [(at, entries) for at, entries in self._reported if not self._interruptions.may_have_undone(at)]
+            known: set[Position] = set().union(*(entries for _, entries in sure))
             self._reported = [*sure, (time.monotonic(), self._acknowledged - known)]
 
     def _take(self, consumer: Any, message: Any) -> None:
         number = int(message.data())
+        position = message.message_id().ledger_id(), message.message_id().entry_id()
         with self._taking:
             self.arrived.append(number)
-            if number in self._acknowledged:
-                self._came_again(number)
-            if self._holds and number % _HELD_EVERY == 5 and number not in self._acknowledged:
-                self._held[number] = consumer, message
-                self.seen.add(number)
-                return
-            self._acknowledged.add(number)
             self.seen.add(number)
+            if position in self._acknowledged:
+                self._came_again(number, position)
+            elif self._holds and number % _HELD_EVERY == 5:
+                self._held[position] = consumer, message
+                return
+            self._acknowledged.add(position)
         consumer.acknowledge(message)
 
-    def _came_again(self, number: int) -> None:
+    def _came_again(self, number: int, position: Position) -> None:
         self.came_again += 1
-        for at, numbers in self._reported:
-            if number in numbers and not self._interruptions.may_have_undone(at):
+        for at, entries in self._reported:
+            if position in entries and not self._interruptions.may_have_undone(at):
                 self.wrongly_again.append(number)
 
     def check(self) -> None:

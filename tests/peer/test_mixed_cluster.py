@@ -1,4 +1,7 @@
-"""A broker of Barycenter and one of Apache Pulsar as one cluster on one ZooKeeper; either leads in its turn."""
+"""A broker of Barycenter and one of Apache Pulsar as one cluster on one ZooKeeper; either leads in its turn.
+
+Pulsar is 4.x, or 5.x with --peer-version 5.x.
+"""
 
 import asyncio
 import json
@@ -18,7 +21,6 @@ import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
 
-from pulsar_barycenter.config.pulsar_version import VERSIONS
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.admin_tool import tool_class_path
@@ -26,7 +28,6 @@ from support.apache_pulsar import MIXED, MODULAR, ApacheBroker, ApachePulsar, ap
 from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.maven import PeerUnavailableError
 from support.numbered_messages import NumberedProducer, stock_client
-from support.pulsar_peer import newest_that_runs
 from support.running_cluster import Admin, eventually, lookup_path, running_cluster
 from support.wire_client import WireClient
 from support.wire_lookup import LookupRefusedError, lookup_over_wire
@@ -173,14 +174,10 @@ def apache_side(request: pytest.FixtureRequest, folder: Path, line: str) -> Iter
         pytest.skip(str(error))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=VERSIONS)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mixed]:
-    wanted = request.config.getoption("--peer-version")
-    if wanted == "newest":
-        wanted = newest_that_runs()
-    if wanted not in ("both", request.param):
-        pytest.skip(f"it is asked of {wanted}; --peer-version both asks the other, too")
-    side = apache_side(request, tmp_path_factory.mktemp("apache"), request.param)
+    line = "5.x" if request.config.getoption("--peer-version") == "5.x" else "4.x"
+    side = apache_side(request, tmp_path_factory.mktemp("apache"), line)
     apache = await asyncio.to_thread(side.__enter__)
     try:
         async with running_cluster(

@@ -19,6 +19,7 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
 from pulsar_barycenter.doctor.reading.bookies import read_bookies
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
+from pulsar_barycenter.standalone.errors import NotReadyError
 from support.admin_tool import tool_class_path
 from support.apache_pulsar import ApacheBroker, ApachePulsar, apache_pulsar
 from support.apache_pulsar_5 import VERSION as VERSION_5
@@ -134,7 +135,15 @@ class MixedCluster:
         if isinstance(broker, ApacheBroker):
             await asyncio.to_thread(self.java.restart, broker)
         else:
-            await self.cluster.start_brokers([broker])
+
+            async def is_ready() -> bool:
+                try:
+                    await self.cluster.start_brokers([broker])
+                except NotReadyError:  # on a busy machine
+                    return False
+                return True
+
+            await eventually(is_ready, within_s=_WITHIN_S, what="a broker that was killed is ready again")
         self._missing_brokers.discard(number)
 
     async def pause(self, topic: str) -> int:

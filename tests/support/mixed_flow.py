@@ -64,7 +64,7 @@ def content_of(stats: Mapping[str, Any]) -> Content:
     Owners give the same position as the last entry of a ledger or as the one before the first of the next; both have
     one number here.
     """
-    ledgers = [(ledger["ledgerId"], ledger["entries"]) for ledger in stats["ledgers"]]
+    ledgers: list[tuple[int, int]] = [(ledger["ledgerId"], ledger["entries"]) for ledger in stats["ledgers"]]
     if ledgers:
         ledgers[-1] = ledgers[-1][0], stats["currentLedgerEntries"]
     starts = list(accumulate((entries for _, entries in ledgers), initial=0))

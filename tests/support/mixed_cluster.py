@@ -236,7 +236,8 @@ class MixedCluster:
         store = await open_store(self.java.metadata_url)
         client = await LedgerClient.open(store)
         try:
-            listed, cursors = set(), set()
+            listed: set[int] = set()
+            cursors: set[int] = set()
             for flow in flows:
                 stats = await self.stats(flow)
                 ledgers = [ledger["ledgerId"] for ledger in stats["ledgers"]]

@@ -216,7 +216,7 @@ class MixedCluster:
 
         async def is_acknowledged() -> bool:
             answers[:] = await self.call("GET", f"{flow.path}/stats", broker=await self.owner(flow.topic))
-            return answers[0] == 200 and answers[1]["subscriptions"]["work"]["msgBacklog"] == flow.held
+            return bool(answers[0] == 200 and answers[1]["subscriptions"]["work"]["msgBacklog"] == flow.held)
 
         try:
             await eventually(is_acknowledged, within_s=_WITHIN_S, what=f"{flow.topic} has a backlog of what is held")

@@ -67,6 +67,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="beside which Pulsar; the newest is 4.x where there is no Java for 5.x",
     )
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
+    group.addoption(
+        "--mixed-minutes",
+        type=float,
+        default=3,
+        metavar="N",
+        help="move topics among Java and Python brokers for so long",
+    )
     group.addoption("--peer-write", action="store_true", help="write what was seen into docs/compatibility.md")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
     group.addoption("--fuzz-examples", type=int, default=700, metavar="N", help="try N rows of frames")

@@ -1,4 +1,7 @@
-"""A broker of Barycenter and one of Apache Pulsar 4.x as one cluster on one ZooKeeper; either leads in its turn."""
+"""A broker of Barycenter and one of Apache Pulsar as one cluster on one ZooKeeper; either leads in its turn.
+
+Pulsar is 4.x, or 5.x with --peer-version 5.x.
+"""
 
 import asyncio
 import json
@@ -20,7 +23,9 @@ from kazoo.client import KazooClient
 
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
+from support.admin_tool import tool_class_path
 from support.apache_pulsar import MIXED, MODULAR, ApacheBroker, ApachePulsar, apache_pulsar, perf_command
+from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.maven import PeerUnavailableError
 from support.numbered_messages import NumberedProducer, stock_client
 from support.running_cluster import Admin, eventually, lookup_path, running_cluster
@@ -156,9 +161,12 @@ class Mixed:
 
 
 @contextmanager
-def apache_side(request: pytest.FixtureRequest, folder: Path) -> Iterator[ApachePulsar]:
+def apache_side(request: pytest.FixtureRequest, folder: Path, line: str) -> Iterator[ApachePulsar]:
     try:
-        with apache_pulsar(folder, brokers=1, configuration=_APACHE_KEYS, deployment=MIXED) as started:
+        java_and_jars = tool_class_path(VERSION_5) if line == "5.x" else None
+        with apache_pulsar(
+            folder, brokers=1, configuration=_APACHE_KEYS, deployment=MIXED, java_and_jars=java_and_jars
+        ) as started:
             yield started
     except PeerUnavailableError as error:
         if request.config.getoption("--peer-required"):
@@ -168,7 +176,8 @@ def apache_side(request: pytest.FixtureRequest, folder: Path) -> Iterator[Apache
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mixed]:
-    side = apache_side(request, tmp_path_factory.mktemp("apache"))
+    line = "5.x" if request.config.getoption("--peer-version") == "5.x" else "4.x"
+    side = apache_side(request, tmp_path_factory.mktemp("apache"), line)
     apache = await asyncio.to_thread(side.__enter__)
     try:
         async with running_cluster(

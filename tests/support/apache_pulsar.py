@@ -1,4 +1,4 @@
-"""A cluster of Apache Pulsar itself on loopback, in separate processes: ZooKeeper, a bookie and brokers.
+"""A cluster of Apache Pulsar itself on loopback, in separate processes: ZooKeeper, bookies and brokers.
 
 The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. No
 broker is Pulsar's standalone: on loopback its clients reach all other brokers through it, as a proxy.
@@ -33,7 +33,7 @@ EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleL
 
 _PERF_VERSION: Final = "4.0.8"
 """The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
-_START_S: Final = 600
+_START_S: Final = 900
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
     *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),
@@ -73,11 +73,11 @@ _CONFIGURATION: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
+    """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookies.
 
-    With `own_bookie` the bookie is BookKeeper's server; otherwise it is the one that Pulsar's standalone starts,
-    made for small machines. Of BookKeeper's server `bookies` run. Without `has_bookie` there is none, and no persistent
-    topic can be loaded. Without `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the
+    With `own_bookie` a bookie is BookKeeper's server; otherwise it is the one that Pulsar's standalone starts,
+    made for small machines. Without `bookies` no persistent topic can be loaded; several are possible with
+    `own_bookie` only. Without `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the
     classes that a broker of the first such cluster had loaded when it was ready, instead of reading them again.
     """
 
@@ -87,7 +87,6 @@ class Deployment:
     bookie: Mapping[str, str]
     own_bookie: bool
     bookies: int = 1
-    has_bookie: bool = True
     has_tls: bool = True
     maps_classes: bool = False
 
@@ -116,7 +115,7 @@ QUICK: Final = Deployment(
     own_bookie=False,
     maps_classes=True,
 )
-MIXED: Final = replace(QUICK, has_bookie=False, has_tls=False)
+MIXED: Final = replace(QUICK, bookies=0, has_tls=False)
 """For brokers that share a cluster with Barycenter's: those have no TLS, and keep messages elsewhere."""
 DURABLE: Final = Deployment(
     jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC"),
@@ -181,19 +180,20 @@ class ApachePulsar:
         self.set_up_s = 0.0
         """What initialising the cluster's metadata took, which is done once in its life."""
         ports = free_ports(4 * len(hosts) + 1 + deployment.bookies)
-        of_brokers = ports[1 + deployment.bookies :]
         self.brokers = [
-            ApacheBroker(host, *of_brokers[4 * number : 4 + 4 * number]) for number, host in enumerate(hosts)
+            ApacheBroker(host, *ports[1 + 4 * number : 5 + 4 * number]) for number, host in enumerate(hosts)
         ]
         self.certificate = folder / "certificate.pem"
         self._key = folder / "key.pem"
         self._class_path = class_path
         self._java_path = java
         self._deployment = deployment
-        self._classes = _archive_of(java, class_path) if deployment.maps_classes else None
+        # Java 25 crashed in LambdaProxyClassDictionary after it wrote the archive
+        maps_classes = deployment.maps_classes and java == "java"
+        self._classes = _archive_of(java, class_path) if maps_classes else None
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
-        self._bookie_ports = ports[1 : 1 + deployment.bookies]
+        self._bookie_ports = ports[1 + 4 * len(hosts) :]
         self.metadata_url = f"zk:127.0.0.1:{ports[0]}"
         """The `metadataStoreUrl` of its brokers."""
         self._started: dict[str, subprocess.Popen[bytes]] = {}
@@ -205,7 +205,7 @@ class ApachePulsar:
 
     @property
     def process_ids(self) -> list[int]:
-        """The process ids of ZooKeeper, the bookie and the brokers."""
+        """The process ids of ZooKeeper, the bookies and the brokers."""
         return [process.pid for process in self._started.values()]
 
     @property
@@ -234,8 +234,8 @@ class ApachePulsar:
         assert setup.wait(_START_S) == 0
         self.set_up_s = time.monotonic() - began
         del self._started["setup"]
-        if self._deployment.has_bookie:
-            self._start_bookies()
+        for number in range(self._deployment.bookies):
+            self.start_bookie(number)
         for broker in self.brokers:
             self._start_broker(broker)
         for broker in self.brokers:
@@ -255,6 +255,29 @@ class ApachePulsar:
         broker.process.terminate()
         broker.process.wait(_START_S)
         self._started.pop(f"broker-{self.brokers.index(broker)}", None)
+
+    def start_bookie(self, number: int) -> None:
+        """Start a bookie, with the data that it had if it was killed. Does not wait until it serves."""
+        name = _bookie_name(number)
+        keys = {**self._configuration, **self._deployment.bookie}
+        ledgers = self.folder / f"ledgers-{number}"
+        if self._deployment.own_bookie:
+            keys |= {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
+            keys |= {"bookiePort": str(self._bookie_ports[number]), "advertisedAddress": "127.0.0.1"}
+            keys |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
+            self._java(name, "org.apache.bookkeeper.server.Main", "--conf", str(self._conf(name, keys)))
+            return
+        conf = self._conf(name, keys)
+        self._java(
+            *(name, "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
+            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(ledgers)),
+        )
+
+    def kill_bookie(self, number: int) -> None:
+        """End a bookie as a crash does; from then on it may be away, until `start_bookie`."""
+        process = self._started.pop(_bookie_name(number))
+        process.kill()
+        process.wait()
 
     def end(self) -> None:
         """End all processes at once, without saving anything."""
@@ -304,26 +327,6 @@ class ApachePulsar:
     def _broken(self) -> str | None:
         """Return the name of a process that ended, None if all run."""
         return next((name for name, process in self._started.items() if process.poll() is not None), None)
-
-    def _start_bookies(self) -> None:
-        keys = {**self._configuration, **self._deployment.bookie}
-        if self._deployment.own_bookie:
-            for number, port in enumerate(self._bookie_ports):
-                self._start_own_bookie(number, port, keys)
-            return
-        conf = self._conf("bookie", keys)
-        self._java(
-            *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
-            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(self.folder / "ledgers")),
-        )
-
-    def _start_own_bookie(self, number: int, port: int, keys: Mapping[str, str]) -> None:
-        name, ledgers = f"bookie-{number}", self.folder / f"ledgers-{number}"
-        own = {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
-        own |= {"bookiePort": str(port), "advertisedAddress": "127.0.0.1"}
-        own |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
-        conf = self._conf(name, {**keys, **own})
-        self._java(name, "org.apache.bookkeeper.server.Main", "--conf", str(conf))
 
     def _start_broker(self, broker: ApacheBroker) -> None:
         number = self.brokers.index(broker)
@@ -401,6 +404,10 @@ class ApachePulsar:
             )
         self._started[name] = process
         return process
+
+
+def _bookie_name(number: int) -> str:
+    return f"bookie-{number}"
 
 
 def _archive_of(java_path: str, class_path: str) -> Path:

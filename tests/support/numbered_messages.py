@@ -20,10 +20,13 @@ def stock_client(service_url: str, *, log: Path | None = None, **options: Any) -
 
 
 class NumberedProducer:
-    """Sends 0, 1, 2, … and records which were acknowledged; a name, if given, precedes each number."""
+    """Sends 0, 1, 2, … and records which were acknowledged; a name, if given, precedes each number. With `keys` the
+    messages have that number of keys in turn.
+    """
 
-    def __init__(self, client: Any, topic: str, *, batching: bool = True, name: str = "") -> None:
+    def __init__(self, client: Any, topic: str, *, batching: bool = True, name: str = "", keys: int = 0) -> None:
         self.prefix = f"{name}:" if name else ""
+        self._keys = keys
         self.acknowledged: set[int] = set()
         self.failures: list[str] = []
         self.latencies_s: list[float] = []
@@ -42,7 +45,8 @@ class NumberedProducer:
     def send(self, count: int, *, pause_s: float = 0.0) -> None:
         """Send `count` more messages, `pause_s` apart, without waiting for receipts."""
         for number in range(self.sent, self.sent + count):
-            self._producer.send_async(f"{self.prefix}{number}".encode(), self._receipt(number))
+            key = {"partition_key": str(number % self._keys)} if self._keys else {}
+            self._producer.send_async(f"{self.prefix}{number}".encode(), self._receipt(number), **key)
             self.sent = number + 1
             if pause_s and self._stop.wait(pause_s):
                 return

@@ -76,6 +76,7 @@ CHECKS: Final = (
     Check("silent-pipeline", balance.silent_pipeline, (Part.SNAPSHOT,)),
     Check("ledgers-folder", ledgers.ledgers_folder, (Part.LEDGERS,)),
     Check("ledgers-on-bookies", ledgers.ledgers_on_bookies, (Part.STORE,), in_motion=True),
+    Check("foreign-topic", ledgers.foreign_topics, (Part.STORE,)),
     Check("unreadable-key", namespaces.unreadable_keys, (Part.STORE,)),
 )
 

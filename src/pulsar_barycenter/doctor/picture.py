@@ -139,14 +139,15 @@ class LedgersView:
 @dataclass(frozen=True, slots=True)
 class BookiesView:
     """The bookies on which the brokers keep messages: how many accept writes, each topic that lacks a ledger as
-    (topic, ledger, reason), and the ledgers that no topic lists. If `failure` is not blank, it says why the rest could
-    not be read.
+    (topic, ledger, reason), and the ledgers that no topic lists. `foreign` are the topics that only Java brokers can
+    serve, as (topic, reason). If `failure` is not blank, it says why the rest could not be read.
     """
 
     writable: int = 0
     lacking: tuple[tuple[str, int, str], ...] = ()
     unlisted: tuple[int, ...] = ()
     failure: str = ""
+    foreign: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

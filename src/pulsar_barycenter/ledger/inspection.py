@@ -5,6 +5,7 @@ ledgers' files are compared with these records.
 """
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -76,18 +77,26 @@ async def listed_ledgers(store: MetadataStore, read: ReadList) -> AsyncIterator[
     Raises:
         MetadataError: the store did not answer, or a record in it cannot be decoded.
     """
-    async for path, value in _records(store, MANAGED_LEDGERS):
-        *namespace, domain, local_name = path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
-        try:
-            topic = TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
-        except InvalidNameError:
-            continue  # no broker finds this topic either
+    async for path, topic, value in listed_topics(store):
         record = read(path, value)
         for ledger in record.ledgers:
             yield ListedLedger(topic, record.epoch, ledger)
         in_force = await _compacted_ledger(store, path) if record.compacted_ledgers else None
         for ledger in record.compacted_ledgers:
             yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
+
+
+async def listed_topics(store: MetadataStore) -> AsyncIterator[tuple[str, TopicName, bytes]]:
+    """Yield every topic with the path and the stored value of its list of ledgers, ordered by topic name.
+
+    Raises:
+        MetadataError: the store did not answer.
+    """
+    async for path, value in _records(store, MANAGED_LEDGERS):
+        *namespace, domain, local_name = path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
+        with suppress(InvalidNameError):  # no broker finds such a topic either
+            topic = TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
+            yield path, topic, value
 
 
 async def named_ledgers(store: MetadataStore, read: ReadList) -> set[int]:

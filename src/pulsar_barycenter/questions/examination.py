@@ -16,6 +16,7 @@ from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError, rea
 from pulsar_barycenter.doctor.reading.file import read_file
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError, read_store
+from pulsar_barycenter.ledger.folder_identity import is_on_bookies
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE
 
 _MAX_ANSWER_BYTES: Final = 64 << 20
@@ -84,7 +85,7 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
 
 async def _with_bookies(picture: Picture, asked: Asked) -> Picture:
     """Return the picture with the bookies, if the brokers keep messages on some and the store was read."""
-    if not asked.store or picture.store is None or not picture.store.ledgers_folder.startswith("bookkeeper:"):
+    if not asked.store or picture.store is None or not is_on_bookies(picture.store.ledgers_folder.encode()):
         return picture
     uris = (broker.settings.get("bookkeeperMetadataServiceUri", "") for broker in picture.answering if broker.settings)
     return replace(picture, bookies=await read_bookies(asked.store, asked.store_config, next(uris, "")))

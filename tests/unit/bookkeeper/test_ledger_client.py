@@ -55,6 +55,26 @@ def played(count: int, test: Callable[[BookieCluster], Awaitable[None]]) -> None
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
+def test_the_newest_entry_is_read_without_taking_the_ledger_over():
+    """Also before a later entry confirms it, as the last write of a cursor is followed by none."""
+
+    async def test(cluster: BookieCluster) -> None:
+        client = await cluster.client()
+        writer = await client.create(ALL, Reports())
+        assert await client.newest_entry(writer.ledger) is None
+        for data in (b"first", b"second"):
+            await writer.add(data)
+            assert await client.newest_entry(writer.ledger) == data
+        await writer.add(b"still its writer")
+        await writer.close()
+        assert await client.newest_entry(writer.ledger) == b"still its writer"
+        empty = await client.create(ALL, Reports())
+        await empty.close()
+        assert await client.newest_entry(empty.ledger) is None
+
+    played(3, test)
+
+
 @pytest.mark.parametrize("kind", [DigestType.CRC32C, DigestType.CRC32, DigestType.HMAC])
 def test_entries_are_written_read_and_closed(kind):
     async def test(cluster: BookieCluster) -> None:

@@ -55,6 +55,7 @@ def test_without_locks_or_records_owners_are_said_to_be_not_looked_at() -> None:
         "boundary-copy",
         "unreadable-key",
         "ledgers-on-bookies",
+        "foreign-topic",
     }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_barycenter.doctor.checks.ledgers import ledgers_folder, ledgers_on_bookies
+from pulsar_barycenter.doctor.checks.ledgers import foreign_topics, ledgers_folder, ledgers_on_bookies
 from pulsar_barycenter.doctor.picture import BookiesView, LedgersView
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
 from pulsar_barycenter.ledger.folder_identity import IDENTITY, create_identity
@@ -63,6 +63,15 @@ def test_what_topics_lack_and_nobody_needs_on_bookies_is_told() -> None:
     )
     (failed,) = ledgers_on_bookies(replace(healthy(), bookies=BookiesView(failure="no answer")))
     assert failed.severity == "error"
+
+
+def test_a_topic_that_python_brokers_refuse_is_found_with_its_reason() -> None:
+    assert list(foreign_topics(healthy())) == []
+    assert list(foreign_topics(replace(healthy(), bookies=BookiesView(3)))) == []
+    view = BookiesView(3, foreign=(("persistent://t/n/a", "only Java brokers can serve the topic a: it is compacted"),))
+    (finding,) = foreign_topics(replace(healthy(), bookies=view))
+    assert (finding.severity, finding.subject) == ("warning", "persistent://t/n/a")
+    assert finding.sentence.startswith("only Java brokers can serve the topic a: it is compacted. ")
 
 
 @pytest.mark.parametrize("value", ["bookkeeper:uuid:cluster", "bookkeeper-pulsar:uuid:cluster"])

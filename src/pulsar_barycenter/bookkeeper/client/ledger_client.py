@@ -215,6 +215,24 @@ class LedgerClient:
         length = max((answer.length for answer in machine.answers), default=0)
         return self._reader(ledger, metadata, machine.last_confirmed, length, codec)
 
+    async def newest_entry(self, ledger: int, *, password: bytes = b"") -> bytes | None:
+        """Return the data of the newest entry that a bookie has of a ledger, None if there is none. Of a ledger that is
+        not closed, this entry may not be confirmed yet.
+
+        This changes nothing. Raises the errors of `open_unfenced`, and those of `LedgerReader.read`.
+        """
+        metadata, _ = await self._store.read(ledger)
+        codec = _codec(ledger, metadata, password)
+        if metadata.state is not LedgerState.CLOSED:
+            answers = (await self._ask_last_confirmed(ledger, metadata, codec)).answers
+            if answers:
+                return max(answers, key=lambda answer: answer.entry).data
+        reader = await self.open_unfenced(ledger, password=password)
+        if reader.last_entry < 0:
+            return None
+        (data,) = await reader.read(reader.last_entry, reader.last_entry, max_bytes=0)
+        return data
+
     async def metadata(self, ledger: int) -> LedgerMetadata:
         """Return the metadata of a ledger from the metadata store.
 

@@ -4,18 +4,23 @@ Source: Pulsar's `PulsarService.brokerUrl/webAddress/getBrokerId` and `MultipleL
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from pulsar_barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner, Redirect
 from pulsar_barycenter.config.addresses import listener_urls
+
+DEFAULT_INTERNAL_LISTENER: Final = "internal"
+"""The internal listener of a broker that configures none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceUrls:
     """The id and the URLs of one broker.
 
-    The id is `<advertised address>:<web port>`. The port is that for TLS if there is no other web port.
+    The id is `<advertised address>:<web port>`. The port is that for TLS if there is no other web port. Brokers have
+    an internal listener with the URLs for clients that name no listener: brokers of Pulsar 5 look for it by its name,
+    and send no client to a broker without it.
     """
 
     broker_id: str
@@ -39,22 +44,31 @@ class ServiceUrls:
     ) -> "ServiceUrls":
         """Return the URLs of a broker that listens at these ports; `listeners` is `advertisedListeners`.
 
-        The broker URLs of the `internal_listener`, if there is one, are for clients that name no listener.
+        The broker URLs of the `internal_listener`, if there is one, are for clients that name no listener. It also gets
+        the URLs of the ports of which it has none; its name is DEFAULT_INTERNAL_LISTENER if `internal_listener` is "".
 
         Raises:
             ListenerError: a listener cannot be parsed; the message says which.
         """
         host = f"[{advertised_address}]" if ":" in advertised_address else advertised_address
         found = parse_advertised_listeners(listeners)
-        internal = found.get(internal_listener, ListenerUrls())
-        return cls(
+        name = internal_listener or DEFAULT_INTERNAL_LISTENER
+        own = found.get(internal_listener, ListenerUrls())
+        urls = cls(
             broker_id=f"{advertised_address}:{web_port if web_port is not None else web_port_tls or 0}",
-            broker_url=internal.broker_url or _url("pulsar", host, broker_port),
-            broker_url_tls=internal.broker_url_tls or _url("pulsar+ssl", host, broker_port_tls),
+            broker_url=own.broker_url or _url("pulsar", host, broker_port),
+            broker_url_tls=own.broker_url_tls or _url("pulsar+ssl", host, broker_port_tls),
             web_url=_url("http", host, web_port),
             web_url_tls=_url("https", host, web_port_tls),
-            listeners=found,
         )
+        named = found.get(name, ListenerUrls())
+        internal = ListenerUrls(
+            named.broker_url or urls.broker_url,
+            named.broker_url_tls or urls.broker_url_tls,
+            urls.web_url,
+            urls.web_url_tls,
+        )
+        return replace(urls, listeners={**found, name: internal})
 
     def broker_urls(self, listener: str | None) -> tuple[str | None, str | None]:
         """Return the plain and the TLS broker URL of `listener`, or the default ones for None and "".
@@ -99,12 +113,16 @@ def assigned_urls(owner: NextOwner | None, listener: str | None) -> tuple[str | 
     """Return the plain and the TLS broker URL of `owner` for a client; each is None if it is not known.
 
     `listener` is the listener by which the client connected; "" is the default one, None an unknown one. If it is
-    unknown and the owner has listeners, both URLs are None. A client that gets no URL looks up the topic.
+    unknown and the owner has a listener with other URLs than the default ones, both URLs are None. A client that gets
+    no URL looks up the topic.
     """
-    if owner is None or (listener is None and owner.listeners):
+    if owner is None:
+        return None, None
+    default = owner.broker_url, owner.broker_url_tls
+    if listener is None and any((urls.broker_url, urls.broker_url_tls) != default for urls in owner.listeners.values()):
         return None, None
     if not listener:
-        return owner.broker_url, owner.broker_url_tls
+        return default
     urls = owner.listeners.get(listener)
     return (None, None) if urls is None else (urls.broker_url, urls.broker_url_tls)
 

@@ -1,5 +1,5 @@
-"""The checks of ledgers: whether they are safe in the folder, whether it is the cluster's folder, and whether bookies
-have what topics list.
+"""The checks of ledgers: whether they are safe in the folder, whether it is the cluster's folder, whether bookies have
+what topics list, and which topics Python brokers refuse.
 """
 
 from collections.abc import Iterator
@@ -67,6 +67,17 @@ def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
             "bookies",
             f"{count_of(len(seen.unlisted), 'ledger')} of the brokers belong to no topic; one may be just made",
             "stop the brokers, then run barycenter ledger bookies --delete-unlisted",
+        )
+
+
+def foreign_topics(picture: Picture) -> Iterator[ClusterFinding]:
+    """Only Java brokers can serve a topic; its clients wait while a Python broker owns its bundle."""
+    for topic, reason in picture.bookies.foreign if picture.bookies is not None else ():
+        yield found(
+            Severity.WARNING,
+            topic,
+            f"{reason}. While a Python broker owns its bundle, its clients get an error",
+            "keep its namespace on Java brokers by a namespace isolation policy, or unload its bundle to one of them",
         )
 
 

@@ -1,4 +1,6 @@
-"""Compares the ledgers that topics list with those on the bookies of a cluster."""
+"""Compares the ledgers that topics list with those on the bookies of a cluster, and finds the topics that only Java
+brokers can serve.
+"""
 
 import asyncio
 from typing import Final
@@ -8,7 +10,9 @@ from pulsar_barycenter.ledger.bookie_inspection import compare
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.folder_identity import bookie_user
+from pulsar_barycenter.ledger.foreign_topics import foreign_topics
 from pulsar_barycenter.ledger.pulsar_records.list_readers import list_reader
+from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError
 
@@ -23,10 +27,14 @@ async def read_bookies(url: str, config_path: str, uri: str) -> BookiesView:
         async with asyncio.timeout(MAX_SECONDS), opened_bookies(uri, url, config_path) as (store, client):
             user = await bookie_user(store, client.instance_id)
             report = await compare(store, client, user.cluster, list_reader(user.records))
+            foreign = []
+            if user.records == "pulsar":
+                foreign = [(str(topic), reason) async for topic, reason in foreign_topics(store, client, SystemClock())]
             return BookiesView(
                 len(client.registry.writable),
                 tuple((lacking.topic, lacking.ledger, lacking.detail) for lacking in report.lacking),
                 tuple(report.unlisted),
+                foreign=tuple(foreign),
             )
     except (LedgerError, MetadataError, UnknownStoreError) as error:
         return BookiesView(failure=str(error))

@@ -11,7 +11,7 @@ from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION
 from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
 from pulsar_barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
-from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, parse_advertised_listeners
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, assigned_urls, parse_advertised_listeners
 from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from pulsar_barycenter.broker.start_errors import BrokerIdInUseError
 from pulsar_barycenter.config.addresses import ListenerError
@@ -347,7 +347,33 @@ def test_the_internal_listener_is_that_of_whoever_names_none():
     inside = ServiceUrls.of_ports("b", 6650, 80, listeners, broker_port_tls=6651, internal_listener="inside")
     assert inside.broker_urls("") == ("pulsar://in:2", "pulsar+ssl://b:6651")
     assert inside.broker_urls("outside") == ("pulsar://out:1", "pulsar+ssl://out:3")
-    assert (inside.broker_id, inside.web_url, inside.listeners) == ("b:80", "http://b:80", plain.listeners)
+    assert (inside.broker_id, inside.web_url) == ("b:80", "http://b:80")
+    assert inside.listeners["outside"] == plain.listeners["outside"]
+
+
+def test_a_broker_has_an_internal_listener_with_all_of_its_urls():
+    """Brokers of Pulsar 5 send clients only to brokers that have it, and its URL for HTTP."""
+    plain = ServiceUrls.of_ports("b", 6650, 80)
+    assert plain.listeners == {"internal": ListenerUrls("pulsar://b:6650", None, "http://b:80")}
+    listeners = "outside:pulsar://out:1,inside:pulsar://in:2"
+    secure = ServiceUrls.of_ports("b", 6650, 80, listeners, broker_port_tls=6651, web_port_tls=443)
+    assert secure.listeners == {
+        "outside": ListenerUrls("pulsar://out:1"),
+        "inside": ListenerUrls("pulsar://in:2"),
+        "internal": ListenerUrls("pulsar://b:6650", "pulsar+ssl://b:6651", "http://b:80", "https://b:443"),
+    }
+    named = ServiceUrls.of_ports("b", 6650, 80, listeners, internal_listener="inside")
+    assert named.listeners["inside"] == ListenerUrls("pulsar://in:2", None, "http://b:80")
+    assert "internal" not in named.listeners
+
+
+def test_a_client_gets_the_next_owner_unless_other_urls_may_be_meant():
+    plain = ServiceUrls.of_ports("b", 6650, 80)
+    assert assigned_urls(plain, None) == assigned_urls(plain, "") == ("pulsar://b:6650", None)
+    assert assigned_urls(plain, "internal") == ("pulsar://b:6650", None)
+    several = ServiceUrls.of_ports("b", 6650, 80, "outside:pulsar://out:1")
+    assert assigned_urls(several, None) == (None, None)
+    assert assigned_urls(several, "outside") == ("pulsar://out:1", None)
 
 
 def test_a_registration_without_balancing_tells_all_that_a_broker_is():

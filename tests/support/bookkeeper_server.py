@@ -6,6 +6,7 @@ A bookie can stop and start again with what it has, hold back its answers, or an
 import asyncio
 import struct
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,6 +38,8 @@ class BookieServer:
         """If not OK, the answer to every request, which is not carried out."""
         self.is_mute = False
         """Whether it carries requests out and answers none."""
+        self.may_add: Callable[[], bool] = lambda: True
+        """Asked at each add; an add for which it is False is neither carried out nor answered."""
         self.requests: dict[Operation, int] = defaultdict(int)
         self._server: list[asyncio.Server] = []
         self._writers: set[asyncio.StreamWriter] = set()
@@ -64,7 +67,7 @@ class BookieServer:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 answer = self._answer(await reader.readexactly(size))
-                if not self.is_mute:
+                if answer and not self.is_mute:
                     writer.write(len(answer).to_bytes(4, "big") + answer)
         self._writers.discard(writer)
         writer.close()
@@ -73,6 +76,8 @@ class BookieServer:
         _, operation, flags = _HEAD.unpack_from(frame)
         self.requests[Operation(operation)] += 1
         if operation == Operation.ADD:
+            if not self.may_add():
+                return b""
             ledger, entry = _NUMBERS.unpack_from(frame, 24)
             code, body = self._add(ledger, entry, frame[4:24], frame[24:], Flag(flags)), b""
         else:

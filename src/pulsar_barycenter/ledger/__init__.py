@@ -14,7 +14,8 @@ Pulsar's format. `ledger_settings` sets the size of ledgers. `entry_index` holds
 of a ledger's entries without their data. All topics of a storage share the memory of `tail_cache` and `caches`.
 `disk_full` records that the disk is full. `folder_identity` makes sure that all brokers of a cluster use the same
 folder. `inspection` checks and repairs the ledgers of a folder while no broker runs on it; `bookie_inspection` compares
-those on bookies with the lists of topics.
+those on bookies with the lists of topics. `migration` moves the messages of a stopped cluster from files to bookies;
+`migration_marks` is what it leaves in the store and in the folder.
 
 This package does not interpret the content of an entry. `protocol` knows what entries mean; `broker` knows who owns a
 topic under which epoch.

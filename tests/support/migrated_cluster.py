@@ -1,0 +1,213 @@
+"""A cluster of brokers with messages in files, its migration to bookies in memory, and what clients find before and after.
+
+All have one metadata store in memory. `Steps` counts what a migration writes, to the store and to bookies, and can end
+the migration at any of these steps.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.folder_identity import bookie_user, check_one_folder
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
+from pulsar_barycenter.ledger.migration.migrating import Migration, Plan
+from pulsar_barycenter.metadata.memory.key_table import KeyTable
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.run.ledger_storages import describe
+from support.bookkeeper_server import BookieCluster
+from support.compaction_cases import Message, batch, compacted_places, publish_entry, single
+from support.ledger_world import LedgerWorld, Owner
+
+SHAPE: Final = LedgerShape(3, 2, 2, password=b"secret")
+SMALL: Final = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0)
+
+T = TypeVar("T")
+
+
+def quietly(items: Sequence[T], _: str, /) -> Iterator[T]:
+    return iter(items)
+
+
+class Steps:
+    """Counts writes; at the write number `last` it cancels the task that began, before or after the write."""
+
+    def __init__(self, last: int = -1, *, is_carried_out: bool = True) -> None:
+        self.count = 0
+        self._last = last
+        self._is_carried_out = is_carried_out
+        self._task: list[asyncio.Task[Any]] = []
+
+    def begin(self, task: asyncio.Task[Any]) -> None:
+        self._task = [task]
+
+    @property
+    def is_over(self) -> bool:
+        return self.count >= self._last > 0
+
+    def may_write(self) -> bool:
+        """Count a write; return whether it takes effect."""
+        if self.is_over:
+            return False
+        self.count += 1
+        if self.is_over:
+            for task in self._task:
+                task.cancel()
+            return self._is_carried_out
+        return True
+
+
+class CountedStore:
+    """A metadata store whose writes are steps. After the last one nothing is written, as by a process that ended."""
+
+    def __init__(self, store: MetadataStore, steps: Steps) -> None:
+        self._store = store
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def put(self, path: str, value: bytes, **options: Any) -> Any:
+        return await self._written(lambda: self._store.put(path, value, **options))
+
+    async def delete(self, path: str, **options: Any) -> None:
+        await self._written(lambda: self._store.delete(path, **options))
+
+    async def _written(self, write: Callable[[], Any]) -> Any:
+        if self._steps.may_write():
+            result = await write()
+            await asyncio.sleep(0)  # where the cancellation of the last step arrives
+            return result
+        await asyncio.get_running_loop().create_future()
+
+
+class FilesCluster(LedgerWorld):
+    """Topics in the files of `folder`, and bookies that have none of them yet."""
+
+    def __init__(self, folder: Path, bookies: BookieCluster) -> None:
+        super().__init__(lambda: FileLedgerStorage(folder, sync=False))
+        self.folder = folder
+        self.bookies = bookies
+        self.epoch = 0
+        self._clients: list[BookKeeperStorage] = []
+
+    @property
+    def keys(self) -> KeyTable:
+        return self.backend.keys
+
+    def digest(self) -> dict[str, str]:
+        """Return a checksum of each file of a ledger."""
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(self.folder.glob("*/*.ledger"))
+        }
+
+    async def topic(self, topic: TopicName) -> Owner:
+        """Open a topic on files, as its next owner."""
+        self.epoch += 1
+        return await self.open(self.epoch, topic=topic, settings=SMALL)
+
+    async def on_bookies(self, topic: TopicName) -> Owner:
+        """Open a topic as a broker does that is configured for bookies."""
+        self.epoch += 1
+        store = self.connect()
+        client = await LedgerClient.open(store, settings=ClientSettings(reconnect_s=0.0))
+        user = await bookie_user(store, client.instance_id)
+        storage = BookKeeperStorage(client, SHAPE, describe, Caches.of(), cluster=user.cluster)
+        return await self.open(self.epoch, topic=topic, settings=SMALL, storage=storage, store=store)
+
+    async def migration(self, store: MetadataStore) -> tuple[Migration, LedgerClient]:
+        client = await LedgerClient.open(store, settings=ClientSettings(reconnect_s=0.0))
+
+        async def check_stopped() -> None:
+            if await store.children("/loadbalance/brokers"):
+                raise LedgerError("a broker runs")
+
+        found = Migration(store, str(self.folder), client, SHAPE, check_stopped=check_stopped, progress=quietly)
+        return found, client
+
+    async def plan(self) -> Plan:
+        migration, client = await self.migration(self.connect())
+        try:
+            return await migration.plan()
+        finally:
+            await client.close()
+
+    async def migrate(self, steps: Steps | None = None) -> int | None:
+        """Migrate, in a process that ends at the last of `steps`; return the number of ledgers written, or None if it
+        ended before.
+        """
+        steps = steps or Steps()
+        store: Any = CountedStore(self.connect(), steps)
+        for bookie in self.bookies.bookies:
+            bookie.may_add = steps.may_write
+        migration, client = await self.migration(store)
+
+        async def run() -> int:
+            plan = await migration.plan()
+            assert not plan.refusals
+            return await migration.carry_out(plan)
+
+        task = asyncio.ensure_future(run())
+        steps.begin(task)
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), 30)
+        except asyncio.CancelledError:
+            assert steps.is_over
+            return None
+        finally:
+            await client.close()
+            for bookie in self.bookies.bookies:
+                bookie.may_add = lambda: True
+
+
+@asynccontextmanager
+async def files_cluster(folder: Path) -> AsyncIterator[FilesCluster]:
+    bookies = BookieCluster(4)
+    world = FilesCluster(folder, bookies)
+    bookies.store = world.backend.connect()
+    async with bookies:
+        folder.mkdir(parents=True, exist_ok=True)
+        await check_one_folder(world.connect(), str(folder))
+        yield world
+        await world.close()
+
+
+async def publish(owner: Owner, key: str, messages: int = 1) -> None:
+    """Append one message, or one batch, with the next number as value."""
+    value = b"%d" % len(owner.durable)
+    entry = (
+        single(Message(key, value)) if messages == 1 else batch([Message(key, value + b"-%d" % n) for n in range(messages)])
+    )
+    await publish_entry(owner, entry, messages)
+    await owner.settle()
+
+
+async def found_in(owner: Owner) -> dict[str, Any]:
+    """Return all that clients and operators can see of a topic."""
+    ledger = owner.ledger
+    entries = []
+    start = (-1, -1)
+    while group := await ledger.read(type(ledger.last_position)(*start), 7, 1 << 20):
+        entries += [(tuple(entry.position), entry.data, entry.num_messages, entry.publish_time_ms) for entry in group]
+        start = (group[-1].position.ledger_id, group[-1].position.entry_id + 1)
+    return {
+        "entries": entries,
+        "compacted": await compacted_places(ledger),
+        "horizon": tuple(ledger.compacted.horizon),
+        "properties": dict(ledger.properties),
+        "terminated": ledger.terminated_at,
+        "cursors": {
+            name: (tuple(cursor.mark_delete), cursor.acked_ranges, dict(cursor.partly_acked), cursor.properties)
+            for name, cursor in ledger.cursors.items()
+        },
+        "backlogs": {name: cursor.backlog_entries for name, cursor in ledger.cursors.items()},
+    }

@@ -1,0 +1,116 @@
+"""The migration of topics from files to bookies: what clients find afterwards, interruptions, refusals."""
+
+from pathlib import Path
+
+import pytest
+
+from pulsar_barycenter.broker.compaction.compactor import Compactor
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY, check_one_bookie_cluster, check_one_folder, identity_of
+from pulsar_barycenter.ledger.migration.planning import Phase
+from pulsar_barycenter.ledger.migration_marks import MIGRATED, MIGRATION_KEY
+from pulsar_barycenter.naming.topic import TopicName
+from support.migrated_cluster import FilesCluster, Steps, files_cluster, found_in, publish
+
+ORDERS = TopicName.parse("persistent://shop/eu/orders")
+OPEN = TopicName.parse("persistent://shop/eu/left open")
+TABLE = TopicName.parse("persistent://shop/eu/table")
+
+
+async def filled(world: FilesCluster) -> dict[TopicName, object]:
+    """Fill three topics: one that was closed, one whose owner died, one that was compacted; return what is in them."""
+    orders = await world.topic(ORDERS)
+    await orders.ledger.update_properties({"replicated": "no"})
+    billing = await orders.ledger.open_cursor("billing", "earliest", {"from": "Köln"})
+    for number in range(9):
+        await publish(orders, f"k{number}", 3 if number % 4 == 2 else 1)
+    places = orders.positions
+    billing.ack_cumulative(places[0])
+    billing.ack_individual([places[3], places[4], places[7]])
+    billing.ack_part(places[2], 0b101)
+    await billing.flush()
+    left = await world.topic(OPEN)
+    await left.ledger.open_cursor("slow", "earliest")
+    for number in range(6):
+        await publish(left, f"k{number}")
+    table = await world.topic(TABLE)
+    for number in range(10):
+        await publish(table, f"k{number % 3}")
+    await Compactor(table.ledger).run()
+    await table.settle()
+    found = {owner.ledger.topic: await found_in(owner) for owner in (orders, left, table)}
+    await orders.ledger.close()
+    await table.ledger.close()
+    return found
+
+
+async def check_same(world: FilesCluster, before: dict[TopicName, object]) -> None:
+    for topic, expected in before.items():
+        owner = await world.on_bookies(topic)
+        assert await found_in(owner) == expected
+        await publish(owner, "later")
+        assert owner.positions[0] > max(position for position, *_ in expected["entries"])  # type: ignore[index]
+
+
+async def test_clients_find_on_bookies_what_was_in_files(tmp_path: Path) -> None:
+    async with files_cluster(tmp_path / "ledgers") as world:
+        before = await filled(world)
+        files = world.digest()
+        plan = await world.plan()
+        assert (plan.phase, plan.refusals, len(plan.ledgers)) == (Phase.NEW, [], len(files))
+        assert await world.migrate() == len(files)
+        assert world.digest() == files
+        await check_same(world, before)
+        assert (await world.plan()).phase is Phase.DONE
+        assert await world.migrate() == 0
+
+
+async def test_brokers_are_refused_on_the_former_files(tmp_path: Path) -> None:
+    async with files_cluster(tmp_path / "ledgers") as world:
+        await filled(world)
+        folder = str(world.folder)
+        store = world.connect()
+        identity = identity_of(folder)
+        with pytest.raises(LedgerError, match="keep messages in files"):
+            await check_one_bookie_cluster(store, "7b2f6a4e", records="barycenter")
+        await world.migrate()
+        await check_one_bookie_cluster(store, "7b2f6a4e", records="barycenter")
+        with pytest.raises(LedgerFolderUnfitError, match="keep messages on bookies"):
+            await check_one_folder(store, folder)
+        assert identity is not None
+        await store.put(FOLDER_KEY, identity.encode())  # as from a copy of the store of before
+        with pytest.raises(LedgerFolderUnfitError, match="were migrated to bookies"):
+            await check_one_folder(store, folder)
+        await store.delete(FOLDER_KEY)
+        with pytest.raises(LedgerFolderUnfitError, match=f"delete {folder}/{MIGRATED}"):
+            await check_one_folder(store, folder)
+        assert await store.get(FOLDER_KEY) is None
+        (world.folder / MIGRATED).unlink()
+        await check_one_folder(store, folder)
+
+
+async def number_of_steps(folder: Path) -> int:
+    async with files_cluster(folder) as world:
+        await filled(world)
+        steps = Steps()
+        await world.migrate(steps)
+        return steps.count
+
+
+@pytest.mark.parametrize("is_carried_out", [True, False])
+async def test_a_migration_that_ends_at_any_step_is_continued(tmp_path: Path, is_carried_out: bool) -> None:
+    """Before the last step but two, brokers can continue on the files; nothing of these ever changes."""
+    total = await number_of_steps(tmp_path / "all")
+    for last in range(1, total + 1):
+        async with files_cluster(tmp_path / str(last)) as world:
+            before = await filled(world)
+            files = world.digest()
+            assert await world.migrate(Steps(last, is_carried_out=is_carried_out)) is None
+            stored = await world.connect().get(FOLDER_KEY)
+            is_switched = stored is not None and stored.value.startswith(b"bookkeeper:")
+            if not is_switched:
+                await check_one_folder(world.connect(), str(world.folder))
+            assert await world.migrate() is not None
+            assert world.digest() == files
+            assert await world.connect().get(MIGRATION_KEY) is None
+            await check_same(world, before)

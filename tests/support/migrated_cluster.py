@@ -39,27 +39,28 @@ def quietly(items: Sequence[T], _: str, /) -> Iterator[T]:
 
 
 class Steps:
-    """Counts writes; at the write number `last` it cancels the task that began, before or after the write."""
+    """Counts writes; at the write number `last`, or the first one of the key `at_key`, it cancels the task that began,
+    before or after the write.
+    """
 
-    def __init__(self, last: int = -1, *, is_carried_out: bool = True) -> None:
+    def __init__(self, last: int = -1, *, at_key: str = "", is_carried_out: bool = True) -> None:
         self.count = 0
+        self.is_over = False
         self._last = last
+        self._at_key = at_key
         self._is_carried_out = is_carried_out
         self._task: list[asyncio.Task[Any]] = []
 
     def begin(self, task: asyncio.Task[Any]) -> None:
         self._task = [task]
 
-    @property
-    def is_over(self) -> bool:
-        return self.count >= self._last > 0
-
-    def may_write(self) -> bool:
+    def may_write(self, key: str = "") -> bool:
         """Count a write; return whether it takes effect."""
         if self.is_over:
             return False
         self.count += 1
-        if self.is_over:
+        if self.count == self._last or (key and key == self._at_key):
+            self.is_over = True
             for task in self._task:
                 task.cancel()
             return self._is_carried_out
@@ -77,13 +78,13 @@ class CountedStore:
         return getattr(self._store, name)
 
     async def put(self, path: str, value: bytes, **options: Any) -> Any:
-        return await self._written(lambda: self._store.put(path, value, **options))
+        return await self._written(path, lambda: self._store.put(path, value, **options))
 
     async def delete(self, path: str, **options: Any) -> None:
-        await self._written(lambda: self._store.delete(path, **options))
+        await self._written(path, lambda: self._store.delete(path, **options))
 
-    async def _written(self, write: Callable[[], Any]) -> Any:
-        if self._steps.may_write():
+    async def _written(self, path: str, write: Callable[[], Any]) -> Any:
+        if self._steps.may_write(path):
             result = await write()
             await asyncio.sleep(0)  # where the cancellation of the last step arrives
             return result

@@ -181,6 +181,7 @@ def _print(report: MigrationReport, conf: Path) -> None:
     for refusal in report.refusals:
         where = f"{refusal.topic}  ledger {refusal.ledger}  " if refusal.topic else ""
         click.echo(f"{where}{refusal.reason}")
+    size = f"{count_of(report.entries, 'entry')}, {count_of(report.bytes, 'byte')}"
     counted = f"{count_of(report.ledgers, 'ledger')} of {count_of(report.topics, 'topic')} ({size})"
     if report.refusals:
         click.echo(f"{count_of(len(report.refusals), 'reason')} against the migration; nothing was changed")

@@ -97,20 +97,31 @@ async def number_of_steps(folder: Path) -> int:
         return steps.count
 
 
+async def ended_at(folder: Path, last: int, *, is_carried_out: bool) -> None:
+    """End a migration at its write number `last`, then run it again to its end."""
+    async with files_cluster(folder) as world:
+        before = await filled(world)
+        files = world.digest()
+        assert await world.migrate(Steps(last, is_carried_out=is_carried_out)) is None
+        stored = await world.connect().get(FOLDER_KEY)
+        assert stored is not None
+        if not stored.value.startswith(b"bookkeeper:"):
+            await check_one_folder(world.connect(), str(world.folder))  # brokers can continue on the files
+        assert await world.migrate() is not None
+        assert world.digest() == files
+        assert await world.connect().get(MIGRATION_KEY) is None
+        await check_same(world, before)
+
+
+async def test_a_migration_that_ends_at_a_step_is_continued(tmp_path: Path) -> None:
+    """At each of the first and last steps, and at some between."""
+    total = await number_of_steps(tmp_path / "all")
+    for last in (1, 2, *range(7, total - 4, 19), *range(total - 3, total + 1)):
+        await ended_at(tmp_path / str(last), last, is_carried_out=bool(last % 2))
+
+
+@pytest.mark.full_form
 @pytest.mark.parametrize("is_carried_out", [True, False])
 async def test_a_migration_that_ends_at_any_step_is_continued(tmp_path: Path, is_carried_out: bool) -> None:
-    """Before the last step but two, brokers can continue on the files; nothing of these ever changes."""
-    total = await number_of_steps(tmp_path / "all")
-    for last in range(1, total + 1):
-        async with files_cluster(tmp_path / str(last)) as world:
-            before = await filled(world)
-            files = world.digest()
-            assert await world.migrate(Steps(last, is_carried_out=is_carried_out)) is None
-            stored = await world.connect().get(FOLDER_KEY)
-            is_switched = stored is not None and stored.value.startswith(b"bookkeeper:")
-            if not is_switched:
-                await check_one_folder(world.connect(), str(world.folder))
-            assert await world.migrate() is not None
-            assert world.digest() == files
-            assert await world.connect().get(MIGRATION_KEY) is None
-            await check_same(world, before)
+    for last in range(1, await number_of_steps(tmp_path / "all") + 1):
+        await ended_at(tmp_path / str(last), last, is_carried_out=is_carried_out)

@@ -1,4 +1,4 @@
-"""A cluster of brokers with messages in files, its migration to bookies in memory, and what clients find before and after.
+"""A cluster of brokers with messages in files, its migration to bookies in memory, and what clients find.
 
 All have one metadata store in memory. `Steps` counts what a migration writes, to the store and to bookies, and can end
 the migration at any of these steps.
@@ -6,7 +6,7 @@ the migration at any of these steps.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -34,8 +34,8 @@ SMALL: Final = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0
 T = TypeVar("T")
 
 
-def quietly(items: Sequence[T], _: str, /) -> Iterator[T]:
-    return iter(items)
+def quietly(items: Sequence[T], _: str, /) -> Generator[T, None, None]:
+    yield from items
 
 
 class Steps:
@@ -84,11 +84,11 @@ class CountedStore:
         await self._written(path, lambda: self._store.delete(path, **options))
 
     async def _written(self, path: str, write: Callable[[], Any]) -> Any:
-        if self._steps.may_write(path):
-            result = await write()
-            await asyncio.sleep(0)  # where the cancellation of the last step arrives
-            return result
-        await asyncio.get_running_loop().create_future()
+        if not self._steps.may_write(path):
+            await asyncio.get_running_loop().create_future()
+        result = await write()
+        await asyncio.sleep(0)  # where the cancellation of the last step arrives
+        return result
 
 
 class FilesCluster(LedgerWorld):
@@ -186,7 +186,9 @@ async def publish(owner: Owner, key: str, messages: int = 1) -> None:
     """Append one message, or one batch, with the next number as value."""
     value = b"%d" % len(owner.durable)
     entry = (
-        single(Message(key, value)) if messages == 1 else batch([Message(key, value + b"-%d" % n) for n in range(messages)])
+        single(Message(key, value))
+        if messages == 1
+        else batch([Message(key, value + b"-%d" % n) for n in range(messages)])
     )
     await publish_entry(owner, entry, messages)
     await owner.settle()

@@ -1,5 +1,4 @@
-"""What a migration of messages from files to bookies leaves in the metadata store and in the folder of ledgers: while it
-is unfinished, and when it is done.
+"""What a migration of messages from files to bookies leaves in the metadata store and in the folder of ledgers.
 
 While it is unfinished, a key of the metadata store names the folder and the bookies, and the id that the cluster of
 brokers has on them. When it is done, the folder has a file that says so. A broker that finds it does not serve the

@@ -181,7 +181,9 @@ def _print_bookies(found: BookieReport) -> None:
     )
 
 
-def _go_through(data: Path, store: StoreOptions, topic: str, work: Callable[[str, ListedLedger], LedgerReport]) -> Summary:
+def _go_through(
+    data: Path, store: StoreOptions, topic: str, work: Callable[[str, ListedLedger], LedgerReport]
+) -> Summary:
     """Call `work` for every ledger of the folder, while no broker can start on it; end the program if the folder or the
     metadata store cannot be used.
     """

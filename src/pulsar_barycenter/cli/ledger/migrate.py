@@ -155,8 +155,8 @@ async def _check_stopped(store: MetadataStore) -> None:
     running = await store.children(REGISTERED_BROKERS)
     if running:
         raise LedgerError(
-            f"{count_of(len(running), 'broker')} registered in the metadata store ({', '.join(running[:10])}): stop them"
-            " first. A broker that was killed is registered until its session expires"
+            f"{count_of(len(running), 'broker')} registered in the metadata store ({', '.join(running[:10])}): stop"
+            " them first. A broker that was killed is registered until its session expires"
         )
 
 

@@ -13,8 +13,9 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
 from pulsar_barycenter.ledger.bookkeeper_storage.marks import marks_of
 from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors
 from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.files.file_format import HEADER_SIZE
 from pulsar_barycenter.ledger.migration.planning import SourceLedger, Step, step_of
-from pulsar_barycenter.ledger.migration.source_files import groups_of_entries
+from pulsar_barycenter.ledger.migration.source_files import offset_after, read_group
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.naming.counted import count_of
 
@@ -135,11 +136,9 @@ def _check_equal(ledger: SourceLedger, first: int, expected: list[bytes], found:
 
 async def _groups(ledger: SourceLedger) -> AsyncIterator[tuple[int, list[bytes]]]:
     """Yield the groups of entries of a ledger's file, each with the id of its first entry, read on a thread."""
-    groups = groups_of_entries(ledger)
-    first = 0
-    try:
-        while (group := await asyncio.to_thread(next, groups, None)) is not None:
-            yield first, group
-            first += len(group)
-    finally:
-        groups.close()
+    first, offset = 0, HEADER_SIZE
+    while first < ledger.entries:
+        group = await asyncio.to_thread(read_group, ledger, first, offset)
+        yield first, group
+        first += len(group)
+        offset = offset_after(offset, group)

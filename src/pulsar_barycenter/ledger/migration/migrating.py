@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -47,7 +48,7 @@ T = TypeVar("T")
 class Progress(Protocol):
     """Yields `items`, and shows how many were taken; `what` names the task."""
 
-    def __call__(self, items: Sequence[T], what: str, /) -> Iterator[T]: ...
+    def __call__(self, items: Sequence[T], what: str, /) -> Generator[T, None, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Plan:
     """What a migration has to do, and what prevents it (`refusals`).
 
     `stored_version` is the version of the key that names the storage. `listed` are the ledgers of all topics, `ledgers`
-    those of them to copy, `named` all ids in the lists of topics. `unlisted` are files that belong to no topic; they are
-    not copied.
+    those of them to copy, `named` all ids in the lists of topics. `unlisted` are files that belong to no topic; these
+    are not copied.
     """
 
     phase: Phase
@@ -119,12 +120,14 @@ class Migration:
         refusals += refusals_of_ids(named, await self._on_bookies(named), cluster)
         ledgers = []
         max_entry_bytes = self._client.max_data_bytes(self._shape)
-        for ledger in self._progress([ledger for ledger in listed if ledger.in_use], "reading ledgers"):
-            found = await asyncio.to_thread(examined, self._folder, ledger, max_entry_bytes)
-            if isinstance(found, Refusal):
-                refusals.append(found)
-            else:
-                ledgers.append(found)
+        in_use = [ledger for ledger in listed if ledger.in_use]
+        with closing(self._progress(in_use, "reading ledgers")) as left:
+            for ledger in left:
+                found = await asyncio.to_thread(examined, self._folder, ledger, max_entry_bytes)
+                if isinstance(found, Refusal):
+                    refusals.append(found)
+                else:
+                    ledgers.append(found)
         return Plan(
             phase,
             stored.stat.version,
@@ -183,7 +186,9 @@ class Migration:
         try:
             await self._store.put(MIGRATION_KEY, encode_migration(begun), expected_version=MUST_NOT_EXIST)
         except BadVersionError:
-            raise LedgerError("another migration of this cluster has begun at the same time: wait for its end") from None
+            raise LedgerError(
+                "another migration of this cluster has begun at the same time: wait for its end"
+            ) from None
         return begun
 
     async def _take_ids(self, last: int) -> None:
@@ -192,11 +197,9 @@ class Migration:
         """
         with ledger_errors(-1):
             drawn = await self._client.new_id()
-            while drawn < last:
-                for _ in self._progress(range(drawn, last, _REQUESTS_AT_ONCE), "taking ids of ledgers"):
-                    count = min(_REQUESTS_AT_ONCE, last - drawn)
-                    if count <= 0:
-                        break
+            with closing(self._progress(range(drawn, last, _REQUESTS_AT_ONCE), "taking ids of ledgers")) as left:
+                for _ in left:
+                    count = max(1, min(_REQUESTS_AT_ONCE, last - drawn))
                     drawn = max(await asyncio.gather(*(self._client.new_id() for _ in range(count))))
 
     async def _check_ids(self, plan: Plan, cluster: str) -> None:
@@ -206,18 +209,18 @@ class Migration:
 
     async def _copy(self, ledgers: Sequence[SourceLedger], cluster: str) -> int:
         copier = LedgerCopier(self._client, self._shape, cluster)
-        left = self._progress(ledgers, "copying ledgers")
+        with closing(self._progress(ledgers, "copying ledgers")) as left:
 
-        async def work() -> int:
-            return sum([await copier.copy(ledger) for ledger in left])
+            async def work() -> int:
+                return sum([await copier.copy(ledger) for ledger in left])
 
-        workers = [asyncio.ensure_future(work()) for _ in range(_LEDGERS_AT_ONCE)]
-        try:
-            return sum(await asyncio.gather(*workers))
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            workers = [asyncio.ensure_future(work()) for _ in range(_LEDGERS_AT_ONCE)]
+            try:
+                return sum(await asyncio.gather(*workers))
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
 
     async def _check_all(self, plan: Plan, cluster: str) -> None:
         """Check that the lists of topics are as planned, that no broker runs, and that the bookies have each ledger of

@@ -47,7 +47,7 @@ class SourceLedger:
 
 
 class Phase(Enum):
-    """How far a migration is. SWITCHED: the cluster is on bookies, only the marks of the migration are left to write."""
+    """How far a migration is. SWITCHED: the cluster is on bookies; only marks of the migration are left to write."""
 
     NEW = "new"
     UNFINISHED = "unfinished"
@@ -98,8 +98,8 @@ def refusal_of_file(found: LedgerFile, max_entry_bytes: int) -> str:
         return f"ledgers on bookies have ids up to {LAST_ID}"
     if found.state is not FileState.WHOLE:
         return (
-            f"{found.path} is {found.state}: {found.detail}. Restore the file from a copy; or delete the topic, or let its"
-            " subscriptions consume all before the migration"
+            f"{found.path} is {found.state}: {found.detail}. Restore the file from a copy; or delete the topic, or"
+            " let its subscriptions consume all before the migration"
         )
     if scan.gone:
         removed = ", ".join(positions_text(found.ledger_id, first, last) for first, last in scan.gone)
@@ -109,8 +109,8 @@ def refusal_of_file(found: LedgerFile, max_entry_bytes: int) -> str:
         )
     if scan.index.largest_bytes > max_entry_bytes:
         return (
-            f"an entry has {scan.index.largest_bytes:,} bytes, bookies accept {max_entry_bytes:,}. Set maxMessageSize in"
-            " the configuration, and nettyMaxFrameSizeBytes of the bookies, so that it fits"
+            f"an entry has {scan.index.largest_bytes:,} bytes, bookies accept {max_entry_bytes:,}. Set maxMessageSize"
+            " in the configuration, and nettyMaxFrameSizeBytes of the bookies, so that it fits"
         )
     return ""
 
@@ -130,8 +130,8 @@ def refusals_of_ids(named: Collection[int], on_bookies: Mapping[int, LedgerMetad
     return [
         Refusal(
             f"the bookies have {count_of(len(taken), 'ledger')} of other programs with ids of ledgers of this cluster"
-            f" ({first}{', …' if len(taken) > 10 else ''}), and ledgers keep their ids. Use a cluster of bookies without"
-            " these ledgers"
+            f" ({first}{', …' if len(taken) > 10 else ''}), and ledgers keep their ids. Use a cluster of bookies"
+            " without these ledgers"
         )
     ]
 

@@ -1,7 +1,6 @@
 """Reads the files of ledgers for a migration, without an open storage. Blocking."""
 
 import os
-from collections.abc import Iterator
 from typing import Final
 
 from pulsar_barycenter.ledger.errors import LedgerError
@@ -28,31 +27,30 @@ def examined(root: str, listed: ListedLedger, max_entry_bytes: int) -> SourceLed
     if reason:
         return Refusal(reason, topic, ledger_id)
     index = found.found.index
-    return SourceLedger(
-        topic, ledger_id, listed.epoch, found.path, found.found.version, len(index), index.total_bytes
-    )
+    return SourceLedger(topic, ledger_id, listed.epoch, found.path, found.found.version, len(index), index.total_bytes)
 
 
-def groups_of_entries(ledger: SourceLedger) -> Iterator[list[bytes]]:
-    """Yield the data of all entries of a ledger, in order and in groups of about 2 MiB. Their checksums are compared.
+def read_group(ledger: SourceLedger, first: int, offset: int) -> list[bytes]:
+    """Return the data of entries of a ledger, from the entry `first` on, whose head is at `offset` of the file: about
+    2 MiB, at least one entry, none after the last one. Their checksums are compared.
 
     Raises:
         LedgerError: the file cannot be read, or has changed since it was examined.
     """
     heads = fmt.Heads.of(ledger.ledger_id, ledger.version)
-    at, first = fmt.HEADER_SIZE, 0
     try:
         descriptor = os.open(ledger.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            while first < ledger.entries:
-                head = read_exactly(descriptor, at, fmt.ENTRY_HEADER_SIZE).ljust(fmt.ENTRY_HEADER_SIZE, b"\0")
-                size = fmt.ENTRY_HEADER_SIZE + fmt.ENTRY.unpack(head)[0]
-                data = read_exactly(descriptor, at, max(_GROUP_BYTES, size))
-                group = fmt.decode_entries(ledger.path, data, at, first, ledger.entries - first, heads)
-                yield group
-                first += len(group)
-                at += fmt.ENTRY_HEADER_SIZE * len(group) + sum(map(len, group))
+            head = read_exactly(descriptor, offset, fmt.ENTRY_HEADER_SIZE).ljust(fmt.ENTRY_HEADER_SIZE, b"\0")
+            size = fmt.ENTRY_HEADER_SIZE + fmt.ENTRY.unpack(head)[0]
+            data = read_exactly(descriptor, offset, max(_GROUP_BYTES, size))
         finally:
             os.close(descriptor)
     except OSError as error:
         raise ledger_error(error) from error
+    return fmt.decode_entries(ledger.path, data, offset, first, ledger.entries - first, heads)
+
+
+def offset_after(offset: int, group: list[bytes]) -> int:
+    """Return the offset of the entry that follows the entries `group`, the first of which is at `offset`."""
+    return offset + fmt.ENTRY_HEADER_SIZE * len(group) + sum(map(len, group))

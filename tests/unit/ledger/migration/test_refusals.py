@@ -59,7 +59,10 @@ async def test_damaged_missing_and_repaired_ledgers_prevent_it(tmp_path: Path) -
         assert missing[0] == 2
         assert "is missing" in missing[1]
         repair(inspect(str(world.folder), 1, 4), epoch=9)
-        assert "a repair removed the entries 1:0, and a ledger on bookies cannot lack entries" in (await reasons(world))[0][1]
+        assert (
+            "a repair removed the entries 1:0, and a ledger on bookies cannot lack entries"
+            in (await reasons(world))[0][1]
+        )
 
 
 async def test_entries_that_are_too_large_prevent_it(tmp_path: Path) -> None:
@@ -148,9 +151,7 @@ async def test_a_ledger_that_another_program_ended_is_not_completed(tmp_path: Pa
             last += 1
             assert await world.migrate(Steps(last)) is None
             open_ledgers = [
-                ledger
-                async for ledger in client.ids()
-                if (await client.metadata(ledger)).state is LedgerState.OPEN
+                ledger async for ledger in client.ids() if (await client.metadata(ledger)).state is LedgerState.OPEN
             ]
         await client.recover(open_ledgers[0], password=b"secret")
         with pytest.raises(LedgerError, match="another program, such as BookKeeper's auto recovery, ended it"):

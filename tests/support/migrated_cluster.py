@@ -19,14 +19,17 @@ from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.folder_identity import bookie_user, check_one_folder
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
+from pulsar_barycenter.ledger.migration.metadata_copy import MetadataCopy
 from pulsar_barycenter.ledger.migration.migrating import Migration, Plan
-from pulsar_barycenter.metadata.memory.key_table import KeyTable
+from pulsar_barycenter.ledger.migration.stores import OneStore, Stores, TwoStores
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.run.counters import NUMBERS
 from pulsar_barycenter.run.ledger_storages import describe
 from support.bookkeeper_server import BookieCluster
 from support.compaction_cases import Message, batch, compacted_places, publish_entry, single
-from support.ledger_world import LedgerWorld, Owner
+from support.ledger_world import FixedClock, LedgerWorld, Owner
 
 SHAPE: Final = LedgerShape(3, 2, 2, password=b"secret")
 SMALL: Final = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0)
@@ -94,16 +97,19 @@ class CountedStore:
 class FilesCluster(LedgerWorld):
     """Topics in the files of `folder`, and bookies that have none of them yet."""
 
-    def __init__(self, folder: Path, bookies: BookieCluster) -> None:
+    def __init__(self, folder: Path, bookies: BookieCluster, *, moves_metadata: bool) -> None:
         super().__init__(lambda: FileLedgerStorage(folder, sync=False))
         self.folder = folder
         self.bookies = bookies
+        self.moves_metadata = moves_metadata
+        self.next_backend = MemoryBackend() if moves_metadata else self.backend
         self.epoch = 0
-        self._clients: list[BookKeeperStorage] = []
 
-    @property
-    def keys(self) -> KeyTable:
-        return self.backend.keys
+    def connect_next(self) -> MetadataStore:
+        """Return a session with the metadata store of the cluster on bookies."""
+        store = self.next_backend.connect(FixedClock(), 10_000)
+        self._stores.append(store)
+        return store
 
     def digest(self) -> dict[str, str]:
         """Return a checksum of each file of a ledger."""
@@ -119,24 +125,29 @@ class FilesCluster(LedgerWorld):
     async def on_bookies(self, topic: TopicName) -> Owner:
         """Open a topic as a broker does that is configured for bookies."""
         self.epoch += 1
-        store = self.connect()
+        store = self.connect_next()
         client = await LedgerClient.open(store, settings=ClientSettings(reconnect_s=0.0))
         user = await bookie_user(store, client.instance_id)
         storage = BookKeeperStorage(client, SHAPE, describe, Caches.of(), cluster=user.cluster)
         return await self.open(self.epoch, topic=topic, settings=SMALL, storage=storage, store=store)
 
-    async def migration(self, store: MetadataStore) -> tuple[Migration, LedgerClient]:
-        client = await LedgerClient.open(store, settings=ClientSettings(reconnect_s=0.0))
+    async def migration(self, steps: Steps) -> tuple[Migration, LedgerClient]:
+        present: Any = CountedStore(self.connect(), steps)
+        next_: Any = CountedStore(self.connect_next(), steps) if self.moves_metadata else present
+        client = await LedgerClient.open(next_, settings=ClientSettings(reconnect_s=0.0))
 
         async def check_stopped() -> None:
-            if await store.children("/loadbalance/brokers"):
+            if await present.children("/loadbalance/brokers"):
                 raise LedgerError("a broker runs")
 
-        found = Migration(store, str(self.folder), client, SHAPE, check_stopped=check_stopped, progress=quietly)
-        return found, client
+        stores: Stores = OneStore(present)
+        if self.moves_metadata:
+            stores = TwoStores(present, next_, MetadataCopy(present, next_, NUMBERS, quietly))
+        folder = str(self.folder)
+        return Migration(stores, folder, client, SHAPE, check_stopped=check_stopped, progress=quietly), client
 
     async def plan(self) -> Plan:
-        migration, client = await self.migration(self.connect())
+        migration, client = await self.migration(Steps())
         try:
             return await migration.plan()
         finally:
@@ -147,10 +158,9 @@ class FilesCluster(LedgerWorld):
         ended before.
         """
         steps = steps or Steps()
-        store: Any = CountedStore(self.connect(), steps)
         for bookie in self.bookies.bookies:
             bookie.may_add = steps.may_write
-        migration, client = await self.migration(store)
+        migration, client = await self.migration(steps)
 
         async def run() -> int:
             plan = await migration.plan()
@@ -171,10 +181,11 @@ class FilesCluster(LedgerWorld):
 
 
 @asynccontextmanager
-async def files_cluster(folder: Path) -> AsyncIterator[FilesCluster]:
+async def files_cluster(folder: Path, *, moves_metadata: bool = False) -> AsyncIterator[FilesCluster]:
+    """Give a cluster of brokers. If `moves_metadata`, the cluster on bookies has another metadata store."""
     bookies = BookieCluster(4)
-    world = FilesCluster(folder, bookies)
-    bookies.store = world.backend.connect()
+    world = FilesCluster(folder, bookies, moves_metadata=moves_metadata)
+    bookies.store = world.next_backend.connect()
     async with bookies:
         folder.mkdir(parents=True, exist_ok=True)
         await check_one_folder(world.connect(), str(folder))

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.ledger.errors import LedgerFolderUnfitError
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
 from pulsar_barycenter.ledger.files.folder import FILE_MODE, ledger_error
 from pulsar_barycenter.metadata.codec import JsonCodec
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -44,6 +44,20 @@ async def unfinished_migration(store: MetadataStore) -> UnfinishedMigration | No
     """
     found = await store.get(MIGRATION_KEY)
     return None if found is None else _CODEC.decode(MIGRATION_KEY, found.value)
+
+
+async def check_no_migration(store: MetadataStore) -> None:
+    """Check that no migration to this metadata store has begun and not ended; its metadata may be incomplete.
+
+    Raises:
+        LedgerError: one has.
+        MetadataError: the store did not answer, or the record cannot be decoded.
+    """
+    if await unfinished_migration(store) is not None:
+        raise LedgerError(
+            f"a migration to this metadata store is unfinished, as the key {MIGRATION_KEY} says: end it with"
+            " `barycenter ledger migrate`"
+        )
 
 
 def encode_migration(migration: UnfinishedMigration) -> bytes:

@@ -18,11 +18,12 @@ from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
+from pulsar_barycenter.ledger.migration.metadata_copy import MetadataCopy
 from pulsar_barycenter.ledger.migration.migrating import Migration, Plan
 from pulsar_barycenter.ledger.migration.planning import RECORDS, Phase, Refusal
+from pulsar_barycenter.ledger.migration.stores import OneStore, Stores, TwoStores
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
-from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.run.broker_folders import check_broker_folder
 from pulsar_barycenter.run.ledger_storages import REGISTERED_BROKERS, client_of, shape_of
@@ -69,8 +70,9 @@ def command(
     """Move the messages of a stopped cluster from files to bookies, and compare every entry.
 
     First everything is read; if a ledger cannot be moved, nothing is written. Ledgers keep their ids, so cursors,
-    compacted topics and stored message ids stay valid. Files are not changed. The last step moves the cluster; before
-    it, the brokers can continue on the files. If the command is interrupted, run it again.
+    compacted topics and stored message ids stay valid. If the configuration has another metadata store, the metadata is
+    copied there. Files are not changed. The last step moves the cluster; before it, the brokers can continue on the
+    files. If the command is interrupted, run it again.
 
     Exit code: 0 if the messages are on bookies, or with --dry-run can be moved; 3 if something cannot be moved; 1 if
     the command failed.
@@ -79,7 +81,7 @@ def command(
     try:
         config = _config(conf)
         source = store_of(data, metadata, url, store_config)
-        _check(data, source, config)
+        _check(data, source)
         with exclusive(str(data / LEDGERS)):
             report = asyncio.run(_migrate(data, source, config, is_dry=dry_run))
     except (ConfigError, WrongFolderError, LedgerError, MetadataError, UnknownStoreError, OSError) as error:
@@ -107,18 +109,11 @@ def _config(conf: Path) -> BrokerConfig:
     return config
 
 
-def _check(data: Path, source: StoreOptions, config: BrokerConfig) -> None:
+def _check(data: Path, source: StoreOptions) -> None:
     if source.file is not None:
         check_broker_folder(data, source.file)
     elif not (data / LEDGERS).is_dir():
         raise WrongFolderError(f"{data} is not a data folder of brokers: it has no {LEDGERS}/")
-    target = config.effective_metadata_store_url
-    if _address(target) != _address(source.url):
-        raise LedgerError(
-            f"the cluster has the metadata store {_address(source.url)}, and the configuration has {_address(target)}:"
-            " messages are moved, metadata stays. Set metadataStoreUrl to the store of the cluster, or give that one by"
-            " --metadata or --metadata-store"
-        )
 
 
 def _address(url: str) -> str:
@@ -130,16 +125,15 @@ def _address(url: str) -> str:
 
 async def _migrate(data: Path, source: StoreOptions, config: BrokerConfig, *, is_dry: bool) -> MigrationReport:
     async with AsyncExitStack() as opened:
-        store = await open_store(source.url, config_path=source.config_path or config.metadata_store_config_path)
-        opened.push_async_callback(store.close)
-        client, _ = await client_of(config, store, opened)
+        stores = await _stores(source, config, opened)
+        client, _ = await client_of(config, stores.next, opened)
         opened.push_async_callback(client.close)
         migration = Migration(
-            store,
+            stores,
             str(data / LEDGERS),
             client,
             shape_of(config),
-            check_stopped=lambda: _check_stopped(store),
+            check_stopped=lambda: _check_stopped(stores),
             progress=with_progress,
         )
         plan = await migration.plan()
@@ -151,13 +145,29 @@ async def _migrate(data: Path, source: StoreOptions, config: BrokerConfig, *, is
         return _report(data, client.instance_id, plan, "migrated", written)
 
 
-async def _check_stopped(store: MetadataStore) -> None:
-    running = await store.children(REGISTERED_BROKERS)
-    if running:
-        raise LedgerError(
-            f"{count_of(len(running), 'broker')} registered in the metadata store ({', '.join(running[:10])}): stop"
-            " them first. A broker that was killed is registered until its session expires"
-        )
+async def _stores(source: StoreOptions, config: BrokerConfig, opened: AsyncExitStack) -> Stores:
+    """Open the metadata store of the cluster, and the one in the configuration if that is another one."""
+    url, config_path = config.effective_metadata_store_url, config.metadata_store_config_path
+    is_one = _address(url) == _address(source.url)
+    present = await open_store(source.url, config_path=source.config_path or (config_path if is_one else ""))
+    opened.push_async_callback(present.close)
+    if is_one:
+        return OneStore(present)
+    from pulsar_barycenter.run.counters import NUMBERS  # imports parts of a broker, which nothing else here needs
+
+    next_ = await open_store(url, config_path=config_path)
+    opened.push_async_callback(next_.close)
+    return TwoStores(present, next_, MetadataCopy(present, next_, NUMBERS, with_progress))
+
+
+async def _check_stopped(stores: Stores) -> None:
+    for store in {stores.present, stores.next}:
+        running = await store.children(REGISTERED_BROKERS)
+        if running:
+            raise LedgerError(
+                f"{count_of(len(running), 'broker')} registered in the metadata store ({', '.join(running[:10])}): stop"
+                " them first. A broker that was killed is registered until its session expires"
+            )
 
 
 def _report(data: Path, bookies: str, plan: Plan, state: str, written: int = 0) -> MigrationReport:

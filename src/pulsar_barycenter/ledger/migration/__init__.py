@@ -12,6 +12,11 @@ continues: what to do with a ledger follows from its metadata on the bookies. A 
 again from the start of its last segment, with the same bytes. A ledger that was deleted is never created again under
 its id, because bookies delete entries some time later.
 
+The metadata stays in its store, or is copied to the next one, for which everything is the same: nothing relies on it
+before the last write.
+
 Read `planning` first, the pure part: what prevents a migration, in which phase it is, what to do with a ledger.
-`source_files` reads the files. `copying` writes one ledger and compares it. `migrating` is the sequence of all steps.
+`source_files` reads the files. `copying` writes one ledger and compares it. `stores` are the metadata stores before and
+after the migration, `metadata_copy` copies one to the other. `migrating` is the sequence of all steps, `progress` what
+it shows of them.
 """

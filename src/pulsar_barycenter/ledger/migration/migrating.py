@@ -2,10 +2,10 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
@@ -24,10 +24,13 @@ from pulsar_barycenter.ledger.migration.planning import (
     Phase,
     Refusal,
     SourceLedger,
+    StoredNames,
     phase_of,
     refusals_of_ids,
 )
+from pulsar_barycenter.ledger.migration.progress import REQUESTS_AT_ONCE, Progress, draw_up_to
 from pulsar_barycenter.ledger.migration.source_files import examined
+from pulsar_barycenter.ledger.migration.stores import Stores
 from pulsar_barycenter.ledger.migration_marks import (
     MIGRATION_KEY,
     UnfinishedMigration,
@@ -37,31 +40,22 @@ from pulsar_barycenter.ledger.migration_marks import (
     unfinished_migration,
 )
 from pulsar_barycenter.metadata.errors import BadVersionError, NotFoundError
-from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Record
 
 _LEDGERS_AT_ONCE: Final = 8
-_REQUESTS_AT_ONCE: Final = 64
-
-T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Yields `items`, and shows how many were taken; `what` names the task."""
-
-    def __call__(self, items: Sequence[T], what: str, /) -> Generator[T, None, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a migration has to do, and what prevents it (`refusals`).
 
-    `stored_version` is the version of the key that names the storage. `listed` are the ledgers of all topics, `ledgers`
+    `stored` is the key that names the storage, in the present store. `listed` are the ledgers of all topics, `ledgers`
     those of them to copy, `named` all ids in the lists of topics. `unlisted` are files that belong to no topic; these
     are not copied.
     """
 
     phase: Phase
-    stored_version: int
+    stored: Record
     unfinished: UnfinishedMigration | None
     listed: Sequence[ListedLedger] = ()
     ledgers: Sequence[SourceLedger] = ()
@@ -73,12 +67,12 @@ class Plan:
 class Migration:
     """The migration of the folder of ledgers `folder`, which the caller has locked, to the bookies of `client`.
 
-    `store` is the metadata store of the brokers. `check_stopped` raises a LedgerError if a broker runs on it.
+    `check_stopped` raises a LedgerError if a broker runs on one of the stores.
     """
 
     def __init__(
         self,
-        store: MetadataStore,
+        stores: Stores,
         folder: str,
         client: LedgerClient,
         shape: LedgerShape,
@@ -86,7 +80,7 @@ class Migration:
         check_stopped: Callable[[], Awaitable[None]],
         progress: Progress,
     ) -> None:
-        self._store = store
+        self._stores = stores
         self._folder = folder
         self._client = client
         self._shape = shape
@@ -101,22 +95,27 @@ class Migration:
             MetadataError: a store did not answer, or a record cannot be decoded.
         """
         identity = await asyncio.to_thread(identity_of, self._folder)
-        stored = await self._store.get(FOLDER_KEY)
+        stored = await self._stores.present.get(FOLDER_KEY)
+        after = await self._stores.next.get(FOLDER_KEY)
         if identity is None or stored is None:
             raise LedgerError(
                 f"{self._folder} and its metadata store have no identity in common yet: start a broker of this release"
                 " on them, and stop it"
             )
-        unfinished = await unfinished_migration(self._store)
+        unfinished = await unfinished_migration(self._stores.next)
         mark = migrated_to(self._folder)
-        phase = phase_of(identity, self._client.instance_id, stored.value, unfinished, mark)
+        names = StoredNames(stored.value, b"" if after is None else after.value)
+        phase = phase_of(identity, self._client.instance_id, names, unfinished, mark)
         if phase in (Phase.SWITCHED, Phase.DONE):
-            return Plan(phase, stored.stat.version, unfinished)
+            return Plan(phase, stored, unfinished)
         await self._check_stopped()
         listed = await self._listed()
-        named = frozenset(await named_ledgers(self._store, read_list_with_epoch))
+        named = frozenset(await named_ledgers(self._stores.present, read_list_with_epoch))
         cluster = "" if unfinished is None else unfinished.cluster
-        refusals = [Refusal(reason) for reason in [shortage_of(self._client, self._shape)] if reason]
+        reasons = [shortage_of(self._client, self._shape)]
+        if phase is Phase.NEW:
+            reasons.append(await self._stores.refusal())
+        refusals = [Refusal(reason) for reason in reasons if reason]
         refusals += refusals_of_ids(named, await self._on_bookies(named), cluster)
         ledgers = []
         max_entry_bytes = self._client.max_data_bytes(self._shape)
@@ -130,7 +129,7 @@ class Migration:
                     ledgers.append(found)
         return Plan(
             phase,
-            stored.stat.version,
+            stored,
             unfinished,
             listed,
             ledgers,
@@ -152,6 +151,7 @@ class Migration:
         if plan.phase in (Phase.NEW, Phase.UNFINISHED):
             if unfinished is None:
                 unfinished = await self._begin()
+            await self._stores.copy()
             await self._take_ids(max(plan.named, default=0))
             await self._check_ids(plan, unfinished.cluster)
             written = await self._copy(plan.ledgers, unfinished.cluster)
@@ -162,14 +162,14 @@ class Migration:
         return written
 
     async def _listed(self) -> list[ListedLedger]:
-        return [ledger async for ledger in listed_ledgers(self._store, read_list_with_epoch)]
+        return [ledger async for ledger in listed_ledgers(self._stores.present, read_list_with_epoch)]
 
     async def _on_bookies(self, named: frozenset[int]) -> dict[int, LedgerMetadata]:
         """Return the metadata of the ledgers on the bookies that have one of these ids."""
         wanted = [ledger async for ledger in self._client.ids() if ledger in named]
         found: dict[int, LedgerMetadata] = {}
-        for at in range(0, len(wanted), _REQUESTS_AT_ONCE):
-            await asyncio.gather(*(self._read(ledger, found) for ledger in wanted[at : at + _REQUESTS_AT_ONCE]))
+        for at in range(0, len(wanted), REQUESTS_AT_ONCE):
+            await asyncio.gather(*(self._read(ledger, found) for ledger in wanted[at : at + REQUESTS_AT_ONCE]))
         return found
 
     async def _read(self, ledger: int, found: dict[int, LedgerMetadata]) -> None:
@@ -184,7 +184,7 @@ class Migration:
         assert identity is not None, "plan has read it"
         begun = UnfinishedMigration(identity, self._client.instance_id, uuid.uuid4().hex)
         try:
-            await self._store.put(MIGRATION_KEY, encode_migration(begun), expected_version=MUST_NOT_EXIST)
+            await self._stores.next.put(MIGRATION_KEY, encode_migration(begun), expected_version=MUST_NOT_EXIST)
         except BadVersionError:
             raise LedgerError(
                 "another migration of this cluster has begun at the same time: wait for its end"
@@ -196,11 +196,7 @@ class Migration:
         any more.
         """
         with ledger_errors(-1):
-            drawn = await self._client.new_id()
-            with closing(self._progress(range(drawn, last, _REQUESTS_AT_ONCE), "taking ids of ledgers")) as left:
-                for _ in left:
-                    count = max(1, min(_REQUESTS_AT_ONCE, last - drawn))
-                    drawn = max(await asyncio.gather(*(self._client.new_id() for _ in range(count))))
+            await draw_up_to(last, self._client.new_id, self._progress, "taking ids of ledgers")
 
     async def _check_ids(self, plan: Plan, cluster: str) -> None:
         """Check that no program created a ledger with an id of this cluster before the ids were taken."""
@@ -229,22 +225,20 @@ class Migration:
         await self._check_stopped()
         if await self._listed() != list(plan.listed):
             raise LedgerError("the lists of topics have changed since they were read: run this command again")
-        found = await compare(self._store, self._client, cluster, read_list_with_epoch)
+        await self._stores.check()
+        found = await compare(self._stores.next, self._client, cluster, read_list_with_epoch)
         for lacking in found.lacking:
             raise LedgerError(f"{lacking.topic}: ledger {lacking.ledger} on the bookies: {lacking.detail}")
-        await delete_unlisted(self._store, self._client, found.unlisted, read_list_with_epoch)
+        await delete_unlisted(self._stores.next, self._client, found.unlisted, read_list_with_epoch)
 
     async def _switch(self, plan: Plan, unfinished: UnfinishedMigration) -> None:
         value = bookies_value(RECORDS, unfinished.bookies, unfinished.cluster)
-        try:
-            await self._store.put(FOLDER_KEY, value, expected_version=plan.stored_version)
-        except BadVersionError as error:
-            raise LedgerError("the storage of the cluster was changed during the migration") from error
+        await self._stores.switch(plan.stored, value)
 
     async def _end(self, unfinished: UnfinishedMigration) -> None:
         where = bookies_value(RECORDS, unfinished.bookies, unfinished.cluster).decode()
         await asyncio.to_thread(mark_migrated, self._folder, where)
         try:
-            await self._store.delete(MIGRATION_KEY)
+            await self._stores.next.delete(MIGRATION_KEY)
         except NotFoundError:
             return

@@ -12,7 +12,7 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from pulsar_barycenter.ledger.bookkeeper_storage.marks import is_of
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.repair import FileState, LedgerFile
-from pulsar_barycenter.ledger.folder_identity import bookies_value, is_on_bookies
+from pulsar_barycenter.ledger.folder_identity import bookies_value, is_on_bookies, moved_value
 from pulsar_barycenter.ledger.migration_marks import MIGRATION_KEY, UnfinishedMigration
 from pulsar_barycenter.ledger.position import positions_text
 from pulsar_barycenter.naming.counted import count_of
@@ -55,20 +55,35 @@ class Phase(Enum):
     DONE = "done"
 
 
-def phase_of(identity: str, instance: str, stored: bytes, unfinished: UnfinishedMigration | None, mark: str) -> Phase:
-    """Return the phase of the migration of the folder `identity` to the bookies with the UUID `instance`. `stored` is
-    the value of the key that names the storage, `mark` the text of the folder's mark, "" if it has none.
+@dataclass(frozen=True, slots=True)
+class StoredNames:
+    """The values of the key that names the storage of a cluster: in its present metadata store, and in the next one,
+    which may be the same; b"" if the key is absent.
+    """
+
+    present: bytes
+    next: bytes
+
+
+def phase_of(
+    identity: str, instance: str, stored: StoredNames, unfinished: UnfinishedMigration | None, mark: str
+) -> Phase:
+    """Return the phase of the migration of the folder `identity` to the bookies with the UUID `instance`. `mark` is the
+    text of the folder's mark, "" if it has none.
 
     Raises:
         LedgerError: the cluster has another storage, or another migration is unfinished.
     """
+    in_files = identity.encode()
+    is_next_before = stored.next in (in_files, b"")
     if unfinished is None:
-        if stored == identity.encode():
+        if stored.present == in_files and is_next_before:
             return Phase.NEW
-        if is_on_bookies(stored) and stored == mark.encode():
+        if is_on_bookies(stored.next) and stored.next == mark.encode():
             return Phase.DONE
+        other = stored.present if stored.present != in_files else stored.next
         raise LedgerError(
-            f"the brokers of this metadata store do not keep messages in this folder, but in {_shown(stored)}: give the"
+            f"the brokers of this metadata store do not keep messages in this folder, but in {_shown(other)}: give the"
             " metadata store and the data folder of the same cluster"
         )
     if (unfinished.folder, unfinished.bookies) != (identity, instance):
@@ -78,11 +93,15 @@ def phase_of(identity: str, instance: str, stored: bytes, unfinished: Unfinished
             f" End that one first; or, to abandon it, delete the key {MIGRATION_KEY}, and the ledgers with"
             f" barycenter-cluster={unfinished.cluster} on those bookies"
         )
-    if stored == identity.encode():
-        return Phase.UNFINISHED
-    if stored == bookies_value(RECORDS, instance, unfinished.cluster):
+    on_bookies = bookies_value(RECORDS, instance, unfinished.cluster)
+    if stored.next == on_bookies:
         return Phase.SWITCHED
-    raise LedgerError(f"the storage of the cluster was changed during the migration, to {_shown(stored)}")
+    if stored.present in (in_files, moved_value(on_bookies)) and is_next_before:
+        return Phase.UNFINISHED
+    raise LedgerError(
+        f"the storage of the cluster was changed during the migration, to {_shown(stored.present)} and"
+        f" {_shown(stored.next)}"
+    )
 
 
 def _shown(stored: bytes) -> str:

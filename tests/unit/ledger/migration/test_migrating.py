@@ -52,8 +52,9 @@ async def check_same(world: FilesCluster, before: dict[TopicName, object]) -> No
         assert owner.positions[0] > max(position for position, *_ in expected["entries"])  # type: ignore[index]
 
 
-async def test_clients_find_on_bookies_what_was_in_files(tmp_path: Path) -> None:
-    async with files_cluster(tmp_path / "ledgers") as world:
+@pytest.mark.parametrize("moves_metadata", [False, True])
+async def test_clients_find_on_bookies_what_was_in_files(tmp_path: Path, moves_metadata: bool) -> None:
+    async with files_cluster(tmp_path / "ledgers", moves_metadata=moves_metadata) as world:
         before = await filled(world)
         files = world.digest()
         plan = await world.plan()
@@ -89,39 +90,51 @@ async def test_brokers_are_refused_on_the_former_files(tmp_path: Path) -> None:
         await check_one_folder(store, folder)
 
 
-async def number_of_steps(folder: Path) -> int:
-    async with files_cluster(folder) as world:
+async def number_of_steps(folder: Path, *, moves_metadata: bool) -> int:
+    async with files_cluster(folder, moves_metadata=moves_metadata) as world:
         await filled(world)
         steps = Steps()
         await world.migrate(steps)
         return steps.count
 
 
-async def ended_at(folder: Path, last: int, *, is_carried_out: bool) -> None:
+async def ended_at(folder: Path, last: int, *, is_carried_out: bool, moves_metadata: bool) -> None:
     """End a migration at its write number `last`, then run it again to its end."""
-    async with files_cluster(folder) as world:
+    async with files_cluster(folder, moves_metadata=moves_metadata) as world:
         before = await filled(world)
         files = world.digest()
         assert await world.migrate(Steps(last, is_carried_out=is_carried_out)) is None
         stored = await world.connect().get(FOLDER_KEY)
         assert stored is not None
-        if not stored.value.startswith(b"bookkeeper:"):
+        if stored.value == (identity_of(str(world.folder)) or "").encode():
             await check_one_folder(world.connect(), str(world.folder))  # brokers can continue on the files
+        else:
+            with pytest.raises(LedgerFolderUnfitError, match=r"migrated|on bookies"):
+                await check_one_folder(world.connect(), str(world.folder))
+        next_ = world.connect_next()
+        if await next_.exists(MIGRATION_KEY) and not await next_.exists(FOLDER_KEY):
+            with pytest.raises(LedgerError, match="a migration to this metadata store is unfinished"):
+                await check_one_bookie_cluster(next_, "7b2f6a4e", records="barycenter")
         assert await world.migrate() is not None
         assert world.digest() == files
-        assert await world.connect().get(MIGRATION_KEY) is None
+        assert not await world.connect_next().exists(MIGRATION_KEY)
         await check_same(world, before)
 
 
-async def test_a_migration_that_ends_at_a_step_is_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize("moves_metadata", [False, True])
+async def test_a_migration_that_ends_at_a_step_is_continued(tmp_path: Path, moves_metadata: bool) -> None:
     """At each of the first and last steps, and at some between."""
-    total = await number_of_steps(tmp_path / "all")
-    for last in (1, 2, *range(7, total - 4, 19), *range(total - 3, total + 1)):
-        await ended_at(tmp_path / str(last), last, is_carried_out=bool(last % 2))
+    total = await number_of_steps(tmp_path / "all", moves_metadata=moves_metadata)
+    for last in (1, 2, *range(7, total - 4, 23), *range(total - 3, total + 1)):
+        await ended_at(tmp_path / str(last), last, is_carried_out=bool(last % 2), moves_metadata=moves_metadata)
 
 
 @pytest.mark.full_form
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("is_carried_out", [True, False])
-async def test_a_migration_that_ends_at_any_step_is_continued(tmp_path: Path, is_carried_out: bool) -> None:
-    for last in range(1, await number_of_steps(tmp_path / "all") + 1):
-        await ended_at(tmp_path / str(last), last, is_carried_out=is_carried_out)
+@pytest.mark.parametrize("moves_metadata", [False, True])
+async def test_a_migration_that_ends_at_any_step_is_continued(
+    tmp_path: Path, is_carried_out: bool, moves_metadata: bool
+) -> None:
+    for last in range(1, await number_of_steps(tmp_path / "all", moves_metadata=moves_metadata) + 1):
+        await ended_at(tmp_path / str(last), last, is_carried_out=is_carried_out, moves_metadata=moves_metadata)

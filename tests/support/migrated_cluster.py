@@ -11,17 +11,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import pytest
+
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
+from pulsar_barycenter.broker.compaction.compactor import Compactor
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
 from pulsar_barycenter.ledger.caches import Caches
-from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
-from pulsar_barycenter.ledger.folder_identity import bookie_user, check_one_folder
+from pulsar_barycenter.ledger.folder_identity import (
+    FOLDER_KEY,
+    bookie_user,
+    check_one_bookie_cluster,
+    check_one_folder,
+    identity_of,
+)
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.migration.metadata_copy import MetadataCopy
 from pulsar_barycenter.ledger.migration.migrating import Migration, Plan
 from pulsar_barycenter.ledger.migration.stores import OneStore, Stores, TwoStores
+from pulsar_barycenter.ledger.migration_marks import MIGRATION_KEY
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
@@ -31,6 +41,9 @@ from support.bookkeeper_server import BookieCluster
 from support.compaction_cases import Message, batch, compacted_places, publish_entry, single
 from support.ledger_world import FixedClock, LedgerWorld, Owner
 
+ORDERS: Final = TopicName.parse("persistent://shop/eu/orders")
+OPEN: Final = TopicName.parse("persistent://shop/eu/left open")
+TABLE: Final = TopicName.parse("persistent://shop/eu/table")
 SHAPE: Final = LedgerShape(3, 2, 2, password=b"secret")
 SMALL: Final = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0)
 
@@ -225,3 +238,69 @@ async def found_in(owner: Owner) -> dict[str, Any]:
         },
         "backlogs": {name: cursor.backlog_entries for name, cursor in ledger.cursors.items()},
     }
+
+
+async def filled(world: FilesCluster) -> dict[TopicName, object]:
+    """Fill three topics: one that was closed, one whose owner died, one that was compacted; return what is in them."""
+    orders = await world.topic(ORDERS)
+    await orders.ledger.update_properties({"replicated": "no"})
+    billing = await orders.ledger.open_cursor("billing", "earliest", {"from": "Köln"})
+    for number in range(9):
+        await publish(orders, f"k{number}", 3 if number % 4 == 2 else 1)
+    places = orders.positions
+    billing.ack_cumulative(places[0])
+    billing.ack_individual([places[3], places[4], places[7]])
+    billing.ack_part(places[2], 0b101)
+    await billing.flush()
+    left = await world.topic(OPEN)
+    await left.ledger.open_cursor("slow", "earliest")
+    for number in range(6):
+        await publish(left, f"k{number}")
+    table = await world.topic(TABLE)
+    for number in range(10):
+        await publish(table, f"k{number % 3}")
+    await Compactor(table.ledger).run()
+    await table.settle()
+    found = {owner.ledger.topic: await found_in(owner) for owner in (orders, left, table)}
+    await orders.ledger.close()
+    await table.ledger.close()
+    return found
+
+
+async def check_same(world: FilesCluster, before: dict[TopicName, object]) -> None:
+    for topic, expected in before.items():
+        owner = await world.on_bookies(topic)
+        assert await found_in(owner) == expected
+        await publish(owner, "later")
+        assert owner.positions[0] > max(position for position, *_ in expected["entries"])  # type: ignore[index]
+
+
+async def number_of_steps(folder: Path, *, moves_metadata: bool) -> int:
+    async with files_cluster(folder, moves_metadata=moves_metadata) as world:
+        await filled(world)
+        steps = Steps()
+        await world.migrate(steps)
+        return steps.count
+
+
+async def ended_at(folder: Path, last: int, *, is_carried_out: bool, moves_metadata: bool) -> None:
+    """End a migration at its write number `last`, then run it again to its end."""
+    async with files_cluster(folder, moves_metadata=moves_metadata) as world:
+        before = await filled(world)
+        files = world.digest()
+        assert await world.migrate(Steps(last, is_carried_out=is_carried_out)) is None
+        stored = await world.connect().get(FOLDER_KEY)
+        assert stored is not None
+        if stored.value == (identity_of(str(world.folder)) or "").encode():
+            await check_one_folder(world.connect(), str(world.folder))  # brokers can continue on the files
+        else:
+            with pytest.raises(LedgerFolderUnfitError, match=r"migrated|on bookies"):
+                await check_one_folder(world.connect(), str(world.folder))
+        next_ = world.connect_next()
+        if await next_.exists(MIGRATION_KEY) and not await next_.exists(FOLDER_KEY):
+            with pytest.raises(LedgerError, match="a migration to this metadata store is unfinished"):
+                await check_one_bookie_cluster(next_, "7b2f6a4e", records="barycenter")
+        assert await world.migrate() is not None
+        assert world.digest() == files
+        assert not await world.connect_next().exists(MIGRATION_KEY)
+        await check_same(world, before)

@@ -99,6 +99,27 @@ def test_a_dry_run_changes_nothing_and_a_run_moves_all(folder: Folder) -> None:
     folder.beside_bookies(play)
 
 
+def test_metadata_moves_to_the_store_of_the_configuration(folder: Folder, tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'next.sqlite'}"
+    folder.write_conf(metadataStoreUrl=url)
+
+    async def play(run: Callable[..., Awaitable[Result]]) -> None:
+        done = await run()
+        assert (done.exit_code, done.output.startswith(COUNTED)) == (0, True), done.output
+        words = ["--metadata-store", url, "--bookies", f"metadata-store:sqlite:{folder.bookies}"]
+        compared = await asyncio.to_thread(CliRunner().invoke, main, ["ledger", "bookies", *words])
+        assert "6 ledgers of 3 topics: 6 on bookies, 0 missing; 0 listed by no topic" in compared.output
+        store = await open_store(url)
+        policies = await store.get("/admin/policies/public/default")
+        await store.close()
+        assert policies is not None
+        assert policies.value == b'{"bundles":8}'
+        refused = await asyncio.to_thread(CliRunner().invoke, main, ["ledger", "check", "--data", str(folder.data)])
+        assert "the cluster was migrated to bookies, and its metadata to another metadata store" in refused.output
+
+    folder.beside_bookies(play)
+
+
 def test_a_damaged_ledger_is_named_and_nothing_is_moved(folder: Folder) -> None:
     file = Path(ledger_path(str(folder.data / LEDGERS), 1))
     content = bytearray(file.read_bytes())

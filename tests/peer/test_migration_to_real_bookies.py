@@ -45,6 +45,7 @@ READ = 300
 ON_FILES = QUICK | {"managedLedgerMaxEntriesPerLedger": "50", "brokerDeduplicationEnabled": "true"}
 ON_BOOKIES = {
     "barycenterLedgerStorage": "bookkeeper",
+    "bookkeeperClientTimeoutInSeconds": "120",
     "managedLedgerDefaultEnsembleSize": "3",
     "managedLedgerDefaultWriteQuorum": "3",
     "managedLedgerDefaultAckQuorum": "2",

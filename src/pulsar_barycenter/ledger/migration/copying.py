@@ -7,12 +7,12 @@ from typing import Final
 from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.client.ledger_writer import LedgerWriter
-from pulsar_barycenter.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError, NoSuchLedgerError, TooFewBookiesError
 from pulsar_barycenter.bookkeeper.machines.actions import StoredLedger
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
 from pulsar_barycenter.ledger.bookkeeper_storage.marks import marks_of
 from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors
-from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFullError
 from pulsar_barycenter.ledger.files.file_format import HEADER_SIZE
 from pulsar_barycenter.ledger.migration.planning import SourceLedger, Step, step_of
 from pulsar_barycenter.ledger.migration.source_files import offset_after, read_group
@@ -60,10 +60,16 @@ class LedgerCopier:
         with ledger_errors(ledger.ledger_id):
             stored = await self._stored(ledger.ledger_id)
             step = step_of(ledger, None if stored is None else stored.metadata, self._cluster, self._shape)
-            if step is Step.CREATE:
-                await self._create(ledger)
-            elif stored is not None and step is Step.CONTINUE:
-                await self._continue(ledger, stored)
+            try:
+                if step is Step.CREATE:
+                    await self._create(ledger)
+                elif stored is not None and step is Step.CONTINUE:
+                    await self._continue(ledger, stored)
+            except TooFewBookiesError as error:
+                raise LedgerFullError(
+                    f"ledger {ledger.ledger_id}: too few bookies answer to store its entries, and it is left open."
+                    " Start bookies, then run this command again"
+                ) from error
             await self._compare(ledger)
         return step is not Step.COMPARE
 

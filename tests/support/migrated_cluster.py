@@ -240,7 +240,7 @@ async def found_in(owner: Owner) -> dict[str, Any]:
     }
 
 
-async def filled(world: FilesCluster) -> dict[TopicName, object]:
+async def filled(world: FilesCluster) -> dict[TopicName, dict[str, Any]]:
     """Fill three topics: one that was closed, one whose owner died, one that was compacted; return what is in them."""
     orders = await world.topic(ORDERS)
     await orders.ledger.update_properties({"replicated": "no"})
@@ -267,12 +267,12 @@ async def filled(world: FilesCluster) -> dict[TopicName, object]:
     return found
 
 
-async def check_same(world: FilesCluster, before: dict[TopicName, object]) -> None:
+async def check_same(world: FilesCluster, before: dict[TopicName, dict[str, Any]]) -> None:
     for topic, expected in before.items():
         owner = await world.on_bookies(topic)
         assert await found_in(owner) == expected
         await publish(owner, "later")
-        assert owner.positions[0] > max(position for position, *_ in expected["entries"])  # type: ignore[index]
+        assert owner.positions[0] > max(position for position, *_ in expected["entries"])
 
 
 async def number_of_steps(folder: Path, *, moves_metadata: bool) -> int:

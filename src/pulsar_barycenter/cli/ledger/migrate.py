@@ -26,6 +26,7 @@ from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.run.broker_folders import check_broker_folder
+from pulsar_barycenter.run.counters import NUMBERS
 from pulsar_barycenter.run.ledger_storages import REGISTERED_BROKERS, client_of, shape_of
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress
@@ -153,8 +154,6 @@ async def _stores(source: StoreOptions, config: BrokerConfig, opened: AsyncExitS
     opened.push_async_callback(present.close)
     if is_one:
         return OneStore(present)
-    from pulsar_barycenter.run.counters import NUMBERS  # imports parts of a broker, which nothing else here needs
-
     next_ = await open_store(url, config_path=config_path)
     opened.push_async_callback(next_.close)
     return TwoStores(present, next_, MetadataCopy(present, next_, NUMBERS, with_progress))

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
+from pulsar_barycenter.broker.schemas.schema_records import SCHEMAS_ROOT
+from pulsar_barycenter.broker.wire.producer_names import PRODUCER_NAME_COUNTER
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
-from pulsar_barycenter.ledger.migration.metadata_copy import MetadataCopy, keys_to_copy, sequences_in
+from pulsar_barycenter.ledger.migration.metadata_copy import MetadataCopy, Numbers, keys_to_copy, sequences_in
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
 from pulsar_barycenter.metadata.leader_writes.leased_values import leased
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
@@ -122,3 +125,7 @@ def test_sequences_are_found_by_the_ten_digits_at_the_end() -> None:
         ("/s/a", "v"): (11, "/s/a/v0000000011"),
         ("/s/b", "v"): (1, "/s/b/v0000000001"),
     }
+
+
+def test_the_numbers_are_those_that_brokers_use() -> None:
+    assert Numbers((EPOCH_COUNTER, PRODUCER_NAME_COUNTER), (SCHEMAS_ROOT,)) == NUMBERS

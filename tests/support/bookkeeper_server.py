@@ -8,6 +8,7 @@ import asyncio
 import ssl
 import struct
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -49,6 +50,8 @@ class BookieServer:
         """That of its TLS; empty if it has none."""
         self.password = b""
         """If set, the only message that it accepts of the authentication plug-in `password`."""
+        self.may_add: Callable[[], bool] = lambda: True
+        """Asked at each add; an add for which it is False is neither carried out nor answered."""
         self.requests: dict[Operation, int] = defaultdict(int)
         self.encrypted = 0
         """The number of connections on which TLS was started."""
@@ -85,7 +88,7 @@ class BookieServer:
                     is_accepted = await self._authenticate(reader, writer, packet)
                     continue
                 answer = self._answer(packet) if is_accepted else _refusal(packet)
-                if not self.is_mute:
+                if answer and not self.is_mute:
                     writer.write(_sized(answer))
         self._writers.discard(writer)
         writer.close()
@@ -119,6 +122,8 @@ class BookieServer:
         _, operation, flags = _HEAD.unpack_from(frame)
         self.requests[Operation(operation)] += 1
         if operation == Operation.ADD:
+            if not self.may_add():
+                return b""
             ledger, entry = _NUMBERS.unpack_from(frame, 24)
             code, body = self._add(ledger, entry, frame[4:24], frame[24:], Flag(flags)), b""
         else:

@@ -125,8 +125,10 @@ ledger
     files bookkeeper_storage
     managed
     pulsar_records
-    inspection folder_identity
+    inspection migration_marks
+    folder_identity
     bookie_inspection
+    migration
 
 broker
     bounded_log instruments

@@ -9,7 +9,7 @@ that it starts fast and needs only its own libraries. The folders group commands
 - `watch` shows a cluster from outside on the dashboard.
 - `record` fills a data folder with load reports, recorded or synthetic; `pipeline` turns them into tables; `history`
   queries these tables; `replay` tries strategies on load in virtual time and recommends one.
-- `ledger` checks and repairs messages; `tokens` creates keys and tokens for clients.
+- `ledger` checks, repairs and migrates messages; `tokens` creates keys and tokens for clients.
 
 Shared code: `asking` (address and credentials of a cluster), `folders` (file permissions), `moments` (times and spans
 in options), `formats` (the choice of JSON), `groups` (help texts). `failure` ends a command with an error, `interrupt`

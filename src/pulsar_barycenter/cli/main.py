@@ -60,7 +60,7 @@ _COMMANDS: Final = {
         "Write synthetic load reports, for trials and sizing.",
     ),
     "tokens": ("tokens", "Create keys and tokens for the authentication of clients."),
-    "ledger": ("ledger", "Check and repair the messages of a stopped data folder."),
+    "ledger": ("ledger.command", "Check, repair and migrate the messages of a stopped data folder."),
     "history": ("history.command", "Query the recorded history of a cluster."),
 }
 

@@ -15,6 +15,8 @@ of a ledger's entries without their data. All topics of a storage share the memo
 `disk_full` records that the disk is full. `folder_identity` makes sure that all brokers of a cluster use the same
 folder. `inspection` checks and repairs the ledgers of a folder while no broker runs on it; `bookie_inspection` compares
 those on bookies with the lists of topics. `foreign_topics` finds the topics that only Java brokers can serve.
+`migration` moves the messages of a stopped cluster from files to bookies; `migration_marks` is what it leaves in the
+store and in the folder.
 
 This package does not interpret the content of an entry. `protocol` knows what entries mean; `broker` knows who owns a
 topic under which epoch.

@@ -31,6 +31,11 @@ class EntryIndex:
         return self._bytes[-1]
 
     @property
+    def largest_bytes(self) -> int:
+        """The size of the largest entry; 0 if there is none."""
+        return max(map(sub, self._bytes[1:], self._bytes), default=0)
+
+    @property
     def memory_bytes(self) -> int:
         return 24 * len(self._times)
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
 from pulsar_barycenter.ledger.files.folder import FILE_MODE, ledger_error
+from pulsar_barycenter.ledger.migration_marks import check_no_migration, check_not_migrated
 from pulsar_barycenter.metadata.errors import BadVersionError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -26,6 +27,8 @@ _ON_BOOKIES: Final = {"barycenter": b"bookkeeper:", "pulsar": b"bookkeeper-pulsa
 """How the value of FOLDER_KEY begins, for each value of barycenterLedgerRecords. A release that knows the first one
 only does not start on records in Pulsar's form.
 """
+_MOVED: Final = b"moved:"
+"""How the value of FOLDER_KEY begins in a store whose metadata was copied to another one."""
 _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -39,6 +42,8 @@ async def check_one_folder(store: MetadataStore, folder: str) -> None:
         MetadataError: the store did not answer.
     """
     if await store.get(FOLDER_KEY) is None:
+        check_not_migrated(folder)
+        await check_no_migration(store)
         with suppress(BadVersionError):  # another broker was faster
             await store.put(FOLDER_KEY, create_identity(folder).encode(), expected_version=MUST_NOT_EXIST)
     await check_same_folder(store, folder)
@@ -51,9 +56,7 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
         LedgerFolderUnfitError, LedgerError, MetadataError: for the same reasons as in `check_one_folder`.
     """
     found = await store.get(FOLDER_KEY)
-    if found is None:
-        return
-    if is_on_bookies(found.value):
+    if found is not None and is_on_bookies(found.value):
         raise LedgerFolderUnfitError(
             folder,
             [
@@ -63,6 +66,20 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
                 )
             ],
         )
+    if found is not None and found.value.startswith(_MOVED):
+        raise LedgerFolderUnfitError(
+            folder,
+            [
+                (
+                    "the cluster was migrated to bookies, and its metadata to another metadata store",
+                    "use the configuration of the cluster on bookies; if its migration was interrupted, run `barycenter"
+                    " ledger migrate` again",
+                )
+            ],
+        )
+    check_not_migrated(folder)
+    if found is None:
+        return
     expected, given = found.value.decode(errors="replace"), identity_of(folder)
     if expected != given:
         what = (
@@ -94,6 +111,18 @@ class BookieUser:
     records: str
 
 
+def bookies_value(records: str, instance_id: str, cluster: str) -> bytes:
+    """Return the value of FOLDER_KEY that names the bookies with this UUID, the form of the records of topics, a value
+    of barycenterLedgerRecords, and the id of the cluster of brokers.
+    """
+    return b"%s%s:%s" % (_ON_BOOKIES[records], instance_id.encode(), cluster.encode())
+
+
+def moved_value(value: bytes) -> bytes:
+    """Return the value of FOLDER_KEY in a store whose metadata was copied to another one, where the key is `value`."""
+    return _MOVED + value
+
+
 def is_on_bookies(value: bytes) -> bool:
     """Return whether a value of FOLDER_KEY says that messages are on bookies."""
     return value.startswith(tuple(_ON_BOOKIES.values()))
@@ -108,7 +137,9 @@ async def check_one_bookie_cluster(store: MetadataStore, instance_id: str, *, re
         LedgerError: they use a folder, other bookies, or another form.
         MetadataError: the store did not answer.
     """
-    wanted = b"%s%s:%s" % (_ON_BOOKIES[records], instance_id.encode(), uuid.uuid4().hex.encode())
+    if not await store.exists(FOLDER_KEY):
+        await check_no_migration(store)
+    wanted = bookies_value(records, instance_id, uuid.uuid4().hex)
     with suppress(BadVersionError):  # there is a value already
         await store.put(FOLDER_KEY, wanted, expected_version=MUST_NOT_EXIST)
     user = await bookie_user(store, instance_id)
@@ -137,6 +168,8 @@ async def bookie_user(store: MetadataStore, instance_id: str) -> BookieUser:
         if found.value.startswith(beginning) and instance == instance_id:
             return BookieUser(cluster, records)
     elsewhere = "on the bookies of another cluster" if is_on_bookies(found.value) else "in files"
+    if found.value.startswith(_MOVED):
+        elsewhere = "under another metadata store, to which they were migrated"
     raise LedgerError(
         f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages"
         f" {elsewhere}: the key {FOLDER_KEY} is {found.value.decode(errors='replace')[:100]!r}. Correct"

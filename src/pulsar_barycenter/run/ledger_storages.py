@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType
 from pulsar_barycenter.cluster_logs.data_folder import LEDGERS
@@ -87,7 +88,7 @@ async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIte
 def records_of(config: BrokerConfig, bookies: BookKeeperStorage) -> RecordForm:
     """Return the form of the records of topics whose messages are on bookies."""
     if config.barycenter_ledger_records == "pulsar":
-        return RecordsInPulsarsForm(CursorLedgersOnBookies(bookies.client, _shape(config)), SystemClock())
+        return RecordsInPulsarsForm(CursorLedgersOnBookies(bookies.client, shape_of(config)), SystemClock())
     return RECORDS_WITH_EPOCHS
 
 
@@ -118,6 +119,38 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
         UnknownStoreError: bookkeeperMetadataServiceUri names no store.
         ConfigError, KeyMaterialError: a TLS file cannot be used, or there is no such authentication plug-in.
     """
+    client, store_of_bookies = await client_of(config, store, opened)
+    try:
+        await _check_records(config, store)
+        records = config.barycenter_ledger_records
+        cluster = await check_one_bookie_cluster(store, client.instance_id, records=records)
+    except BaseException:
+        await client.close()
+        raise
+    storage = BookKeeperStorage(
+        client,
+        shape_of(config),
+        describe,
+        _caches(config),
+        cluster=cluster,
+        has_own_store=store_of_bookies is not store,
+    )
+    if storage.shortage:
+        log.error("too_few_bookies", reason=storage.shortage)
+    return storage
+
+
+async def client_of(
+    config: BrokerConfig, store: MetadataStore, opened: AsyncExitStack
+) -> tuple[LedgerClient, MetadataStore]:
+    """Return a client of the bookies that the configuration names, and the store with the metadata of the bookies.
+    `store` is the brokers' metadata store; `opened` closes the other one at the end, if it is another one.
+
+    Raises:
+        LedgerError: there is no cluster of bookies.
+        MetadataError: a store did not answer.
+        UnknownStoreError: bookkeeperMetadataServiceUri names no store.
+    """
     url, root = bookie_metadata(config.bookkeeper_metadata_service_uri, config.effective_metadata_store_url)
     if url != config.effective_metadata_store_url:
         store_of_bookies = await open_store(
@@ -137,24 +170,7 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
         opening=steps_of(config, asyncio.get_running_loop().time),
     )
     client = await connect(store_of_bookies, root=root, draw=draw_of(url), settings=settings)
-    try:
-        await _check_records(config, store)
-        records = config.barycenter_ledger_records
-        cluster = await check_one_bookie_cluster(store, client.instance_id, records=records)
-    except BaseException:
-        await client.close()
-        raise
-    storage = BookKeeperStorage(
-        client,
-        _shape(config),
-        describe,
-        _caches(config),
-        cluster=cluster,
-        has_own_store=store_of_bookies is not store,
-    )
-    if storage.shortage:
-        log.error("too_few_bookies", reason=storage.shortage)
-    return storage
+    return client, store_of_bookies
 
 
 async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
@@ -204,7 +220,8 @@ def describe(entry: bytes) -> tuple[int, int]:
     return metadata.num_messages_in_batch, metadata.publish_time
 
 
-def _shape(config: BrokerConfig) -> LedgerShape:
+def shape_of(config: BrokerConfig) -> LedgerShape:
+    """Return the quorums, the digest and the password that new ledgers on bookies get."""
     return LedgerShape(
         config.managed_ledger_default_ensemble_size,
         config.managed_ledger_default_write_quorum,

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -18,7 +18,7 @@ _STARTING: Final = "starting Spark"
 _T = TypeVar("_T")
 
 
-def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
+def with_progress(items: Sequence[_T], what: str) -> Generator[_T, None, None]:
     """Yield `items`; after two seconds show how many are done. `what` names the task."""
     started_s = time.monotonic()
     lines: LiveLines | None = None

@@ -101,6 +101,22 @@ def test_a_member_is_replaced_once_the_ack_quorum_is_out_of_reach():
     assert machine.add_answered("d", 0, DONE) == [Confirmed(0)]
 
 
+def test_a_writer_continues_at_the_last_segment_that_a_former_one_left():
+    left = LedgerMetadata(2, 2, 2, (Segment(0, ("a", "b")), Segment(2, ("b", "c"))))
+    machine = Writer(LEDGER, StoredLedger(left, 4), CODEC, lambda members, _: members, max_data_bytes=10, length=7)
+    assert (machine.next_entry, machine.last_confirmed, machine.confirmed_length) == (2, 1, 7)
+    adds = machine.append(b"abc")
+    assert sent(adds) == [("b", 2), ("c", 2)]
+    assert isinstance(adds[0], SendAdd)
+    entry = CODEC.unpack(2, adds[0].body)
+    assert (entry.last_confirmed, entry.length) == (1, 10)
+    machine.add_answered("b", 2, DONE)
+    assert machine.add_answered("c", 2, DONE) == [Confirmed(2)]
+    (swap,) = machine.close()
+    assert isinstance(swap, SwapMetadata)
+    assert (swap.version, swap.metadata.last_entry, swap.metadata.length) == (4, 2, 10)
+
+
 def test_a_change_that_was_stored_by_an_answer_that_was_lost_is_taken():
     machine = writer(opened(2, 2, 2), "c")
     machine.append(b"x")

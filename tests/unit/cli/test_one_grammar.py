@@ -36,7 +36,7 @@ def test_whoever_prints_json_does_so_by_either_option() -> None:
         options = {name for each in command.params for name in each.opts}
         if options & {"--json", "--format"} and words != ("history", "sql"):
             asked[" ".join(words)] = options >= {"--json", "--format"}
-    assert sum(not words.startswith("admin ") for words in asked) == 29
+    assert sum(not words.startswith("admin ") for words in asked) == 30
     assert all(asked.values()), asked
 
 

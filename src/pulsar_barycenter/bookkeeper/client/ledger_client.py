@@ -112,6 +112,16 @@ class LedgerClient:
         stored = StoredLedger(*await self._store.create_at(ledger, self._wanted(shape, custom or {}, groups)))
         return self._writer(ledger, stored, shape, on_confirmed, groups)
 
+    def continue_at(
+        self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed, *, length: int
+    ) -> LedgerWriter:
+        """Open a ledger for writing that a former process of this program created and did not close. `stored` is its
+        metadata, OPEN and of this shape. The caller knows that no other client writes to it, and appends the same
+        entries as the former process, from the first entry of the last segment on: those before are confirmed, and have
+        `length` bytes of data.
+        """
+        return self._writer(ledger, stored, shape, on_confirmed, length=length)
+
     def _wanted(
         self, shape: LedgerShape, custom: Mapping[str, bytes], groups: BookieGroups = ANYWHERE
     ) -> LedgerMetadata:
@@ -132,6 +142,7 @@ class LedgerClient:
         shape: LedgerShape,
         on_confirmed: OnConfirmed,
         groups: BookieGroups = ANYWHERE,
+        length: int = 0,
     ) -> LedgerWriter:
         codec = EntryCodec(ledger, shape.digest_type, shape.password)
         machine = Writer(
@@ -140,6 +151,7 @@ class LedgerClient:
             codec,
             partial(self._pool.replace, groups=groups),
             max_data_bytes=self.max_data_bytes(shape),
+            length=length,
         )
         writer = LedgerWriter(machine, master_key(shape.password), self._pool, self._store, self._room, on_confirmed)
         self._writers.add(writer)

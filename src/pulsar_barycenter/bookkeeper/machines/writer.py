@@ -58,13 +58,23 @@ _MAY_APPEND: Final = frozenset({WriterState.OPEN, WriterState.CHANGING})
 
 
 class Writer:
-    """The only writer of a ledger that it created."""
+    """The only writer of a ledger that it created, or that a former writer of the same entries left."""
 
     def __init__(
-        self, ledger: int, stored: StoredLedger, codec: EntryCodec, replace: Replace, *, max_data_bytes: int
+        self,
+        ledger: int,
+        stored: StoredLedger,
+        codec: EntryCodec,
+        replace: Replace,
+        *,
+        max_data_bytes: int,
+        length: int = 0,
     ) -> None:
         """`stored` is the metadata that the writer created: OPEN, with one segment. An entry may have up to
         `max_data_bytes` (inclusive).
+
+        With several segments the writer continues a ledger at the first entry of its last segment; a former writer has
+        confirmed all entries before, which have `length` bytes of data.
         """
         self.ledger = ledger
         self.state = WriterState.OPEN
@@ -74,11 +84,15 @@ class Writer:
         self._replace = replace
         self._max_data_bytes = max_data_bytes
         metadata = stored.metadata
+        self._next = metadata.last_segment.first
+        self._length = length
         self._window = AddWindow(
-            metadata.last_segment.members, metadata.write_quorum, metadata.ack_quorum, confirmed=-1, length=0
+            metadata.last_segment.members,
+            metadata.write_quorum,
+            metadata.ack_quorum,
+            confirmed=self._next - 1,
+            length=length,
         )
-        self._next = 0
-        self._length = 0
         self._wanted = metadata
         """The metadata that the running compare-and-set writes."""
         self._is_swapping = False

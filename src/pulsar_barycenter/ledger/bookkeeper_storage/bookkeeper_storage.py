@@ -50,6 +50,20 @@ async def connect(
         raise LedgerError(str(error)) from error
 
 
+def shortage_of(client: LedgerClient, shape: LedgerShape) -> str:
+    """Return why no ledger of this shape can be created with the bookies that are registered now, as text; "" if
+    ledgers can be created.
+    """
+    writable, wanted = client.registry.writable, shape.ensemble_size
+    if len(writable) >= wanted:
+        return ""
+    names = f" ({', '.join(writable)})" if writable else ""
+    return (
+        f"{count_of(len(writable), 'bookie')}{names} accept writes, but managedLedgerDefaultEnsembleSize={wanted}:"
+        " no message can be stored. Start more bookies, or lower this key and the two quorums"
+    )
+
+
 class BookKeeperStorage:
     """The ledgers of topics on one cluster of bookies. New ledgers get the quorums in `shape`.
 
@@ -92,14 +106,7 @@ class BookKeeperStorage:
         """Why no ledger can be created with the bookies that are registered now, as text; "" if ledgers can be
         created.
         """
-        writable, wanted = self.client.registry.writable, self._shape.ensemble_size
-        if len(writable) >= wanted:
-            return ""
-        names = f" ({', '.join(writable)})" if writable else ""
-        return (
-            f"{count_of(len(writable), 'bookie')}{names} accept writes, but managedLedgerDefaultEnsembleSize={wanted}:"
-            " no message can be stored. Start more bookies, or lower this key and the two quorums"
-        )
+        return shortage_of(self.client, self._shape)
 
     @property
     def bookies(self) -> Sequence[str]:

@@ -1,11 +1,10 @@
-"""`barycenter ledger`: checks the messages of a stopped data folder, and repairs damaged files; or compares the
-messages on bookies with what topics list.
+"""`barycenter ledger`: the group, and the commands that check the messages of a stopped data folder, repair damaged
+files, or compare the messages on bookies with what topics list.
 """
 
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,9 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA, WrongFolderError
+from pulsar_barycenter.cli.ledger.migrate import command as migrate
+from pulsar_barycenter.cli.ledger.present_store import DATA, METADATA, STORE, STORE_CONFIG, StoreOptions, store_of
+from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, WrongFolderError
 from pulsar_barycenter.ledger.bookie_inspection import BookieReport, compare
 from pulsar_barycenter.ledger.bookie_inspection import delete_unlisted as delete_unlisted_ledgers
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
@@ -57,44 +58,23 @@ class Summary(msgspec.Struct, frozen=True):
     unlisted: list[str]
 
 
-_DATA = click.option(
-    "--data",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Data folder of the brokers, which must not be running.",
-)
-_METADATA = click.option(
-    "--metadata",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The metadata store's file.  [default: metadata.sqlite in the data folder]",
-)
-_STORE = click.option(
-    "--metadata-store",
-    "url",
-    default="",
-    metavar="URL",
-    help="The brokers' metadataStoreUrl, if it is not a file in the data folder.",
-)
-_STORE_CONFIG = click.option(
-    "--store-config",
-    default="",
-    type=click.Path(dir_okay=False),
-    help="The metadataStoreConfigPath: TLS, user and password of the store.",
-)
 _TOPIC = click.option("--topic", default="", help="Only this topic: persistent://TENANT/NAMESPACE/NAME.")
 _FORMAT = with_format("table", "json", json="one object")
 
 
 @click.group(name="ledger", cls=CommandGroup)
 def command() -> None:
-    """Check and repair the messages of a stopped data folder, or check those on bookies."""
+    """Check, repair and migrate the messages of a stopped data folder, or check those on bookies."""
+
+
+command.add_command(migrate)
 
 
 @command.command(name="check")
-@_DATA
-@_METADATA
-@_STORE
-@_STORE_CONFIG
+@DATA
+@METADATA
+@STORE
+@STORE_CONFIG
 @_TOPIC
 @_FORMAT
 def check(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
@@ -102,7 +82,7 @@ def check(data: Path, metadata: Path | None, url: str, store_config: str, topic:
 
     No ledger is changed. Exit code: 0 if nothing is damaged; 3 if a ledger is damaged; 1 if the check failed.
     """
-    found = _go_through(data, _store_of(data, metadata, url, store_config), topic, check_ledger)
+    found = _go_through(data, store_of(data, metadata, url, store_config), topic, check_ledger)
     if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
@@ -113,10 +93,10 @@ def check(data: Path, metadata: Path | None, url: str, store_config: str, topic:
 
 
 @command.command(name="repair")
-@_DATA
-@_METADATA
-@_STORE
-@_STORE_CONFIG
+@DATA
+@METADATA
+@STORE
+@STORE_CONFIG
 @_TOPIC
 @_FORMAT
 def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
@@ -127,7 +107,7 @@ def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic
 
     Exit code: 0 if no ledger is damaged afterwards; 1 if a ledger could not be repaired.
     """
-    found = _go_through(data, _store_of(data, metadata, url, store_config), topic, repair_ledger)
+    found = _go_through(data, store_of(data, metadata, url, store_config), topic, repair_ledger)
     if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
@@ -137,7 +117,7 @@ def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic
 
 @command.command(name="bookies")
 @click.option("--metadata-store", "url", required=True, metavar="URL", help="The brokers' metadataStoreUrl.")
-@_STORE_CONFIG
+@STORE_CONFIG
 @click.option(
     "--bookies",
     "uri",
@@ -201,25 +181,9 @@ def _print_bookies(found: BookieReport) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Store:
-    """The metadata store that the options name: `file`, an SQLite file, or `url` with its `metadataStoreConfigPath`."""
-
-    file: Path | None
-    url: str
-    config_path: str = ""
-
-
-def _store_of(data: Path, metadata: Path | None, url: str, config_path: str) -> _Store:
-    if metadata is not None and url:
-        raise click.UsageError("--metadata names a file, --metadata-store any store: give one of them")
-    if url:
-        return _Store(None, url, config_path)
-    file = metadata or data / METADATA
-    return _Store(file, f"sqlite:{file}")
-
-
-def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, ListedLedger], LedgerReport]) -> Summary:
+def _go_through(
+    data: Path, store: StoreOptions, topic: str, work: Callable[[str, ListedLedger], LedgerReport]
+) -> Summary:
     """Call `work` for every ledger of the folder, while no broker can start on it; end the program if the folder or the
     metadata store cannot be used.
     """
@@ -247,7 +211,7 @@ def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, List
     return Summary(str(data), len({ledger.topic for ledger in chosen}), len(chosen), damaged, unlisted)
 
 
-async def _listed(where: _Store, ledgers: str) -> list[ListedLedger]:
+async def _listed(where: StoreOptions, ledgers: str) -> list[ListedLedger]:
     store = await open_store(where.url, config_path=where.config_path)
     try:
         await check_same_folder(store, ledgers)

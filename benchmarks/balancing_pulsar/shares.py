@@ -6,7 +6,6 @@ root.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Final
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _HIERARCHIES: Final = ("cpu", "cpuacct")
+_WEIGHT: Final = 100 * 1024
+"""Of a broker's group beside a process that is in no group, which has 1024."""
 _WRAPPER: Final = """\
 #!/bin/sh
 # the last argument of a broker is its file broker-N.conf
@@ -34,14 +35,11 @@ class NoSharesError(Exception):
 class Shares:
     """The groups of the brokers `broker-0`, `broker-1`, …, and `java`, which starts a broker in its group."""
 
-    def __init__(self, folder: Path, brokers: int) -> None:
+    def __init__(self, folder: Path, brokers: int, java: str) -> None:
         prefix = f"barycenter-bench-{os.getpid()}"
         self._names = [f"{prefix}-broker-{number}" for number in range(brokers)]
         self.java = folder / "java"
-        found = shutil.which("java")
-        if found is None:
-            raise NoSharesError("there is no java")
-        self.java.write_text(_WRAPPER.format(hierarchies=" ".join(_HIERARCHIES), root=_ROOT, prefix=prefix, java=found))
+        self.java.write_text(_WRAPPER.format(hierarchies=" ".join(_HIERARCHIES), root=_ROOT, prefix=prefix, java=java))
         self.java.chmod(0o755)
 
     def make(self) -> None:
@@ -57,8 +55,12 @@ class Shares:
             raise NoSharesError(f"control groups cannot be made: {error}") from error
 
     def limit(self, cores: float) -> None:
-        """Limit each broker to this part of a core; it starts faster without a limit."""
+        """Limit each broker to this part of a core; it starts faster without a limit.
+
+        A broker gets this part before other work on the machine: otherwise what it uses would say how busy that is.
+        """
         for name in self._names:
+            (_ROOT / "cpu" / name / "cpu.shares").write_text(str(_WEIGHT))
             period_us = int((_ROOT / "cpu" / name / "cpu.cfs_period_us").read_text())
             (_ROOT / "cpu" / name / "cpu.cfs_quota_us").write_text(str(int(cores * period_us)))
 
@@ -77,13 +79,14 @@ class Shares:
 
 
 @contextmanager
-def shares(folder: Path, brokers: int) -> Iterator[Shares]:
-    """Make the groups of so many brokers; remove them at the end, when the brokers have ended.
+def shares(folder: Path, brokers: int, java: str) -> Iterator[Shares]:
+    """Make the groups of so many brokers, which run by the program `java`; remove them at the end, when the brokers
+    have ended.
 
     Raises:
         NoSharesError: they cannot be made.
     """
-    found = Shares(folder, brokers)
+    found = Shares(folder, brokers, java)
     try:
         found.make()
         yield found

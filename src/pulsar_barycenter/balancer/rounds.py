@@ -27,7 +27,6 @@ from pulsar_barycenter.balancer.judging.splits import (
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
-from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
@@ -42,6 +41,7 @@ from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.policies_read import PoliciesReader
 from pulsar_barycenter.operations.splitting import PlannedSplit
 from pulsar_barycenter.snapshots.decided_by import configuration_of
 
@@ -183,7 +183,10 @@ class Rounds:
         )
 
     async def _read_policies(self, owners: Mapping[str, str], now_ms: int) -> ClusterPolicies:
-        policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
+        try:
+            policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
+        except RefusedError as error:
+            raise RefusedError(f"{error}; nothing moves while the policies cannot be followed") from error
         self.state.policies.note(now_ms, policies)
         return policies
 

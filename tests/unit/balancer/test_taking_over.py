@@ -13,9 +13,9 @@ from pulsar_barycenter.balancer.facts import (
 )
 from pulsar_barycenter.balancer.metrics import Numbers, rendered
 from pulsar_barycenter.balancer.options import Mode
-from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.right_to_act import one_address
 from pulsar_barycenter.operations.executor import RefusedError
+from pulsar_barycenter.operations.policies_read import PoliciesReader
 from support.virtual_time import on_virtual_time
 
 

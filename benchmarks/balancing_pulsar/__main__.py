@@ -45,7 +45,7 @@ _CONFIGURATION: Final = {
     "loadManagerClassName": MODULAR,
     SHEDDING: "true",
     # the defaults are for whole machines: a broker with a third of a core never has so much to shed
-    "loadBalancerBundleUnloadMinThroughputThreshold": "0.1",  # of ThresholdShedder, MB/s; its default is 10
+    "loadBalancerBundleUnloadMinThroughputThreshold": "0.01",  # of ThresholdShedder, MB/s; its default is 10
     "minUnloadMessage": "10",  # of AvgShedder; its defaults are 1,000 messages/s and 1 MiB/s
     "minUnloadMessageThroughput": "10486",
 }

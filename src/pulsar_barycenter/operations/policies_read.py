@@ -14,7 +14,7 @@ read longest ago, as many as the time since the last reading allows.
 import asyncio
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -92,7 +92,8 @@ class PoliciesReader:
         return ClusterPolicies(self._isolation, self._domains, groups)
 
     async def _read_rules(self, now_ms: int) -> None:
-        isolation, errors = IsolationPolicies.decode(await when_told(self._cluster.isolation))
+        stored = msgspec.convert(await when_told(self._cluster.isolation), dict[str, Any])
+        isolation, errors = IsolationPolicies.decode(stored)
         if errors:
             raise RefusedError(str(errors[0]))
         domains = msgspec.convert(await when_told(self._cluster.failure_domains), dict[str, FailureDomain])

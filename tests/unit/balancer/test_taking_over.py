@@ -71,7 +71,7 @@ def test_policies_that_cannot_be_followed_are_said() -> None:
     async def scene() -> None:
         cluster: Any = Cluster()
         reader = PoliciesReader(cluster)
-        with pytest.raises(RefusedError, match=r"isolation policy 'p'.*moves nothing"):
+        with pytest.raises(RefusedError, match="isolation policy 'p'"):
             await reader.read(["t/n"], 0)
         cluster.isolation = cluster.no_isolation
         policies = await reader.read(["t/n", "t/m"], 0)

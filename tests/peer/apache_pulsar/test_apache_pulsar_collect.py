@@ -18,7 +18,6 @@ import pytest
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.observer.collector import Collector, Round
-from pulsar_barycenter.observer.recorded_policies import POLICIES_FILE, read_policies
 from pulsar_barycenter.observer.report_numbers import ReportNumbers
 from support.apache_pulsar import ApachePulsar, soon
 from support.apache_pulsar_clients import barycenter, connected, make_topic, token
@@ -177,25 +176,6 @@ def is_busy(bundles: Mapping[str, NamespaceBundleStats], topics: list[str]) -> b
     return sum(each.topics for each in bundles.values()) >= len(topics) and all(
         each.msg_rate_in > 0 and each.msg_rate_out > 0 for each in bundles.values()
     )
-
-
-def test_the_rules_of_administrators_are_recorded(modular: ApachePulsar, tmp_path: Path) -> None:
-    url, domain = modular.brokers[0].web_url, "/admin/v2/clusters/c1/failureDomains/rack"
-    modular.owner(make_topic(modular, "ruled"))
-    modular.expect(204, "POST", "/admin/v2/namespaces/public/ruled/antiAffinity", json="Pair")
-    modular.expect(204, "POST", domain, json={"brokers": [modular.brokers[0].broker_id]})
-
-    def is_recorded() -> bool:
-        barycenter("collect", "--admin-url", url, "--out", str(tmp_path), "--rounds", "1")
-        found = read_policies(tmp_path / POLICIES_FILE)[-1].policies
-        assert found.failure_domains == {modular.brokers[0].broker_id: "rack"}
-        return found.anti_affinity_groups == {"public/ruled": "pair"}  # once a report has the new bundle
-
-    try:
-        soon(is_recorded, what="the group is recorded")
-    finally:
-        modular.expect(204, "DELETE", "/admin/v2/namespaces/public/ruled/antiAffinity")
-        modular.expect(204, "DELETE", domain)
 
 
 def test_a_broker_that_is_killed_is_named_and_the_others_go_on(modular: ApachePulsar, tmp_path: Path) -> None:

@@ -14,7 +14,13 @@ from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
 from pulsar_barycenter.balancer.judging.deciding import TRANSFER, DecidedMove, DecidedRound, Decider, manager_of
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
-from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove, Whose, destinations_of
+from pulsar_barycenter.balancer.judging.moves_seen import (
+    OwnersSeen,
+    SeenMove,
+    Whose,
+    destinations_of,
+    unloaded_from,
+)
 from pulsar_barycenter.balancer.judging.needs import needed, with_load
 from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
@@ -144,8 +150,9 @@ class Rounds:
         now_ms = _now_ms()
         self.view.retain(listed, now_ms)
         owners = self.view.owners()
-        ours = destinations_of(self.state.moves_since(now_ms - HOUR_MS), since_ms=now_ms - HOUR_MS)
-        moves = tuple(self._owners.see(owners, live=listed, ours=ours, at_ms=now_ms))
+        entries = self.state.moves_since(now_ms - HOUR_MS)
+        ours, unloaded = destinations_of(entries, since_ms=now_ms - HOUR_MS), unloaded_from(entries, now_ms=now_ms)
+        moves = tuple(self._owners.see(owners, live=listed, ours=ours, unloaded=unloaded, at_ms=now_ms))
         self._moved |= {move.bundle: now_ms for move in moves}
         limits = self._limits(settings)
         current = self.view.current(listed, now_ms=now_ms, max_age_ms=2 * limits.report_interval_ms)

@@ -7,6 +7,9 @@ bundles begin on the first two brokers, as after a restart of the third one. In 
 --mode observe` sees the moves; in the other one `--mode act` makes them. Each broker is in a control group with a CPU
 quota, as in a container; that needs root, Linux with version 1 of control groups, Maven and a JDK.
 
+Two processes with `--only`, started together, measure both at once: it takes half the time, and other work on the
+machine disturbs both alike.
+
 *Above the mean* is the CPU usage of the fullest broker above the mean of all, in points of a broker's quota, by the
 control groups, of each 30 s; balanced is up to 10. *Gap* is the longest time from a send to its receipt.
 """
@@ -94,6 +97,11 @@ def java_and_jars(line: str) -> tuple[str, list[str]]:
         PeerUnavailableError: there is no Maven, no network or no JDK.
     """
     return (java_of(21)[0], resolve_class_path_5_0_1()) if line == "5.x" else (java_of(17)[0], resolve_class_path()[1])
+
+
+def version_of(line: str) -> str:
+    """Return the version of the brokers of this line; `java_and_jars` has found it before."""
+    return VERSION_5 if line == "5.x" else pulsar_version()
 
 
 def topics_on_two(cluster: ApachePulsar) -> list[str]:
@@ -207,7 +215,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="append each result to this file")
     parser.add_argument("balance", nargs="*", help="options of barycenter balance, after --")
     options = parser.parse_args()
-    version = VERSION_5 if options.pulsar == "5.x" else pulsar_version()
     found: list[Outcome] = []
     try:
         for number in range(options.runs):
@@ -218,12 +225,13 @@ def main() -> None:
                 print(found[-1].row(), file=sys.stderr, flush=True)
                 if options.json is not None:
                     with options.json.open("a") as file:
+                        version = version_of(options.pulsar)
                         file.write(json.dumps({"pulsar": version, "machine": machine(), "row": found[-1].row()}) + "\n")
     except (PeerUnavailableError, NoSharesError) as error:
         sys.exit(f"Nothing was measured: {error}")
     finally:
         if found:
-            print_table(f"Apache Pulsar {version}", HEADER, [one.row() for one in found])
+            print_table(f"Apache Pulsar {version_of(options.pulsar)}", HEADER, [one.row() for one in found])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Counts the bytecode instructions and calls that a message costs in the broker's Python code; nothing is timed.
 
 `python -m benchmarks message_bytecode --before CHECKOUT`: the same frames go through the data plane of one broker, of
-this checkout and of another one. Each read that the broker gets is answered before the next one, so that only its
-timers depend on a clock. Work in C (parsing, checksums, system calls) counts as at most one call, whatever it takes.
-`--policies` configures policies with limits that no client reaches; `--functions N` lists the functions that differ
-most.
+this checkout and of another one. Each read that the broker gets is answered before the next one, and no timers run, so
+that nothing depends on a clock. Work in C (parsing, checksums, system calls) counts as at most one call, whatever it
+takes. `--policies` configures policies with limits that no client reaches, one after the other, each compared with
+none; `--functions N` lists the functions that differ most.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType
@@ -38,6 +39,8 @@ _MESSAGE: Final = 9
 _LEAST_SHOWN: Final = 0.001
 _FIRST_ID: Final = 1_000_000
 """The first sequence id: all of a run are encoded in the same number of bytes, as those of a long run mostly are."""
+_SETTLE_S: Final = 1.5
+"""How long to wait after the first messages, until the timers that they set have run."""
 _READ_BYTES: Final = 65_536
 """The most that the broker reads at once; a longer entry takes several reads."""
 
@@ -66,6 +69,10 @@ CASES: Final = {
     "consume": Case("consume a backlog, single, 100 B", produces=False, subscription=0),
     "consume-shared": Case("consume a backlog, shared, single, 100 B", produces=False, subscription=1),
     "consume-batched": Case("consume a backlog, batches of 50, 1 KiB", 1024, 50, produces=False, subscription=0),
+    "tail-alone": Case("produce and consume, single, 100 B, one in a read", in_read=1, subscription=0),
+    "consume-shared-batched": Case(
+        "consume a backlog, shared, batches of 50, 1 KiB", 1024, 50, produces=False, subscription=1
+    ),
 }
 KINDS: Final = ("instructions", "calls", "calls of C functions")
 _LIMITS: Final = {
@@ -74,20 +81,40 @@ _LIMITS: Final = {
     "ttl_duration_default_in_seconds": 3600,
     "backlog_quota_default_limit_bytes": 1 << 36,
 }
-_RATES: Final = {
+_PUBLISH_RATE: Final = {
     "max_publish_rate_per_topic_in_messages": 10_000_000,
     "max_publish_rate_per_topic_in_bytes": 10_000_000_000,
+}
+_TOPIC_RATE: Final = {
     "dispatch_throttling_rate_per_topic_in_msg": 10_000_000,
     "dispatch_throttling_rate_per_topic_in_byte": 10_000_000_000,
+}
+_SUBSCRIPTION_RATE: Final = {
     "dispatch_throttling_rate_per_subscription_in_msg": 10_000_000,
     "dispatch_throttling_rate_per_subscription_in_byte": 10_000_000_000,
 }
+_RATES: Final = _PUBLISH_RATE | _TOPIC_RATE | _SUBSCRIPTION_RATE
+_DELAY: Final = {"delayed_delivery_max_delay_in_millis": 86_400_000}
 SETTINGS: Final[Mapping[str, Mapping[str, int]]] = {
     "none": {},
     "limits": _LIMITS,
     "rates": _LIMITS | _RATES,
-    "delay": _LIMITS | _RATES | {"delayed_delivery_max_delay_in_millis": 86_400_000},
+    "delay": _LIMITS | _RATES | _DELAY,
+    "only-publish-rate": _PUBLISH_RATE,
+    "only-topic-rate": _TOPIC_RATE,
+    "only-subscription-rate": _SUBSCRIPTION_RATE,
+    "only-delay": _DELAY,
+    "only-deduplication": {"broker_deduplication_enabled": True},
+    "only-pause": {"dispatcher_pause_on_ack_state_persistent_enabled": True},
+    "only-group-rate": {},
+    "only-size": {},
 }
+"""The configuration for each name of `--policies`: the first four contain those before them, others are one policy."""
+RULES: Final[Mapping[str, Callable[[Any], dict[str, object]]]] = {
+    "only-group-rate": lambda rules: {"group_rate": rules.GroupRate("counted", 10_000_000, 10_000_000_000)},
+    "only-size": lambda _: {"max_message_size": 1 << 20},
+}
+"""The rules of a topic that no configuration gives; the argument is the module with `TopicRules`."""
 
 
 class CodeCounts:
@@ -105,6 +132,10 @@ class CodeCounts:
         for setters in (sys, threading):
             setters.settrace(self._traced)
             setters.setprofile(self._profiled)
+
+    def clear(self) -> None:
+        for counter in (self.instructions, self.calls, self.calls_of_c):
+            counter.clear()
 
     def start(self) -> None:
         self._counts = True
@@ -300,12 +331,38 @@ async def pass_messages(case: Case, client: Client, reads: Sequence[Read]) -> No
             await client.consume(read.entries)
 
 
+def with_rules(broker: Any, changed: Mapping[str, object]) -> None:
+    """Let the topics of a broker follow some rules other than those of its configuration."""
+    configured = broker.policies.rules
+
+    async def rules(topic: object) -> object:
+        return replace(await configured(topic), **changed)
+
+    broker.policies.rules = rules
+
+
+@contextmanager
+def stopped_timers() -> Iterator[None]:
+    """Stop the clock of the running loop, so that no timer runs, such as those that store cursors. How often they run
+    for each message depends on what else the machine does.
+    """
+    loop: Any = asyncio.get_running_loop()
+    now_s = loop.time()
+    loop.time = lambda: now_s
+    try:
+        yield
+    finally:
+        del loop.time
+
+
 async def count_case(case: Case, package: str, folder: str, counts: CodeCounts, messages: int) -> None:
     """Run a broker that stores in `folder`, and count while `messages` messages pass."""
     one_broker = importlib.import_module("support.one_broker")
     files = importlib.import_module(f"{package}.ledger.files.file_storage")
     config = importlib.import_module(f"{package}.config.broker_config").BrokerConfig(**SETTINGS[case.policies])
     broker = one_broker.OneBroker(config, ledgers=files.FileLedgerStorage(folder))
+    rules = importlib.import_module(f"{package}.broker.namespaces.topic_rules")
+    with_rules(broker, RULES[case.policies](rules) if case.policies in RULES else {})
     frames = Frames(package)
     client = Client(frames, broker.server.new_connection())
     await client.connect()
@@ -322,9 +379,11 @@ async def count_case(case: Case, package: str, folder: str, counts: CodeCounts, 
         assert case.subscription is not None
         await client.subscribe(case.subscription)
     await pass_messages(case, client, first)
-    counts.start()
-    await pass_messages(case, client, counted)
-    counts.stop()
+    await asyncio.sleep(_SETTLE_S)
+    with stopped_timers():
+        counts.start()
+        await pass_messages(case, client, counted)
+        counts.stop()
     await broker.stop()
 
 
@@ -333,30 +392,36 @@ def package_of(checkout: Path) -> str:
     return next((checkout / "src").glob("*/broker/__init__.py")).parents[1].name
 
 
-def count(checkout: Path, case: Case, name: str, messages: int) -> dict[str, list[float]]:
-    """Count in a process of its own with the sources of a checkout; see `CodeCounts.by_function`, for one message."""
+def count(checkout: Path, name: str, policies: Sequence[str], messages: int) -> list[dict[str, list[float]]]:
+    """Count a case in a process of its own with the sources of a checkout, once for each of `policies`. The result is
+    that of `CodeCounts.by_function`, for one message.
+    """
     paths = os.pathsep.join(map(str, (checkout / "src", checkout / "tests", _REPOSITORY)))
     command = [sys.executable, "-m", "benchmarks.message_bytecode", "--serve", str(checkout), "--cases", name]
-    command += ["--policies", case.policies, "--messages", str(messages)]
+    command += ["--policies", *policies, "--messages", str(messages)]
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, cwd=_REPOSITORY, env=environment, stdout=subprocess.PIPE, check=True)
-    found: dict[str, list[int]] = json.loads(done.stdout)
-    return {function: [number / messages for number in numbers] for function, numbers in found.items()}
+    found: list[dict[str, list[int]]] = json.loads(done.stdout)
+    return [{function: [number / messages for number in row] for function, row in counts.items()} for counts in found]
 
 
-def serve(checkout: Path, case: Case, messages: int) -> None:
-    """Count one case of the checkout whose sources are on the path, and print the counts."""
+def serve(checkout: Path, cases: Sequence[Case], messages: int) -> None:
+    """Count cases of the checkout whose sources are on the path, and print the counts."""
     import structlog
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
     package = package_of(checkout)
     counts = CodeCounts(str(checkout / "src" / package) + os.sep)
     counts.install()
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(count_case(case, package, folder, counts, messages))
+    found = []
+    for case in cases:
+        counts.clear()
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(count_case(case, package, folder, counts, messages))
+        found.append(counts.by_function())
     sys.settrace(None)
     sys.setprofile(None)
-    print(json.dumps(counts.by_function()))
+    print(json.dumps(found))
 
 
 def totals(counts: Mapping[str, Sequence[float]]) -> list[float]:
@@ -383,30 +448,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=[*CASES], metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="the other checkout; this one if not given")
-    parser.add_argument("--policies", choices=SETTINGS, default="none", help="at limits that nobody reaches")
+    parser.add_argument(
+        "--policies", nargs="+", choices=SETTINGS, default=["none"], help="at limits that nobody reaches"
+    )
     parser.add_argument("--messages", type=int, default=5000)
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="list the N functions that differ most")
     parser.add_argument("--serve", type=Path, metavar="CHECKOUT", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    cases = {name: replace(CASES[name], policies=arguments.policies) for name in arguments.cases}
     if arguments.serve is not None:
-        serve(arguments.serve, cases[arguments.cases[0]], arguments.messages)
+        case = CASES[arguments.cases[0]]
+        cases = [replace(case, policies=policies) for policies in arguments.policies]
+        serve(arguments.serve, cases, arguments.messages)
         return
     rows: list[list[object]] = []
     lines: list[str] = []
-    for name, case in cases.items():
+    for name in arguments.cases:
+        case = CASES[name]
         other = arguments.before.resolve() if arguments.before is not None else _REPOSITORY
-        before = count(other, replace(case, policies="none"), name, arguments.messages)
-        after = count(_REPOSITORY, case, name, arguments.messages)
-        for kind, old, new in zip(KINDS, totals(before), totals(after), strict=True):
-            rows.append([f"{case.title}: {kind}", old, new, f"{(new / old - 1) * 100:+.1f} %"])
-        lines += [
-            f"{name}: {change:+.3f} instructions in {function}"
-            for change, function in differences(before, after, arguments.functions)
-        ]
-    print_table(
-        f"Counts for one message, policies: {arguments.policies}", ["load: what", "before", "now", "difference"], rows
-    )
+        (before,) = count(other, name, ["none"], arguments.messages)
+        counts = count(_REPOSITORY, name, arguments.policies, arguments.messages)
+        for policies, after in zip(arguments.policies, counts, strict=True):
+            for kind, old, new in zip(KINDS, totals(before), totals(after), strict=True):
+                difference = f"{(new / old - 1) * 100:+.1f} %"
+                rows.append([case.title, policies, kind, old, new, difference])
+            lines += [
+                f"{name}, {policies}: {change:+.3f} instructions in {function}"
+                for change, function in differences(before, after, arguments.functions)
+            ]
+    headings = ["load", "policies", "what", "before: none", "now", "difference"]
+    print_table("Counts for one message", headings, rows)
     print("\n".join(("", *lines)))
 
 

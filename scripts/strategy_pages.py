@@ -179,6 +179,7 @@ SHEDDING = (
             ("What can be reached", "load/shedding/least_disturbance/prediction.py"),
             ("What a move gains, and its price", "load/shedding/least_disturbance/unevenness.py"),
             ("Which bundles go where", "load/shedding/least_disturbance/assignment.py"),
+            ("Reports that come after the decision", "load/shedding/least_disturbance/newest_load.py"),
             ("As placement", "load/placement/least_disturbance.py"),
         ),
     ),

@@ -19,7 +19,6 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.demo.plan import ClientLine, ClientResult
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
-from pulsar_barycenter.standalone.process import ChildProcess
 
 _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
@@ -150,11 +149,7 @@ class System:
 
 @asynccontextmanager
 async def running(strategy: Strategy, load: Load) -> AsyncIterator[System]:
-    async with running_cluster(BROKERS, configuration(strategy, load), started=0) as cluster:
-        for broker in cluster.brokers:
-            module = ["benchmarks.cluster_days.broker", "broker", "--config", str(broker.configuration_file), "--json"]
-            ChildProcess.__init__(broker, broker.name, module, broker.log)
-        await cluster.start_brokers(cluster.brokers)
+    async with running_cluster(BROKERS, configuration(strategy, load)) as cluster:
         system = System(cluster, AdminClient(timeout_s=5.0))
         try:
             await system.call("PUT", f"/admin/v2/namespaces/{NAMESPACE}", body={"bundles": {"numBundles": BUNDLES}})

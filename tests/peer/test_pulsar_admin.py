@@ -42,6 +42,7 @@ DIFFERENT = {
     "clusters list-failure-domains standalone": "it prints Java's own form of the objects in a map",
     "ns-isolation-policy list standalone": "the same",
     "schemas compatibility shop/clicks/one -f {data}/click.json": "it prints nothing",
+    "topics partitioned-lookup shop/clicks/one": "ours says which command to use, too",
     "topics delete shop/clicks/one": "it tells of the failure on standard output, and ends with 0",
 }
 """Lines whose outcome is another on purpose, and why."""

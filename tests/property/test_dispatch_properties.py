@@ -82,7 +82,7 @@ class World:
         for _ in range(count):
             key = f"key-{self.published % KEYS}"
             entry = entry_of(b"x", sequence_id=self.published, key=key, batch=batch)
-            self.topic.publish([(self.producer, self.published, 0, batch, len(entry))], [(entry, batch, 0)])
+            self.topic.publish([(self.producer, self.published, 0, batch, len(entry), 0)], [(entry, batch, 0)])
             self.published += 1
             self.sizes.append(batch)
         await self.topic.wait_drained()

@@ -167,7 +167,7 @@ def test_an_entry_is_checked_as_if_all_of_its_metadata_were_parsed(metadata, pay
 def _checksum_and_stamp(entry):
     frames.verify_checksum(entry)
     metadata = frames.read_metadata(entry)
-    return metadata.publish_time, metadata.num_messages_in_batch
+    return metadata.publish_time, metadata.num_messages_in_batch, metadata.deliver_at_time
 
 
 @given(st.binary(max_size=100))

@@ -42,6 +42,7 @@ class Row:
     payload: bytes = b"hello"
     compressed: bool = False
     batch: int | None = None
+    delayed: bool = False
 
     def written(self) -> list[bytes]:
         found = []
@@ -52,6 +53,8 @@ class Row:
             )
             if self.compressed:
                 metadata.uncompressed_size = 1000
+            if self.delayed:
+                metadata.deliver_at_time = self.time_ms + at // 3
             if self.batch is not None:
                 metadata.num_messages_in_batch = self.batch
             entry = frames.encode_entry(metadata.SerializeToString(), self.payload)
@@ -59,7 +62,14 @@ class Row:
         return found
 
 
-usual_rows = st.builds(Row, st.integers(8, 30), first_ids, payload=st.binary(max_size=20), compressed=st.booleans())
+usual_rows = st.builds(
+    Row,
+    st.integers(8, 30),
+    first_ids,
+    payload=st.binary(max_size=20),
+    compressed=st.booleans(),
+    delayed=st.booleans(),
+)
 rows = usual_rows | st.builds(
     Row,
     st.integers(1, 30),
@@ -131,8 +141,11 @@ def read(stream, cuts, *, joins_sends):
 
 
 def as_sends(run):
-    rows = zip(run.sequence_ids, run.entries, run.publish_times_ms, strict=True)
-    return [((run.producer_id, number, 0, 1, False, False), entry, (time_ms, 1)) for number, entry, time_ms in rows]
+    rows = zip(run.sequence_ids, run.entries, run.publish_times_ms, run.delivery_times_ms, strict=True)
+    return [
+        ((run.producer_id, number, 0, 1, False, False), entry, (time_ms, 1, delivery_ms))
+        for number, entry, time_ms, delivery_ms in rows
+    ]
 
 
 def checked(entry):

@@ -154,7 +154,7 @@ class World:
                 producer.topic.sends_dropped(1)
             else:
                 entry = entry_of(b"%d" % sequence_id, sequence_id=sequence_id)
-                producer.topic.publish([(producer, sequence_id, 0, 1, len(entry))], [(entry, 1, 0)])
+                producer.topic.publish([(producer, sequence_id, 0, 1, len(entry), 0)], [(entry, 1, 0)])
 
     async def do_send(self, number: int) -> None:
         self.sent += number

@@ -43,4 +43,4 @@ async def attach_consumer(
 def publish(topic: Topic, producer: Producer, first: int, number: int) -> None:
     for sequence_id in range(first, first + number):
         entry = entry_of(b"%d" % sequence_id, sequence_id=sequence_id)
-        topic.publish([(producer, sequence_id, 0, 1, len(entry))], [(entry, 1, 0)])
+        topic.publish([(producer, sequence_id, 0, 1, len(entry), 0)], [(entry, 1, 0)])

@@ -4,13 +4,22 @@ A bucket gets tokens at its rate, up to those of one period, and starts full. Wh
 than there are: then the balance is negative, and nothing more may pass before it is positive again. So the mean rate
 holds whatever the sizes are, and at most one period's tokens pass at once after a pause.
 
-Source: Pulsar's `AsyncTokenBucket`, `PublishRateLimiterImpl`, `DispatchRateLimiter`.
+An `Allotment` has tokens that were taken out of throttles in advance. What passes takes them from there, which needs no
+time. Those that are out reduce the room of their bucket, so at most one period's tokens pass at once nevertheless.
+
+Source: Pulsar's `AsyncTokenBucket`, `PublishRateLimiterImpl`, `DispatchRateLimiter`. Its buckets add up tokens that
+were taken, and subtract them later, too.
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 NO_LIMIT: Final = sys.maxsize
+LENT_PART: Final = 64
+"""A bucket lends at most one token out of this number that it has room for, so it always keeps more than it lent last.
+Of limits below this number it lends none.
+"""
 
 
 class TokenBucket:
@@ -19,6 +28,9 @@ class TokenBucket:
     """
 
     __slots__ = ("_at_s", "_balance", "_capacity", "_rate")
+
+    _capacity: float
+    """The most tokens that it may have: those of a period without those that are lent."""
 
     def __init__(self, amount: float, period_s: float, now_s: float) -> None:
         self._rate = amount / period_s
@@ -42,6 +54,21 @@ class TokenBucket:
         """Return the seconds until the bucket has `least` tokens, 0.0 if it has them now."""
         missing = least - self.balance(now_s)
         return missing / self._rate if missing > 0 else 0.0
+
+    def lendable(self, now_s: float) -> int:
+        """Return how many tokens the bucket can lend at `now_s`; 0 or less: none."""
+        return int(min(self.balance(now_s), self._capacity / LENT_PART))
+
+    def lend(self, amount: int) -> None:
+        """Take `amount` tokens out of the bucket until `give_back`. It has no room for others in their place."""
+        self._balance -= amount
+        self._capacity -= amount
+
+    def give_back(self, amount: int, left: int, now_s: float) -> None:
+        """End the loan of `amount` tokens, of which `left` were not used. It is negative if more were used."""
+        self.balance(now_s)  # first, so that tokens that were used a moment ago have not come back yet
+        self._capacity += amount
+        self._balance += left
 
 
 class Throttle:
@@ -84,3 +111,118 @@ class Throttle:
     def lift(self) -> None:
         """Remove both limits (messages and bytes). The caller does this when another throttle replaces this one."""
         self._messages = self._size = None
+
+    def lendable(self, now_s: float) -> tuple[int, int]:
+        """Return how many messages and bytes can be lent at `now_s`, NO_LIMIT if their number is not limited."""
+        return (
+            NO_LIMIT if self._messages is None else self._messages.lendable(now_s),
+            NO_LIMIT if self._size is None else self._size.lendable(now_s),
+        )
+
+    def lend(self, allotment: "Allotment", messages: int, size: int) -> None:
+        """Lend so many tokens until `give_back`. The limits must not change meanwhile."""
+        if self._messages is not None:
+            self._messages.lend(messages)
+        if self._size is not None:
+            self._size.lend(size)
+
+    def give_back(self, allotment: "Allotment", lent: tuple[int, int], left: tuple[int, int], now_s: float) -> None:
+        """End a loan of messages and bytes; see `TokenBucket.give_back`."""
+        if self._messages is not None:
+            self._messages.give_back(lent[0], left[0], now_s)
+        if self._size is not None:
+            self._size.give_back(lent[1], left[1], now_s)
+
+
+class SharedThrottle(Throttle):
+    """A throttle whose limits may change while its tokens are lent: then it takes them back."""
+
+    __slots__ = ("_borrowers",)
+
+    def __init__(self, messages: int, size: int, period_s: float, now_s: float) -> None:
+        self._borrowers: dict[Allotment, None] = {}
+        super().__init__(messages, size, period_s, now_s)
+
+    def limit_to(self, messages: int, size: int, period_s: float, now_s: float) -> None:
+        for allotment in list(self._borrowers):
+            allotment.give_back(now_s)
+        super().limit_to(messages, size, period_s, now_s)
+
+    def lend(self, allotment: "Allotment", messages: int, size: int) -> None:
+        super().lend(allotment, messages, size)
+        self._borrowers[allotment] = None
+
+    def give_back(self, allotment: "Allotment", lent: tuple[int, int], left: tuple[int, int], now_s: float) -> None:
+        super().give_back(allotment, lent, left, now_s)
+        self._borrowers.pop(allotment, None)
+
+
+class Allotment:
+    """Tokens of one user of `throttles`, taken out of all of them in advance: `messages` and `size` in bytes.
+
+    While it has messages, it has bytes, too, and so many messages may pass. Most of what passes is counted by `take`
+    alone, without the time. All throttles have to keep their limits until `give_back`.
+    """
+
+    __slots__ = ("_lent", "_size", "messages", "throttles")
+
+    def __init__(self, throttles: Sequence[Throttle]) -> None:
+        self.throttles = throttles
+        self.messages = 0
+        self._size = 0
+        self._lent = (0, 0)
+
+    def take(self, messages: int, size: int) -> bool:
+        """Count `messages` that passed, `size` bytes in total. If the result is False, the tokens are used up or were
+        too few: the caller has to call `give_back`.
+        """
+        self.messages = left = self.messages - messages
+        self._size = size_left = self._size - size
+        return left > 0 and size_left > 0
+
+    def give_back(self, now_s: float) -> None:
+        """Give the rest of the tokens back; if more were taken, take them from the throttles."""
+        for throttle in self.throttles:
+            throttle.give_back(self, self._lent, (self.messages, self._size), now_s)
+        self._lent = (0, 0)
+        self.messages = self._size = 0
+
+    def allowance(self, now_s: float) -> int:
+        """Return how many messages may pass at `now_s`: 0 if they have to wait, NO_LIMIT if their number is not
+        limited. If they need not wait, tokens are taken in advance for the next ones.
+        """
+        self.give_back(now_s)
+        allowed = NO_LIMIT
+        messages = size = NO_LIMIT
+        for throttle in self.throttles:
+            allowed = min(allowed, throttle.allowance(now_s))
+            of_messages, of_size = throttle.lendable(now_s)
+            messages, size = min(messages, of_messages), min(size, of_size)
+        if messages > 0 and size > 0:
+            for throttle in self.throttles:
+                throttle.lend(self, messages, size)
+            self._lent = (messages, size)
+            self.messages, self._size = messages, size
+        return allowed
+
+    def wait_s(self, now_s: float) -> float:
+        """Return the seconds until a message may pass, 0.0 if one may pass now."""
+        return max((throttle.wait_s(now_s) for throttle in self.throttles), default=0.0)
+
+
+class Unlimited(Allotment):
+    """The allotment of a user without throttles. Nothing is counted, so all such users may share it."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.messages = NO_LIMIT
+
+    def take(self, messages: int, size: int) -> bool:
+        return True
+
+    def give_back(self, now_s: float) -> None: ...
+
+
+UNLIMITED: Final = Unlimited()

@@ -22,6 +22,7 @@ from pulsar_barycenter.config.key import (
     Partitions,
     Port,
     Positive,
+    RingPoints,
     SchemaStrategy,
     Seconds,
     WholeMinutes,
@@ -367,6 +368,12 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Millis,
         about("Delay before a Failover subscription switches to another consumer and notifies its clients."),
     ] = 1_000
+    subscription_key_shared_use_consistent_hashing: Annotated[
+        bool, about("Divide the keys of a Key_Shared subscription by a hash ring; false: by ranges that are halved.")
+    ] = True
+    subscription_key_shared_consistent_hashing_replica_points: Annotated[
+        RingPoints, about("Points of a consumer on that ring. With more, shares are more even and joining costs more.")
+    ] = 100
     acknowledgment_at_batch_index_level_enabled: Annotated[
         bool, about("Record which messages of a batch are acknowledged; false: a batch is acknowledged as a whole.")
     ] = True

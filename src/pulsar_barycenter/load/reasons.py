@@ -148,6 +148,7 @@ class Code(StrEnum):
     DOES_NOT_FIT = "does_not_fit"
     LAST_TOP_BUNDLE = "last_top_bundle"
     CARRIES_NOTHING = "carries_nothing"
+    GAIN_IS_GONE = "gain_is_gone"
     FAILED = "failed"
     # a bundle is split, or not
     BUNDLE_TOO_LARGE = "bundle_too_large"
@@ -369,6 +370,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.DOES_NOT_FIT: "it carries more than may still leave, and the destination has no bundles to exchange for it",
     Code.LAST_TOP_BUNDLE: "it is the last of its broker's top bundles, and the last one always stays",
     Code.CARRIES_NOTHING: "it has no traffic, so moving it changes the load of no broker",
+    Code.GAIN_IS_GONE: "by reports that came after the decision, its move would gain too little",
     Code.FAILED: "the operation failed",
     Code.BUNDLE_TOO_LARGE: "it exceeds a limit for bundles",
     Code.NAMESPACE_FULL: "its namespace already has the maximum number of bundles",

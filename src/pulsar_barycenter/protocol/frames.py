@@ -11,10 +11,7 @@ The checksum covers everything from `metadataSize` on. Source: binary-protocol r
 """
 
 import struct
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import compress, count, repeat
-from operator import contains
 from typing import Final, TypeAlias
 
 from crc32c import crc32c
@@ -42,10 +39,6 @@ ENTRY_HEAD: Final = struct.Struct(">HIIBB")
 byte after it.
 """
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
-_DELIVERY_TIME_TAG: Final = MessageMetadata.DELIVER_AT_TIME_FIELD_NUMBER << 3 & 0x7F | 0x80
-"""The first byte of the tag of the field `deliver_at_time` in message metadata. Tags of other fields may begin with
-this byte, too.
-"""
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
 
 COPY_BELOW_BYTES: Final = 4096
@@ -60,8 +53,10 @@ _NO_NAME_NOR_SEQUENCE: Final = b"\x0a\x00\x10\x00"
 Frame: TypeAlias = tuple[bytes, bytes]
 """The bytes of the command, and those of the entry (b"" for a command without an entry)."""
 
-Stamp: TypeAlias = tuple[int, int]
-"""What a broker stores about an entry: publish time in ms, and number of messages (1 if the metadata has none)."""
+Stamp: TypeAlias = tuple[int, int, int]
+"""What a broker needs to know about an entry: publish time in ms, number of messages (1 if the metadata has none), and
+the time in ms before which it must not be delivered (0 if the metadata has none).
+"""
 
 
 class FrameDecoder:
@@ -236,21 +231,6 @@ def read_metadata(entry: bytes) -> MessageMetadata:
     return metadata
 
 
-def may_have_delivery_time(entries: Sequence[bytes]) -> Iterator[int]:
-    """Yield the index, ascending, of each entry whose metadata may have a `deliver_at_time` and has to be parsed. Much
-    cheaper than to parse them all.
-    """
-    # Most entries do not have this byte anywhere: the loop over them is C code.
-    for index in compress(count(), map(contains, entries, repeat(_DELIVERY_TIME_TAG))):
-        entry = entries[index]
-        if not entry.startswith(_CHECKSUM_MAGIC):
-            yield index
-            continue
-        size = int.from_bytes(entry[6:10], "big")
-        if entry.find(_DELIVERY_TIME_TAG, 10, 10 + size) >= 0:
-            yield index
-
-
 def last_batch_index(entry: bytes) -> int:
     """Return the index of the last message in the entry's batch; -1 if it is not a batch or its metadata is damaged."""
     try:
@@ -267,18 +247,18 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp (publish time and number of messages) of serialized metadata. `fields` is the part of the
-    metadata after the producer name and the sequence id. Return None if another required field is missing.
+    """Return the stamp of serialized metadata. `fields` is the part of the metadata after the producer name and the
+    sequence id. Return None if another required field is missing.
 
     Raises:
         DecodeError: the fields cannot be parsed.
     """
     metadata = MessageMetadata.FromString(_NO_NAME_NOR_SEQUENCE + fields)
-    return (metadata.publish_time, metadata.num_messages_in_batch) if metadata.IsInitialized() else None
+    return _stamp_of(metadata) if metadata.IsInitialized() else None
 
 
 def check_entry(entry: bytes) -> Stamp:
-    """Verify the entry's checksum, and return the stamp of its metadata (publish time and number of messages).
+    """Verify the entry's checksum, and return the stamp of its metadata.
 
     The result is that of `verify_checksum` followed by `read_metadata`, with their errors, but it costs less. The
     metadata after producer name and sequence id is the same for all messages of a producer in one millisecond, so it is
@@ -308,7 +288,7 @@ def check_entry(entry: bytes) -> Stamp:
 
 
 def _stamp_of(metadata: MessageMetadata) -> Stamp:
-    return metadata.publish_time, metadata.num_messages_in_batch
+    return metadata.publish_time, metadata.num_messages_in_batch, metadata.deliver_at_time
 
 
 def is_readable(entry: bytes) -> bool:

@@ -39,13 +39,15 @@ class SendRun(NamedTuple):
     """Consecutive SENDs of one producer, of one message each. The checksums of the entries match, and all entries have
     one size.
 
-    `sequence_ids`, `entries` and `publish_times_ms` have the same length.
+    `sequence_ids`, `entries`, `publish_times_ms` and `delivery_times_ms` have the same length. A delivery time is 0 if
+    the message has none.
     """
 
     producer_id: int
     sequence_ids: range
     entries: Sequence[bytes]
     publish_times_ms: Sequence[int]
+    delivery_times_ms: Sequence[int]
 
 
 class _Shape(NamedTuple):
@@ -146,20 +148,21 @@ def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None
         or tuple(map(crc32c, summed)) != checksums
     ):
         return None
-    times_ms = _publish_times(behind_ids)
+    times_ms = _times(behind_ids)
     if times_ms is None:
         return None
     entries = [entry for (entry,) in shape.entries.iter_unpack(frames)]
-    return SendRun(producer_id, range(first, first + count), entries, times_ms)
+    return SendRun(producer_id, range(first, first + count), entries, *times_ms)
 
 
-def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
-    """Return the publish times of messages. `fields` are the parts of their metadata after the producer name and the
-    sequence id.
+def _times(fields: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Return the publish times and the delivery times of messages. `fields` are the parts of their metadata after the
+    producer name and the sequence id.
 
     Return None if the metadata of a message cannot be parsed, lacks the publish time, or is that of a batch.
     """
     times_ms: dict[bytes, int] = {}
+    delayed_ms: dict[bytes, int] = {}
     for metadata in set(fields):
         try:
             stamp = stamp_in(metadata)
@@ -168,4 +171,7 @@ def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
         if stamp is None or stamp[1] != 1:
             return None
         times_ms[metadata] = stamp[0]
-    return list(map(times_ms.__getitem__, fields))
+        if stamp[2]:
+            delayed_ms[metadata] = stamp[2]
+    delivery_times_ms = [delayed_ms.get(metadata, 0) for metadata in fields] if delayed_ms else (0,) * len(fields)
+    return list(map(times_ms.__getitem__, fields)), delivery_times_ms

@@ -30,10 +30,10 @@ def test_a_send_of_the_real_client_splits_into_command_metadata_and_payload():
     frames.verify_checksum(entry)
     metadata, payload = frames.split_entry(entry)
     assert (metadata.producer_name, metadata.sequence_id, payload) == ("standalone-0-1", 0, b"hello")
-    assert frames.check_entry(entry) == (metadata.publish_time, 1) == (1795207814998, 1)
+    assert frames.check_entry(entry) == (metadata.publish_time, 1, 0) == (1795207814998, 1, 0)
 
 
-def test_no_delivery_time_is_overlooked_and_most_entries_need_no_parsing():
+def test_no_delivery_time_is_overlooked():
     plain = MessageMetadata(producer_name="standalone-0-1", sequence_id=7, publish_time=1_700_000_000_000)
     delayed = MessageMetadata()
     delayed.CopyFrom(plain)
@@ -49,7 +49,7 @@ def test_no_delivery_time_is_overlooked_and_most_entries_need_no_parsing():
         b"\x0e\x02\x00\x00\x00\x00" + frames.encode_entry(head, b"x"),
         frames.encode_entry(with_a_longer_tag, b"x"),
     ]
-    assert list(frames.may_have_delivery_time(entries)) == [2, 3, 4, 5]
+    assert [frames.check_entry(entry)[2] for entry in entries] == [0, 0, 1, 1, 1, 1]
 
 
 def test_encoding_the_entry_again_gives_the_bytes_of_the_real_client():
@@ -65,7 +65,7 @@ def test_an_entry_without_checksum_or_behind_broker_metadata_is_read_alike():
     for entry in (bare, broker_part + bare, broker_part + hello_entry()):
         frames.verify_checksum(entry)
         assert frames.split_entry(entry) == (metadata, payload)
-        assert frames.check_entry(entry) == (metadata.publish_time, 1)
+        assert frames.check_entry(entry) == (metadata.publish_time, 1, 0)
 
 
 @pytest.mark.parametrize("position", [6, 20, -1])

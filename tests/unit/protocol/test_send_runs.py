@@ -25,7 +25,7 @@ def test_a_run_is_all_that_its_sends_say():
     entries = [entry_of(200 + n, time_ms=1000 + n // 4) for n in range(20)]
     data = b"PONG" + b"".join(client_commands.send(3, 200 + n, entry) for n, entry in enumerate(entries))
     run, end = run_at(data, 4, LIMIT)
-    assert run == (3, range(200, 220), entries, [1000 + n // 4 for n in range(20)])
+    assert run == (3, range(200, 220), entries, [1000 + n // 4 for n in range(20)], (0,) * 20)
     assert end == len(data)
 
 

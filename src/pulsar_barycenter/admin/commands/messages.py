@@ -77,6 +77,12 @@ async def _id_by_time(session: Session, values: Values) -> Any:
     return await send(session, routes.GET_ID_BY_TIME, {**values, "timestamp": round(time.timestamp() * 1000)})
 
 
+async def _last_id(session: Session, values: Values) -> dict[str, int]:
+    """Return the id in the form of pulsar-admin: always with the fields of a batch."""
+    found = await send(session, routes.GET_LAST_ID, values)
+    return {**found, "batchIndex": found.get("batchIndex", -1), "batchSize": found.get("batchSize", 0)}
+
+
 def _message_id(values: Values) -> dict[str, int]:
     return {**position_of("--messageId", values["position"]), "partitionIndex": partition_index(values["name"])}
 
@@ -113,7 +119,7 @@ TOPIC_MESSAGES: Final[tuple[Command, ...]] = (
         TOPIC,
         Flag("-d --datetime", "datetime", "The time, such as 2021-06-28T16:53:08Z.", required=True),
     ),
-    command("last-message-id", "Show the id of the last message.", request(routes.GET_LAST_ID), TOPIC),
+    command("last-message-id", "Show the id of the last message.", _last_id, TOPIC),
     command(
         "get-backlog-size",
         "Show how many bytes are stored after a message.",

@@ -4,6 +4,7 @@ Source: Pulsar's `CmdNamespaces` and `CmdTopicPolicies`.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from pulsar_barycenter.admin.commands.output import Form
@@ -55,6 +56,13 @@ def number_commands(on: Argument, name: str, policy: PolicyRoutes, what: str, sp
     """Return the commands that show, set and remove a policy of a topic or namespace that is a number."""
     most = Flag(spellings, "limit", "The number; 0 means no limit.", Kind.NUMBER, required=True)
     return policy_commands(on, name, policy, what, lambda values: values["limit"], most)
+
+
+def _removed_by_change(policy: PolicyRoutes) -> PolicyRoutes:
+    """Return the requests for a policy for which brokers of Apache Pulsar know no DELETE: a change without a body
+    removes it.
+    """
+    return replace(policy, remove=policy.change)
 
 
 def delayed_body(values: Values) -> dict[str, Any]:
@@ -190,7 +198,7 @@ NAMESPACE_RULES: Final = (
     *number_commands(
         NAMESPACE,
         "deduplication-snapshot-interval",
-        of_namespace.DEDUPLICATION_SNAPSHOTS,
+        _removed_by_change(of_namespace.DEDUPLICATION_SNAPSHOTS),
         "the seconds between snapshots of deduplication",
         "-i --interval",
     ),

@@ -158,7 +158,6 @@ NAMESPACE_SCHEMAS: Final = (
         "Show how new schemas are compared.",
         request(routes.GET_STRATEGY),
         NAMESPACE,
-        form=Form.VALUE,
     ),
     command(
         "set-schema-compatibility-strategy",

@@ -10,9 +10,19 @@ NAMESPACE_RULES: Final = RouteGroup("NamespaceRules", "/admin/v2/namespaces/{ten
 
 
 def _rule(
-    path: str, policy: str, what: str, body: type | str | None, *, note: str = "", without_command: str = ""
+    path: str,
+    policy: str,
+    what: str,
+    body: type | str | None,
+    *,
+    note: str = "",
+    without_command: str = "",
+    removed_otherwise: str = "",
 ) -> PolicyRoutes:
-    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …", `note` follows "Set …"."""
+    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …", `note` follows "Set …".
+
+    `removed_otherwise` says why no command sends DELETE, if only DELETE has none.
+    """
     return PolicyRoutes(
         NAMESPACE_RULES.route(
             "GET",
@@ -39,7 +49,7 @@ def _rule(
             writes(policy),
             f"Let the configuration decide again in a namespace {what}.",
             by_leader=True,
-            without_command=without_command,
+            without_command=without_command or removed_otherwise,
         ),
     )
 
@@ -61,6 +71,7 @@ DEDUPLICATION_SNAPSHOTS: Final = _rule(
     "DEDUPLICATION_SNAPSHOT",
     "the seconds between two snapshots of deduplication",
     "Limit",
+    removed_otherwise="the command sends POST without a body, as Apache Pulsar's brokers have no DELETE here",
 )
 PERSISTENCE: Final = _rule("/persistence", "PERSISTENCE", "how often cursors are stored", "PersistencePolicies")
 SUBSCRIPTION_EXPIRATION: Final = _rule(

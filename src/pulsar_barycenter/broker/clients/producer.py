@@ -11,9 +11,9 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.naming.topic import TopicName
 
-Sent: TypeAlias = "tuple[Producer, int, int, int, int]"
+Sent: TypeAlias = "tuple[Producer, int, int, int, int, int]"
 """A SEND command without its entry: producer, sequence id, highest sequence id, number of messages, size of the entry
-in bytes.
+in bytes, delivery time in ms (0 if the message has none).
 """
 
 

@@ -74,7 +74,7 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
         now_ms = env.clock.now_ms()
         metadata = MessageMetadata(producer_name=producer.name, sequence_id=0, publish_time=now_ms)
         entry = encode_entry(metadata.SerializeToString(), token.encode())
-        topic.publish([(producer, 0, 0, 1, len(entry))], [(entry, 1, now_ms)])
+        topic.publish([(producer, 0, 0, 1, len(entry), 0)], [(entry, 1, now_ms)])
         position = await link.stored
     finally:
         topic.forget_producer(producer)

@@ -20,7 +20,7 @@ from pulsar_barycenter.broker.schemas.bounds import MAX_SCHEMA_BYTES
 from pulsar_barycenter.broker.schemas.errors import IncompatibleSchemaError, SchemaNotFoundError
 from pulsar_barycenter.broker.schemas.key_value import from_json, to_json
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
-from pulsar_barycenter.broker.schemas.schema import UNSTORED, Schema, SchemaType, StoredSchema, type_of_name
+from pulsar_barycenter.broker.schemas.schema import Schema, SchemaType, StoredSchema, type_of_name
 from pulsar_barycenter.naming.topic import TopicName
 
 _LONGEST_VERSION = 19
@@ -65,8 +65,8 @@ class Schemas:
     async def add(self, request: web.Request) -> web.Response:
         topic = await self._topic(request)
         schema = await _received(request)
-        if schema.type in UNSTORED:
-            raise RestError(406, f"Do not upload a {schema.type.name} schema, because it's the default schema type")
+        if schema.type is SchemaType.BYTES:
+            raise RestError(406, "Do not upload a BYTES schema, because it's the default schema type")
         rules = SchemaRules((await self._services.resources.schema_rules(topic)).strategy)
         version = await self._schemas.add(topic, schema, rules, user=_user(request))
         return json_response({"version": {"version": version}})

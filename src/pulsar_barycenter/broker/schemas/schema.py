@@ -45,8 +45,10 @@ class SchemaType(enum.IntEnum):
 WIRE_AUTO_CONSUME: Final = 21
 """The number of AUTO_CONSUME in the binary protocol, from version 21 of the protocol on."""
 
-UNSTORED: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
-"""The types of a schema that mean "no schema", so that nothing is stored."""
+OPAQUE: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
+"""The types of bytes without a form: a definition of such a schema is not checked. Java's client sends no schema for
+them. NONE is stored if another client sends it, such as that for Go; BYTES has no number in the binary protocol.
+"""
 CLIENT_SIDE: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
 """The types with which a client uses the schema that the topic has. They are never stored."""
 AVRO_DEFINED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
@@ -101,7 +103,7 @@ def type_of_name(name: str) -> SchemaType:
     try:
         return SchemaType[name.upper()]
     except KeyError:
-        known = ", ".join(kind.name for kind in SchemaType if kind not in UNSTORED | CLIENT_SIDE)
+        known = ", ".join(kind.name for kind in SchemaType if kind is not SchemaType.BYTES and kind not in CLIENT_SIDE)
         raise InvalidSchemaError(f"Schema type {name[:40]!r} is not known: use one of {known}") from None
 
 

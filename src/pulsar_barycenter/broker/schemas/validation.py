@@ -11,7 +11,7 @@ from pulsar_barycenter.broker.schemas.bounds import MAX_PROPERTIES_LENGTH, MAX_S
 from pulsar_barycenter.broker.schemas.errors import InvalidSchemaError
 from pulsar_barycenter.broker.schemas.key_value import parts_of
 from pulsar_barycenter.broker.schemas.native_protobuf import root_message
-from pulsar_barycenter.broker.schemas.schema import AVRO_DEFINED, CLIENT_SIDE, UNSTORED, Schema, SchemaType
+from pulsar_barycenter.broker.schemas.schema import AVRO_DEFINED, CLIENT_SIDE, OPAQUE, Schema, SchemaType
 
 _PYTHON_NONE: Final = b"null"
 """The definition that the Python client sends for a STRING schema."""
@@ -52,7 +52,7 @@ def _require_definition(schema: Schema) -> None:
             _require_definition(part)
     elif schema.type in CLIENT_SIDE:
         raise InvalidSchemaError("this type is only for clients: a topic cannot have a schema of it")
-    elif schema.type not in UNSTORED and schema.data not in (b"", _allowed(schema.type)):
+    elif schema.type not in OPAQUE and schema.data not in (b"", _allowed(schema.type)):
         raise InvalidSchemaError(f"a primitive type has no definition, but {len(schema.data)} bytes were sent")
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from pulsar_barycenter.bounds.token_bucket import NO_LIMIT
+from pulsar_barycenter.bounds.token_bucket import Allotment
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
 from pulsar_barycenter.ledger.position import Entry, Position
@@ -137,23 +137,32 @@ class Dispatcher:
 
     # ---- rates ----
 
-    def _allowance(self) -> int:
-        """Return how many messages may be delivered now. If the result is 0, `dispatch` is called later, when more may
-        be allowed.
+    def _allowance(self, most: int) -> int:
+        """Return how many messages may be delivered now, up to `most`. If the result is 0, `dispatch` is called later,
+        when more may be allowed.
 
         Dispatchers call this only if the subscription `is_bounded`.
         """
+        subscription = self.subscription
+        if subscription.pauses and not subscription.cursor.is_storable:
+            return self._wait_for(STORABLE_CHECK_S)
+        allowed = subscription.allotment.messages
+        if allowed <= 0:
+            allowed = self._more_allowed(subscription.allotment)
+        return allowed if allowed < most else most
+
+    def _more_allowed(self, allotment: Allotment) -> int:
+        """Return how many messages the throttles allow now; it is 0 while a timer waits for more."""
         if self._throttle_timer is not None:
             return 0
         now_s = asyncio.get_running_loop().time()
-        throttles = self.subscription.throttles
-        allowed = min((throttle.allowance(now_s) for throttle in throttles), default=NO_LIMIT)
-        wait_s = 0.0 if allowed else max(throttle.wait_s(now_s) for throttle in throttles)
-        if self.subscription.settings.pauses_unstorable_acks and not self.subscription.cursor.is_storable:
-            allowed, wait_s = 0, max(wait_s, STORABLE_CHECK_S)
-        if not allowed:
-            self._throttle_timer = self.subscription.call_later(max(wait_s, LEAST_WAIT_S), self._allowed_again)
-        return allowed
+        return allotment.allowance(now_s) or self._wait_for(allotment.wait_s(now_s))
+
+    def _wait_for(self, seconds: float) -> int:
+        """Dispatch again after that time, unless a timer is set already. Return the number of allowed messages, 0."""
+        if self._throttle_timer is None:
+            self._throttle_timer = self.subscription.call_later(max(seconds, LEAST_WAIT_S), self._allowed_again)
+        return 0
 
     def _allowed_again(self) -> None:
         self._throttle_timer = None

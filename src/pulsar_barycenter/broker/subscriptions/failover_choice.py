@@ -80,5 +80,6 @@ class FailoverChoice(Generic[C]):
             self._joined += 1
             return 0, consumer.name, self._joined
         place = self._places.take(consumer)
-        points = point_hashes(consumer.name, place * POINTS_PER_CONSUMER)
+        first = place * POINTS_PER_CONSUMER
+        points = point_hashes(consumer.name, range(first, first + POINTS_PER_CONSUMER))
         return min((point - self._topic_hash) % _RING for point in points), consumer.name, place

@@ -25,10 +25,8 @@ from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
 from pulsar_barycenter.broker.subscriptions.sticky_keys import (
-    AutoSplitSelector,
     StickyRangeSelector,
     StickySelector,
-    slot_of,
     sticky_key,
 )
 from pulsar_barycenter.ledger.position import Entry, Position
@@ -56,7 +54,8 @@ class KeySharedDispatcher(SharedDispatcher):
         super().__init__(subscription)
         self.is_sticky = is_sticky
         self.is_ordered = is_ordered
-        self.selector: StickySelector[Consumer] = StickyRangeSelector() if is_sticky else AutoSplitSelector()
+        auto_split = subscription.settings.auto_split
+        self.selector: StickySelector[Consumer] = StickyRangeSelector() if is_sticky else auto_split()
         self._waiting: dict[int, list[Entry]] = {}
         # Of each consumer, as a heap: slots with the position of their oldest entry that waits. One that is not the
         # oldest any more is passed over; `_lined` has what stands in a line.
@@ -141,7 +140,7 @@ class KeySharedDispatcher(SharedDispatcher):
         if self._waiting:
             self._send_waiting()
         while not self.is_blocked and self._may_look_ahead() and any(map(self._is_available, self.consumers)):
-            if self.subscription.is_bounded and not self._allowance():
+            if self.subscription.is_bounded and not self._allowance(1):
                 return
             if not (self._ready or self._read_more_entries(max(1, LOOK_AHEAD_ENTRIES - self._waiting_entries))):
                 return
@@ -164,7 +163,7 @@ class KeySharedDispatcher(SharedDispatcher):
             metadata = self._due_metadata(entry)
             if metadata is None:
                 continue
-            slot = slot_of(sticky_key(metadata))
+            slot = self.selector.slot_of(sticky_key(metadata))
             is_redelivery = entry.position in self._replay
             consumer = self._available_owner(slot)
             if consumer is None or slot in self._waiting or (slot in self._replay_slots and not is_redelivery):

@@ -13,11 +13,10 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.errors import NotAllowedError, SubscriptionBusyError
 from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoice
+from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.sticky_keys import (
-    AutoSplitSelector,
     StickyRangeSelector,
     StickySelector,
-    slot_of,
     sticky_key,
 )
 from pulsar_barycenter.broker.subscriptions.turns import ConsumerTurns
@@ -33,6 +32,8 @@ class NonPersistentSubscriptionHost(ConsumableTopic, Protocol):
 
     @property
     def clock(self) -> Clock: ...
+    @property
+    def settings(self) -> DispatchSettings: ...
     def dispatched(self, messages: int, size: int) -> None: ...
     def consumer_left(self, subscription: "NonPersistentSubscription") -> None: ...
 
@@ -77,7 +78,7 @@ class NonPersistentSubscription:
         self._choice: FailoverChoice[Consumer] = FailoverChoice(str(topic.name), topic.name.partition_index)
         self._selector: StickySelector[Consumer] | None = None
         if self.type is SubscriptionType.KEY_SHARED:
-            self._selector = StickyRangeSelector() if mode is KeySharedMode.STICKY else AutoSplitSelector()
+            self._selector = StickyRangeSelector() if mode is KeySharedMode.STICKY else topic.settings.auto_split()
 
     @property
     def consumers(self) -> Sequence[Consumer]:
@@ -172,7 +173,7 @@ class NonPersistentSubscription:
 
     def _next_consumer(self, entry: bytes) -> Consumer | None:
         if self._selector is not None:
-            return self._selector.select(slot_of(sticky_key(read_metadata(entry))))
+            return self._selector.select(self._selector.slot_of(sticky_key(read_metadata(entry))))
         if self.type is not SubscriptionType.SHARED:
             return self._active
         return self._turns.next(_is_able)

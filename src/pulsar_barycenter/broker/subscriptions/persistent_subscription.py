@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from pulsar_barycenter.bounds.token_bucket import Throttle
+from pulsar_barycenter.bounds.token_bucket import UNLIMITED, Allotment, Throttle
 from pulsar_barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.rates import Rates
@@ -58,6 +58,7 @@ class PersistentSubscription:
         "_opened",
         "_own_rate",
         "_own_throttle",
+        "allotment",
         "allow_out_of_order",
         "cursor",
         "dispatcher",
@@ -73,10 +74,10 @@ class PersistentSubscription:
         "last_flow_at_ms",
         "name",
         "partition_index",
+        "pauses",
         "rates",
         "redelivered",
         "redelivery_rate",
-        "throttles",
         "topic",
         "type",
     )
@@ -92,8 +93,10 @@ class PersistentSubscription:
         self.allow_out_of_order = False
         self.dispatcher: Dispatcher | None = None
         self._held: list[Consumer] = []
-        self.throttles: tuple[Throttle, ...] = ()
-        """The rates that deliveries have to keep: of the topic, and of this subscription."""
+        self.allotment: Allotment = UNLIMITED
+        """What the rates allow that deliveries have to keep: of the topic, and of this subscription."""
+        self.pauses = False
+        """Whether nothing is delivered while the cursor has more ranges of acknowledged entries than it stores."""
         self.is_bounded = False
         """Whether deliveries have to keep a rate, or wait for acknowledgements."""
         self._own_rate = NO_DISPATCH_RATE
@@ -154,11 +157,13 @@ class PersistentSubscription:
             rates = self.rates = Rates()
         rates.messages += messages
         rates.bytes += size
-        if self.throttles:
-            now_s = asyncio.get_running_loop().time()
-            for throttle in self.throttles:
-                throttle.take(messages, size, now_s)
+        if self.is_bounded and not self.allotment.take(messages, size):
+            self.return_allotment()
         self.topic.dispatched(messages, size)
+
+    def return_allotment(self) -> None:
+        """Give what the rates allowed in advance back to the throttles; the topic's other subscriptions may use it."""
+        self.allotment.give_back(asyncio.get_running_loop().time())
 
     def given_back(self, messages: int) -> None:
         """Count messages that have to be delivered again."""
@@ -183,8 +188,12 @@ class PersistentSubscription:
         if is_new_rate or rate != self._own_rate:
             self._own_rate = rate
             self._own_throttle = self.topic.throttle_of(self._own_rate)
-        self.throttles = tuple(throttle for throttle in (of_topic, self._own_throttle) if throttle is not None)
-        self.is_bounded = bool(self.throttles) or rules.pauses_unstorable_acks
+        throttles = tuple(throttle for throttle in (of_topic, self._own_throttle) if throttle is not None)
+        if throttles != self.allotment.throttles:
+            self.return_allotment()
+            self.allotment = Allotment(throttles) if throttles else UNLIMITED
+        self.pauses = rules.pauses_unstorable_acks
+        self.is_bounded = bool(throttles) or self.pauses
         if self.dispatcher is not None:
             self.dispatcher.rules_changed()
 
@@ -288,6 +297,7 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.close()
             self.dispatcher = None
+            self.return_allotment()
 
     # ---- flow and acknowledgement ----
 

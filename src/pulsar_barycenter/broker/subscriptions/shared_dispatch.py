@@ -7,11 +7,11 @@ chunks of one message go to one consumer. Source: Pulsar's `PersistentDispatcher
 """
 
 import heapq
-import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from pulsar_barycenter.bounds.recent import Recent
+from pulsar_barycenter.bounds.token_bucket import NO_LIMIT
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from pulsar_barycenter.broker.subscriptions.parts import part_of
@@ -220,11 +220,12 @@ class SharedDispatcher(Dispatcher):
     # ---- dispatch ----
 
     def dispatch(self) -> None:
-        while not self.is_blocked and not (self.subscription.is_bounded and not self._allowance()):
+        allowed = NO_LIMIT
+        while not self.is_blocked and not (self.subscription.is_bounded and not (allowed := self._allowance(NO_LIMIT))):
             consumer = self._turns.next(self._is_available)
             if consumer is None or not (self._ready or self._read_more_entries(consumer.permits)):
                 return
-            self._deliver(consumer)
+            self._deliver(consumer, allowed)
 
     def _is_available(self, consumer: Consumer) -> bool:
         if consumer.permits <= 0 or consumer.is_blocked:
@@ -234,12 +235,11 @@ class SharedDispatcher(Dispatcher):
             return False
         return True
 
-    def _deliver(self, consumer: Consumer) -> None:
-        """Send ready entries to a consumer: at most TURN_MESSAGES messages, or all if this is the only consumer."""
+    def _deliver(self, consumer: Consumer, limit: int) -> None:
+        """Send ready entries with `limit` messages to a consumer: at most TURN_MESSAGES unless it is the only one."""
         ready = self._ready
-        limit = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
-        if self.subscription.is_bounded:
-            limit = min(limit, self._allowance())
+        if len(self.consumers) > 1 and limit > TURN_MESSAGES:
+            limit = TURN_MESSAGES
         taken = 0
         while ready and taken < limit and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
             entry = ready.popleft()

@@ -115,7 +115,7 @@ class SingleActiveDispatcher(Dispatcher):
                 link.wake_when_writable(self)
                 return
             permits = consumer.permits
-            if self.subscription.is_bounded and not (permits := min(permits, self._allowance())):
+            if self.subscription.is_bounded and not (permits := self._allowance(permits)):
                 return
             if not self._ready:
                 if self._deliver_run(consumer, permits):

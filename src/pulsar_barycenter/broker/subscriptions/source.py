@@ -1,11 +1,12 @@
 """The interface between a dispatcher and its subscription, and the settings of dispatchers."""
 
 from asyncio import TimerHandle
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pulsar_barycenter.bounds.token_bucket import Throttle
+from pulsar_barycenter.bounds.token_bucket import Allotment
+from pulsar_barycenter.broker.subscriptions.sticky_keys import AutoSplit, HashRing
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.naming.topic import TopicName
@@ -15,8 +16,8 @@ from pulsar_barycenter.naming.topic import TopicName
 class DispatchSettings:
     """The settings of dispatchers. A limit of 0 unacknowledged messages means no limit.
 
-    `delays` says whether messages wait until the time that they name. With `pauses_unstorable_acks` nothing is
-    delivered while the cursor has more ranges of acknowledged entries than it stores.
+    `delays` says whether messages wait until the time that they name. `auto_split` divides the keys of a Key_Shared
+    subscription among its consumers.
     """
 
     failover_delay_s: float = 1.0
@@ -24,7 +25,7 @@ class DispatchSettings:
     max_unacked_per_subscription: int = 200_000
     max_read_entries: int = 100
     delays: bool = True
-    pauses_unstorable_acks: bool = False
+    auto_split: AutoSplit = HashRing
 
 
 class DispatchSource(Protocol):
@@ -58,8 +59,13 @@ class DispatchSource(Protocol):
         ...
 
     @property
-    def throttles(self) -> Sequence[Throttle]:
-        """The throttles that limit the rate of deliveries; usually there are none."""
+    def pauses(self) -> bool:
+        """Whether nothing is delivered while the cursor has more ranges of acknowledged entries than it stores."""
+        ...
+
+    @property
+    def allotment(self) -> Allotment:
+        """What the rates of deliveries allow; without limit if there are none."""
         ...
 
     def now_ms(self) -> int: ...

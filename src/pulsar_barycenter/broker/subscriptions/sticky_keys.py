@@ -1,10 +1,18 @@
 """Maps keys to consumers (Key_Shared), by hash.
 
-A key is hashed to one of 65,536 slots. With AUTO_SPLIT a consistent-hash ring divides the slots, so that a consumer
-that joins or leaves moves only its own share. With STICKY each consumer states the ranges of slots that it wants.
+A key is hashed to a slot, and a selector gives the consumer of the slot. With AUTO_SPLIT the broker divides the slots
+among the consumers, in one of two ways:
 
-Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector` and
-`HashRangeExclusiveStickyKeyConsumerSelector`.
+- by a consistent-hash ring (`HashRing`): a consumer that joins or leaves moves only its own share. How large a share is
+  depends on the names of the consumers.
+- by ranges that are halved (`HalvedRanges`): 2, 4, 8, … consumers have equal shares.
+
+With STICKY each consumer states the ranges of slots that it wants (`StickyRangeSelector`).
+
+No key has slot 0. A ring has 65,535 slots and the ranges 65,536, as in Pulsar.
+
+Source: Pulsar's `Murmur3_32Hash`, `StickyKeyConsumerSelectorUtils`, `ConsistentHashingStickyKeyConsumerSelector`,
+`HashRangeAutoSplitStickyKeyConsumerSelector` and `HashRangeExclusiveStickyKeyConsumerSelector`.
 """
 
 import base64
@@ -13,13 +21,13 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from operator import itemgetter
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from crc32c import crc32c
 
@@ -27,15 +35,18 @@ from pulsar_barycenter.broker.errors import ConsumerAssignError
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 RANGE_SIZE: Final = 65536
-"""The number of slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
+"""The number of slots that are divided by ranges: 0 ≤ slot < 65536. No key has slot 0."""
+
+RING_SIZE: Final = RANGE_SIZE - 1
+"""The number of slots of a ring: 1 ≤ slot ≤ 65535."""
 
 LONGEST_KEY: Final = 512
 """The maximum length in bytes of a key that is hashed directly."""
 
 POINTS_PER_CONSUMER: Final = 100
+"""The number of points that a consumer has on a ring, unless the configuration says otherwise."""
 
 _MASK: Final = 0xFFFFFFFF
-_RANK: Final = itemgetter(0, 1)
 
 
 def murmur3(data: bytes) -> int:
@@ -43,15 +54,15 @@ def murmur3(data: bytes) -> int:
     return _murmur3_behind(0, 0, data)
 
 
-def point_hashes(text: str, first: int) -> list[int]:
-    """Return the Murmur3 hashes of `text` followed by each of the POINTS_PER_CONSUMER numbers from `first` on. The
-    common beginning is hashed once, because a name may be long.
+def point_hashes(text: str, numbers: range) -> list[int]:
+    """Return the Murmur3 hashes of `text` followed by each of the numbers. The common beginning is hashed once, because
+    a name may be long.
     """
     data = text.encode()
     whole = len(data) & ~3
     state = _with_blocks(0, data[:whole])
     rest = data[whole:]
-    return [_murmur3_behind(state, whole, rest + b"%d" % i) for i in range(first, first + POINTS_PER_CONSUMER)]
+    return [_murmur3_behind(state, whole, rest + b"%d" % number) for number in numbers]
 
 
 def _murmur3_behind(state: int, before: int, data: bytes) -> int:
@@ -82,17 +93,25 @@ def _mixed(k: int) -> int:
 
 
 def slot_of(key: bytes) -> int:
-    """Return the Key_Shared slot of a key, 0 ≤ slot < 65536.
+    """Return the slot of a key where slots are divided by ranges, 1 ≤ slot < 65536."""
+    return _hash_of_key(key) % RANGE_SIZE or 1
 
-    A key of more than LONGEST_KEY bytes has the slot of its CRC32C. Hashing it as Pulsar does would block the event
-    loop, and caching it would fill the memory.
+
+def ring_slot_of(key: bytes) -> int:
+    """Return the slot of a key on a ring, 1 ≤ slot ≤ 65535."""
+    return _hash_of_key(key) % RING_SIZE + 1
+
+
+def _hash_of_key(key: bytes) -> int:
+    """Return the hash of a key, of which the slot is computed.
+
+    For a key of more than LONGEST_KEY bytes it is the hash of its CRC32C. Hashing the key as Pulsar does would block
+    the event loop, and caching it would fill the memory.
     """
-    return _slot_of(key if len(key) <= LONGEST_KEY else crc32c(key).to_bytes(4, "big"))
+    return _cached_murmur3(key if len(key) <= LONGEST_KEY else crc32c(key).to_bytes(4, "big"))
 
 
-@lru_cache(maxsize=65536)
-def _slot_of(key: bytes) -> int:
-    return murmur3(key) % RANGE_SIZE
+_cached_murmur3 = lru_cache(maxsize=65536)(murmur3)
 
 
 def sticky_key(metadata: MessageMetadata) -> bytes:
@@ -161,104 +180,190 @@ class NamesakePlaces(Generic[C]):
             del self._free[name], self._next[name]
 
 
-class HashRing(Generic[C]):
-    """A consistent-hash ring over consumers by name. A key belongs to the first point at or after its hash.
-
-    The time to add or remove a consumer does not depend on the number of other consumers.
-    """
-
-    __slots__ = ("_claims", "_members", "_places", "_points")
-
-    def __init__(self) -> None:
-        self._places: NamesakePlaces[C] = NamesakePlaces()
-        self._members: dict[int, tuple[tuple[str, int, C], array[int]]] = {}
-        self._points = array("H")
-        self._claims: dict[int, list[tuple[str, int, C]]] = {}
-        """Who claims a point. The smaller name has one that two claim, so the order of joining changes nothing."""
+class StickySelector(Protocol[C]):
+    """Selects the consumer of each slot."""
 
     def add(self, consumer: C) -> None:
-        member = (consumer.name, self._places.take(consumer), consumer)
-        hashes = point_hashes(f"{consumer.name}\0", member[1] * POINTS_PER_CONSUMER)
-        points = array("H", {hash_ % RANGE_SIZE for hash_ in hashes})
-        self._members[id(consumer)] = member, points
+        """Add a consumer.
+
+        Raises:
+            ConsumerAssignError: there are no slots for it.
+        """
+        ...
+
+    def remove(self, consumers: Collection[C]) -> None:
+        """Remove consumers. Idempotent."""
+        ...
+
+    def slot_of(self, key: bytes) -> int:
+        """Return the slot of a key."""
+        ...
+
+    def select(self, slot: int) -> C | None:
+        """Return the consumer of a slot, None if no consumer has it."""
+        ...
+
+
+AutoSplit: TypeAlias = Callable[[], StickySelector[Any]]
+"""Makes the selector of a subscription whose slots are divided by the broker."""
+
+
+class HashRing(Generic[C]):
+    """A consistent-hash ring over consumers by name. A slot belongs to the first point at or after it.
+
+    Each consumer has `points` points. One that several consumers have belongs to the one that joined first. The time to
+    add or remove a consumer does not depend on the number of other consumers.
+    """
+
+    __slots__ = ("_claims", "_members", "_places", "_points", "_points_per_consumer")
+
+    slot_of = staticmethod(ring_slot_of)
+
+    def __init__(self, points: int = POINTS_PER_CONSUMER) -> None:
+        self._points_per_consumer = range(points)
+        self._places: NamesakePlaces[C] = NamesakePlaces()
+        self._members: dict[int, tuple[C, array[int]]] = {}
+        """The consumers and their points, by `id()` of the consumers, in the order in which they joined."""
+        self._points = array("H")
+        self._claims: dict[int, list[C]] = {}
+        """The consumers that have each point, in the order in which they joined."""
+
+    def add(self, consumer: C) -> None:
+        text = f"{consumer.name}\0{self._places.take(consumer)}\0"
+        hashes = point_hashes(text, self._points_per_consumer)
+        points = array("H", {hash_ % RING_SIZE + 1 for hash_ in hashes})
+        self._members[id(consumer)] = consumer, points
         for point in points:
-            if self._claim(point, member):
+            if self._claim(point, consumer):
                 insort(self._points, point)
 
     def remove(self, consumers: Iterable[C]) -> None:
-        """Remove consumers. Idempotent."""
         leaving = [found for leaver in consumers if (found := self._members.pop(id(leaver), None)) is not None]
-        for (_, _, consumer), _ in leaving:
+        for consumer, _ in leaving:
             self._places.give_back(consumer)
         if len(leaving) > len(self._members):
             self._claims.clear()
-            for member, points in self._members.values():
+            for consumer, points in self._members.values():
                 for point in points:
-                    self._claim(point, member)
+                    self._claim(point, consumer)
             self._points = array("H", sorted(self._claims))
             return
-        freed = [point for member, points in leaving for point in points if self._give_up(point, member)]
+        freed = [point for consumer, points in leaving for point in points if self._give_up(point, consumer)]
         if len(leaving) > 1:
             self._points = array("H", sorted(self._claims))
             return
         for point in freed:
             del self._points[bisect_left(self._points, point)]
 
-    def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Record that a member has the point of the ring with this hash. Return whether no other member has the same
-        point.
-        """
+    def _claim(self, point: int, consumer: C) -> bool:
+        """Record that a consumer has a point of the ring. Return whether no other consumer has the same point."""
         claims = self._claims.setdefault(point, [])
-        insort(claims, member, key=_RANK)
+        claims.append(consumer)
         return len(claims) == 1
 
-    def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Remove the record that a member has a point of the ring. Return whether no member has this point any more."""
+    def _give_up(self, point: int, consumer: C) -> bool:
+        """Remove the record that a consumer has a point of the ring. Return whether no consumer has it any more."""
         claims = self._claims[point]
-        del claims[bisect_left(claims, _RANK(member), key=_RANK)]
+        del claims[next(index for index, claimant in enumerate(claims) if claimant is consumer)]
         if not claims:
             del self._claims[point]
         return not claims
 
-    def owner(self, value: int) -> C | None:
+    def select(self, slot: int) -> C | None:
         if not self._points:
             return None
-        point = self._points[bisect_left(self._points, value) % len(self._points)]
-        return self._claims[point][0][2]
+        point = self._points[bisect_left(self._points, slot) % len(self._points)]
+        return self._claims[point][0]
 
 
-class StickySelector(Protocol[C]):
-    """Selects the consumer of each hash slot."""
+class HalvedRanges(Generic[C]):
+    """Divides the slots into one range for each consumer: a newcomer gets the lower half of the largest range, the
+    lowest one of several. The range of a consumer that leaves goes to the next higher one, and the highest range to the
+    next lower one.
 
-    def add(self, consumer: C) -> None: ...
+    The time to add or remove a consumer grows with the logarithm of the number of consumers.
+    """
 
-    def remove(self, consumers: Collection[C]) -> None: ...
+    __slots__ = ("_ends", "_ends_of", "_largest", "_owners")
 
-    def select(self, slot: int) -> C | None: ...
-
-
-class AutoSplitSelector(Generic[C]):
-    """Divides the slots by a consistent-hash ring: a consumer that joins or leaves moves only its own share."""
-
-    __slots__ = ("_ring",)
+    slot_of = staticmethod(slot_of)
 
     def __init__(self) -> None:
-        self._ring: HashRing[C] = HashRing()
+        self._ends: list[int] = []
+        """The upper ends of the ranges, inclusive, in ascending order. A range begins after the end before it."""
+        self._owners: dict[int, C] = {}
+        self._ends_of: dict[int, int] = {}
+        """The end of the range of each consumer; the keys are the `id()` of the consumers."""
+        self._largest: list[tuple[int, int]] = []
+        """A heap of the ranges: minus the size, and the end. Those that do not exist any more are passed over."""
 
     def add(self, consumer: C) -> None:
-        self._ring.add(consumer)
+        """Give a consumer the lower half of the largest range.
+
+        Raises:
+            ConsumerAssignError: no range has two slots.
+        """
+        upper = self._largest_end() if self._ends else RANGE_SIZE
+        end = upper - (self._size_of(upper) >> 1)
+        if end in self._owners:
+            raise ConsumerAssignError(
+                f"No more range can assigned to new consumer, assigned consumers {len(self._ends)}"
+            )
+        insort(self._ends, end)
+        self._give(end, consumer)
+        self._push(end)
+        self._push(upper)
 
     def remove(self, consumers: Collection[C]) -> None:
-        self._ring.remove(consumers)
+        for consumer in consumers:
+            end = self._ends_of.pop(id(consumer), None)
+            if end is None:
+                continue
+            index = bisect_left(self._ends, end)
+            if end == RANGE_SIZE and index:
+                heir = self._owners[self._ends[index - 1]]
+                del self._owners[self._ends.pop(index - 1)]
+                self._give(RANGE_SIZE, heir)
+                self._push(RANGE_SIZE)
+                continue
+            del self._ends[index], self._owners[end]
+            if self._ends:
+                self._push(self._ends[index])
 
     def select(self, slot: int) -> C | None:
-        return self._ring.owner(slot)
+        return self._owners[self._ends[bisect_left(self._ends, slot)]] if self._ends else None
+
+    def _give(self, end: int, consumer: C) -> None:
+        self._owners[end] = consumer
+        self._ends_of[id(consumer)] = end
+
+    def _size_of(self, end: int) -> int:
+        """Return the number of slots of the range with this end, 0 if there is none."""
+        index = bisect_left(self._ends, end)
+        if end not in self._owners:
+            return 0
+        return end - (self._ends[index - 1] if index else 0)
+
+    def _push(self, end: int) -> None:
+        """Add the range with this end to the heap, in its present size."""
+        if len(self._largest) > 2 * len(self._ends) + 8:
+            self._largest = [(-self._size_of(present), present) for present in self._ends]
+            heapify(self._largest)
+        else:
+            heappush(self._largest, (-self._size_of(end), end))
+
+    def _largest_end(self) -> int:
+        while -self._largest[0][0] != self._size_of(self._largest[0][1]):
+            heappop(self._largest)
+        return self._largest[0][1]
 
 
 class StickyRangeSelector(Generic[C]):
     """Selects consumers by the ranges of slots that each of them states. Messages of slots without a consumer wait."""
 
     __slots__ = ("_ranges",)
+
+    slot_of = staticmethod(slot_of)
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int, C]] = []

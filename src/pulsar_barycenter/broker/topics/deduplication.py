@@ -18,8 +18,10 @@ earlier if there are too many names: the one that left first is removed first (`
 import enum
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, repeat
+from operator import itemgetter, lt
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +45,8 @@ _ID: Final = re.compile("-?[0-9]{1,20}", re.ASCII)
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 1 << 20
 _END_OF_LEDGER: Final = 2**62
+_NO_ID: Final = -1
+_ID_OF: Final = itemgetter(1)
 
 log = structlog.get_logger(__name__)
 
@@ -186,8 +190,8 @@ class Deduplication:
         self._pushed: dict[str, int] = {}
         """The highest id given to the ledger, by producer name, of names with pending entries."""
         # One item per entry in the ledger's queue: the producer's name, and the id to record when the entry is
-        # durable. The id is None for a chunk that is not the last of its message.
-        self._queue: deque[tuple[str, int | None]] = deque()
+        # durable. The id is _NO_ID for a chunk that is not the last of its message.
+        self._queue: deque[tuple[str, int]] = deque()
         self._since_snapshot = 0
         self._snapshot_at_ms = clock.now_ms()
         self._is_storing = False
@@ -262,10 +266,23 @@ class Deduplication:
             return DuplicateStatus.STORED
         return DuplicateStatus.PENDING if highest <= self._pushed.get(producer, -1) else DuplicateStatus.NEW
 
+    def ids_of_new(self, producer: str, sequence_ids: Sequence[int], highest_ids: Sequence[int]) -> list[int]:
+        """Return the ids of messages of one producer, if each message is new after the one before it was pushed. Else
+        return an empty list: then each has to be checked alone.
+        """
+        ids = list(map(max, sequence_ids, highest_ids))
+        known = max(self._stored.get(producer), self._pushed.get(producer, -1))
+        return ids if known < ids[0] and all(map(lt, ids, ids[1:])) else []
+
+    def pushed_new(self, producer: str, ids: Sequence[int]) -> None:
+        """Record that the messages of these ids, a result of `ids_of_new`, were given to the ledger."""
+        self._pushed[producer] = ids[-1]
+        self._queue.extend(zip(repeat(producer), ids))
+
     def pushed(self, producer: str, sequence_id: int, highest_id: int, entry: bytes, *, is_chunk: bool) -> None:
         """Record that a new message was given to the ledger."""
         if is_chunk and _more_chunks(read_metadata(entry)):
-            self._queue.append((producer, None))
+            self._queue.append((producer, _NO_ID))
         else:
             highest = self._pushed[producer] = max(sequence_id, highest_id)
             self._queue.append((producer, highest))
@@ -275,12 +292,16 @@ class Deduplication:
         now.
         """
         now_ms = self._clock.now_ms()
-        for _ in range(entries):
-            producer, highest = self._queue.popleft()
-            if highest is not None:
-                self._log_forgotten(self._stored.record(producer, highest, now_ms))
-                if self._pushed.get(producer, -1) <= highest:
-                    self._pushed.pop(producer, None)
+        durable = list(islice(iter(self._queue.popleft, None), entries))
+        if _NO_ID in map(_ID_OF, durable):
+            durable = [pair for pair in durable if pair[1] != _NO_ID]
+        # The ids of a producer ascend, so its last one counts. Names are recorded in the order of these last ids.
+        last = dict(durable)
+        for producer in reversed(dict(reversed(durable))):
+            highest = last[producer]
+            self._log_forgotten(self._stored.record(producer, highest, now_ms))
+            if self._pushed.get(producer, -1) <= highest:
+                self._pushed.pop(producer, None)
         self._since_snapshot += entries
         return self._since_snapshot >= self.settings.snapshot_entries and not self._is_storing
 

@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from pulsar_barycenter.bounds.recent import Recent
-from pulsar_barycenter.bounds.token_bucket import Throttle
+from pulsar_barycenter.bounds.token_bucket import SharedThrottle, Throttle
 from pulsar_barycenter.broker.namespaces.topic_rules import GroupRate
 
 MOST_GROUPS: Final = 10_000
@@ -21,7 +21,7 @@ class GroupThrottles:
     """The throttles of resource groups by name."""
 
     def __init__(self) -> None:
-        self._kept: Recent[str, tuple[GroupRate, Throttle]] = Recent(MOST_GROUPS)
+        self._kept: Recent[str, tuple[GroupRate, SharedThrottle]] = Recent(MOST_GROUPS)
 
     def of(self, rate: GroupRate) -> Throttle | None:
         """Return the throttle that the topics of a group share, None without a limit.
@@ -35,7 +35,7 @@ class GroupThrottles:
             return kept[1]
         now_s = asyncio.get_running_loop().time()
         if kept is None:
-            throttle = Throttle(rate.messages, rate.size, _PERIOD_S, now_s)
+            throttle = SharedThrottle(rate.messages, rate.size, _PERIOD_S, now_s)
         else:
             throttle = kept[1]
             throttle.limit_to(rate.messages, rate.size, _PERIOD_S, now_s)

@@ -3,34 +3,44 @@
 A message that is refused gets an error, and the messages after it are accepted. A rate is enforced by not reading from
 the connections of the producers for a while: no message is refused, and those that were read are accepted.
 
+Most reads have no message that a policy could refuse. One pass over the SENDs of a read shows that; only others are
+checked one by one. Which pass it is, and what counts the messages, is chosen when the policies change.
+
 Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDeliveryDelay`,
 `PublishRateLimiterImpl`, `ResourceGroupPublishLimiter`.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeAlias
 
-from pulsar_barycenter.bounds.token_bucket import Throttle
+from pulsar_barycenter.bounds.token_bucket import Allotment, Throttle
+from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.producer import Sent
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.protocol.errors import MalformedFrameError
-from pulsar_barycenter.protocol.frames import may_have_delivery_time, read_metadata
+from pulsar_barycenter.protocol.frames import read_metadata
 
 _MESSAGES: Final = itemgetter(3)
 _SIZE: Final = itemgetter(4)
 """A function that returns the number of messages and the bytes of a `Sent`."""
+_DELIVERY_MS: Final = itemgetter(5)
 _UNENCRYPTED: Final = "Messages must be encrypted"
+
+Screen: TypeAlias = Callable[[Sequence[Sent]], bool]
+"""Returns False if a policy refuses none of these messages, True if they have to be checked one by one."""
 
 
 class Intake:
     """The checks of one topic for messages that producers send. Its `throttle` is shared by all producers of the topic,
     `of_group` by all topics of its resource group.
+
+    `may_refuse` is one pass over messages, see `Screen`; `rates` counts the accepted ones.
     """
 
-    __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttles", "refuses", "throttle")
+    __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttle", "may_refuse", "rates")
 
     def __init__(
         self,
@@ -41,13 +51,13 @@ class Intake:
         of_group: Throttle | None = None,
         requires_encryption: bool = False,
     ) -> None:
-        self._throttles = tuple(found for found in (throttle, of_group) if found is not None)
         self._requires_encryption = requires_encryption
         self._max_size = max_size
         self._max_delay_ms = max_delay_ms
-        self.refuses: Final = max_size > 0 or max_delay_ms > 0 or requires_encryption
-        """Whether `refusals` may find any."""
-        self.throttle = throttle
+        self._throttle = throttle
+        self.may_refuse = _screen(max_size, max_delay_ms, requires_encryption=requires_encryption)
+        throttles = tuple(found for found in (throttle, of_group) if found is not None)
+        self.rates = PublishRates(throttles) if throttles else UNRATED
 
     @staticmethod
     def asked(rules: TopicRules) -> tuple[object, ...]:
@@ -77,41 +87,95 @@ class Intake:
             return None
         return Intake(rules.max_message_size, max_delay_ms, throttle, of_group=of_group, requires_encryption=encrypted)
 
-    def count(self, sent: Sequence[Sent]) -> None:
-        """Count messages of one producer that were accepted, and stop reading its connection if they are too many."""
-        if not self._throttles:
-            return
-        now_s = asyncio.get_running_loop().time()
-        messages, size = sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))
-        for throttle in self._throttles:
-            if not throttle.take(messages, size, now_s):
-                sent[0][0].link.hold_reading(throttle)
+    def close(self, now_s: float) -> None:
+        """End the topic's own rate for the connections that wait for it, and give back what the rate of the group
+        allowed in advance. `now_s` is the time of the event loop.
+        """
+        self.rates.close(now_s)
+        if self._throttle is not None:
+            self._throttle.lift()
 
-    def refusals(self, entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool) -> Iterator[tuple[int, str]]:
+    def refusals(
+        self, sent: Sequence[Sent], entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool
+    ) -> Iterator[tuple[int, str]]:
         """Yield the index of each entry that is refused, ascending, and the reason."""
-        data = [entry[0] for entry in entries]
         max_size = 0 if are_chunks else self._max_size
-        for index in self._suspects(data, max_size):
-            refusal = self._refusal(data[index], max_size, now_ms)
+        for index, send in enumerate(sent):
+            refusal = self._refusal(entries[index][0], max_size, send[5] - now_ms)
             if refusal is not None:
                 yield index, refusal
 
-    def _suspects(self, data: Sequence[bytes], max_size: int) -> Iterable[int]:
-        """Return the indexes of the entries that have to be checked for size or delay, ascending."""
-        if self._requires_encryption:
-            return range(len(data))
-        too_large = {index for index, entry in enumerate(data) if len(entry) > max_size} if max_size else set()
-        return sorted(too_large.union(may_have_delivery_time(data)) if self._max_delay_ms else too_large)
-
-    def _refusal(self, entry: bytes, max_size: int, now_ms: int) -> str | None:
+    def _refusal(self, entry: bytes, max_size: int, delay_ms: int) -> str | None:
         if 0 < max_size < len(entry):
             return f"Exceed maximum message size: {len(entry)} bytes are more than the {max_size}"
-        try:
-            metadata = read_metadata(entry)
-        except MalformedFrameError:
-            return _UNENCRYPTED if self._requires_encryption else None
-        if self._requires_encryption and not metadata.encryption_keys:
+        if self._requires_encryption and not _is_encrypted(entry):
             return _UNENCRYPTED
-        if 0 < self._max_delay_ms < metadata.deliver_at_time - now_ms:
+        if 0 < self._max_delay_ms < delay_ms:
             return f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"
         return None
+
+
+class PublishRates:
+    """Counts the messages that a topic accepts, for its own rate and that of its resource group."""
+
+    __slots__ = ("_allotment",)
+
+    def __init__(self, throttles: Sequence[Throttle]) -> None:
+        self._allotment = Allotment(throttles)
+
+    def count(self, sent: Sequence[Sent]) -> None:
+        """Count messages of one producer that were accepted, and stop reading its connection if they are too many."""
+        if not self._allotment.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))):
+            self._check(sent[0][0].link)
+
+    def _check(self, link: ClientLink) -> None:
+        """Stop reading from `link` if no message may pass now."""
+        now_s = asyncio.get_running_loop().time()
+        if not self._allotment.allowance(now_s):
+            for throttle in self._allotment.throttles:
+                if throttle.wait_s(now_s) > 0:
+                    link.hold_reading(throttle)
+
+    def close(self, now_s: float) -> None:
+        """Give back what the throttles allowed in advance."""
+        self._allotment.give_back(now_s)
+
+
+class Unrated(PublishRates):
+    """The rates of a topic that has none."""
+
+    __slots__ = ()
+
+    def count(self, sent: Sequence[Sent]) -> None: ...
+
+
+UNRATED: Final = Unrated(())
+
+
+def _screen(max_size: int, max_delay_ms: int, *, requires_encryption: bool) -> Screen:
+    if requires_encryption:
+        return _has_any
+    if max_size > 0 and max_delay_ms > 0:
+        return lambda sent: max(map(_SIZE, sent)) > max_size or _has_delivery_time(sent)
+    if max_size > 0:
+        return lambda sent: max(map(_SIZE, sent)) > max_size
+    return _has_delivery_time if max_delay_ms > 0 else _has_none
+
+
+def _has_none(sent: Sequence[Sent]) -> bool:
+    return False
+
+
+def _has_any(sent: Sequence[Sent]) -> bool:
+    return True
+
+
+def _has_delivery_time(sent: Sequence[Sent]) -> bool:
+    return any(map(_DELIVERY_MS, sent))
+
+
+def _is_encrypted(entry: bytes) -> bool:
+    try:
+        return bool(read_metadata(entry).encryption_keys)
+    except MalformedFrameError:
+        return False

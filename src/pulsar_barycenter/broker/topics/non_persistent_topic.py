@@ -30,7 +30,8 @@ class NonPersistentTopic(Topic):
         self._next_entry_id = 0
 
     def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
-        for (producer, sequence_id, highest_id, num_messages, size), (entry, _, _) in zip(sent, entries, strict=True):
+        for send, (entry, _, _) in zip(sent, entries, strict=True):
+            producer, sequence_id, highest_id, num_messages, size, _ = send
             position = Position(0, self._next_entry_id)
             self._next_entry_id += 1
             self.published(producer, num_messages, size)

@@ -52,7 +52,7 @@ from pulsar_barycenter.broker.topics.limits import (
 from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stored_epoch
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
-from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
@@ -136,13 +136,16 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Append entries of one producer to the ledger. Return False if the ledger refused them; then the producer has
-        received the error.
+        """Append entries of one producer to the ledger. Return False if the ledger refused them. Then the producer has
+        received the error; if the topic is being terminated it has not, but will be closed.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
         try:
             self.ledger.extend(entries, sent)
+        except LedgerTerminatedError:
+            self._drop(sent)
+            return False
         except LedgerError as error:
             self.write_failed(sent, error)
             return False
@@ -152,14 +155,34 @@ class PersistentTopic(Topic):
             raise
         return True
 
+    def _drop(self, sent: Sequence[Sent]) -> None:
+        """Give no answer to entries that arrived while the topic is being terminated, as if they had arrived after
+        CLOSE_PRODUCER, which follows when the end is stored. Its clients reconnect, and learn why they are refused.
+
+        Pulsar sends CLOSE_PRODUCER before the errors, too. An error that comes first makes the client for Go forget the
+        producer, so that it would miss the close and wait for ever.
+        """
+        producer = sent[0][0]
+        producer.pushed -= len(sent)
+        for _, _, _, _, size in sent:
+            producer.link.publish_failed(producer, size)
+        self.completed(len(sent))
+
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before; each message is checked only after the previous one was
-        published.
+        """Publish the messages that were not sent before. If some may have been, each message is checked only after the
+        previous one was published.
         """
+        _, sequence_ids, highest_ids, _, _, _ = zip(*sent, strict=True)
+        first = sent[0][0]
+        ids = known.ids_of_new(first.name, sequence_ids, highest_ids)
+        if ids and not are_chunks and not first.closed:
+            if self._append(sent, entries):
+                known.pushed_new(first.name, ids)
+            return
         for send, entry in zip(sent, entries, strict=True):
-            producer, sequence_id, highest_id, _, size = send
+            producer, sequence_id, highest_id, _, size, _ = send
             if producer.closed:  # by the answer to an earlier message; its client sends these again
                 producer.link.publish_failed(producer, size)
             elif self._is_new(known, producer, sequence_id, highest_id, size) and self._append([send], [entry]):
@@ -193,7 +216,7 @@ class PersistentTopic(Topic):
             self._send_receipts(group, first)
         else:
             log.warning("receipts_withheld", topic=str(self.name), epoch=owned.epoch, entries=len(group))
-            for producer, _, _, _, size in group:
+            for producer, _, _, _, size, _ in group:
                 producer.completed += 1
                 producer.link.publish_failed(producer, size)
         self.completed(len(group))
@@ -209,7 +232,7 @@ class PersistentTopic(Topic):
         for producer, run in groupby(group, key=_PRODUCER):
             # With a deferred answer, send the receipts one by one: the answer may have to follow any of them.
             for sent in [list(run)] if producer.deferred is None else [[send] for send in run]:
-                _, sequence_ids, highest_ids, messages, sizes = zip(*sent, strict=True)
+                _, sequence_ids, highest_ids, messages, sizes, _ = zip(*sent, strict=True)
                 size = sum(sizes)
                 producer.completed += len(sent)
                 producer.link.send_receipts(producer, sequence_ids, highest_ids, Position(ledger_id, entry_id), size)
@@ -236,7 +259,7 @@ class PersistentTopic(Topic):
             self.deduplication.failed()
         log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))
         producers: dict[Producer, None] = {}
-        for producer, sequence_id, _, _, size in group:
+        for producer, sequence_id, _, _, size, _ in group:
             producer.completed += 1
             producer.link.publish_failed(producer, size)
             if not fenced and self.state is TopicState.OPEN:
@@ -536,7 +559,8 @@ class PersistentTopic(Topic):
         """Terminate the topic: accept no message any more. Return the position of the last message, EARLIEST if there
         is none.
 
-        Messages that are being written get their receipts; then the producers are closed. Consumers read to the end.
+        Messages that are being written get their receipts; then the producers are closed. Messages that arrive
+        meanwhile get no answer. Consumers read to the end.
         If the topic is terminated already, the same position is returned.
 
         Raises:

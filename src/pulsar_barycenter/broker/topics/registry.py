@@ -60,6 +60,8 @@ channel.
 
 SHARED_SETTINGS: Final = 1_000
 """The maximum number of `TopicSettings` that are cached, to be shared by topics with the same rules."""
+_SHORTEST_PART: Final = 6
+"""The rates of a topic are over at least this part of the interval, one sixth."""
 
 
 class TopicRegistry:
@@ -549,13 +551,19 @@ class TopicRegistry:
     # ---- stats ----
 
     def update_rates(self, now_ms: int) -> None:
-        """Compute all rates over the time since the last call; the statistics task calls this."""
+        """Compute all rates over the time since the last call; the statistics task calls this.
+
+        The rates of a topic that was loaded since then are over the time since it was loaded, as in Pulsar. Else a
+        bundle that has just moved would seem to have less load than it has. This time counts as at least a sixth of the
+        whole one, so that what clients send at once after they reconnect does not count as a high rate.
+        """
         seconds = (now_ms - self.rates_at_ms) / 1000
         if seconds <= 0:
             return
         self.rates_at_ms = now_ms
         for topic in self._topics.values():
-            topic.update_rates(seconds)
+            own = (now_ms - topic.loaded_at_ms) / 1000
+            topic.update_rates(min(seconds, max(own, seconds / _SHORTEST_PART)))
 
     def bundle_stats(self) -> dict[str, NamespaceBundleStats]:
         """Return the stats of each bundle with loaded topics, by bundle name; rates are those of the last

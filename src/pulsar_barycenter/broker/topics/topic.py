@@ -126,6 +126,7 @@ class Topic:
         "in_rates",
         "intake",
         "last_active_ms",
+        "loaded_at_ms",
         "name",
         "out_rates",
         "owned",
@@ -153,7 +154,7 @@ class Topic:
         self.out_rates = Rates()
         self.pending = 0
         """The number of entries that were given to the ledger and are neither durable nor failed."""
-        self.last_active_ms = host.clock.now_ms()
+        self.last_active_ms = self.loaded_at_ms = host.clock.now_ms()
         self.change: PartitionedChange | None = None
         """The pending change of the partitioned topic, during which this partition may refuse clients."""
         self.room = DiskFullState()
@@ -172,10 +173,10 @@ class Topic:
         before, self.rules = self.rules, rules
         self.settings = self.host.settings_under(rules)
         if Intake.asked(before) != Intake.asked(rules):
-            if self.intake is not None and self.intake.throttle is not None:
-                self.intake.throttle.lift()
-            of_group = self.host.throttle_of(rules.group_rate)
-            self.intake = Intake.of(rules, of_group, asyncio.get_running_loop().time())
+            now_s = asyncio.get_running_loop().time()
+            if self.intake is not None:
+                self.intake.close(now_s)
+            self.intake = Intake.of(rules, self.host.throttle_of(rules.group_rate), now_s)
         if before.subscribe_rate != rules.subscribe_rate:
             self.subscribe_limit = SubscribeLimit.of(rules.subscribe_rate)
 
@@ -406,10 +407,15 @@ class Topic:
 
         Receipts and errors go to the producer's link in the order of the SENDs.
         """
-        if self.intake is None:
+        intake = self.intake
+        if intake is None:
             self.accept(sent, entries, are_chunks=are_chunks)
+            return
+        if intake.may_refuse(sent):
+            self._accept_allowed(intake, sent, entries, are_chunks=are_chunks)
         else:
-            self._accept_allowed(self.intake, sent, entries, are_chunks=are_chunks)
+            self.accept(sent, entries, are_chunks=are_chunks)
+        intake.rates.count(sent)
 
     def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
         """Accept entries that the policies allow. Arguments and answers are those of `publish`."""
@@ -421,21 +427,16 @@ class Topic:
         """Accept the entries that the policies allow; the producer gets an error for each of the others, in the order
         of the SENDs.
         """
-        if not intake.refuses:
-            self.accept(sent, entries, are_chunks=are_chunks)
-            intake.count(sent)
-            return
         start = 0
-        for index, reason in intake.refusals(entries, self.clock.now_ms(), are_chunks=are_chunks):
+        for index, reason in intake.refusals(sent, entries, self.clock.now_ms(), are_chunks=are_chunks):
             if index > start:
                 self.accept(sent[start:index], entries[start:index], are_chunks=are_chunks)
-            producer, sequence_id, _, _, size = sent[index]
+            producer, sequence_id, _, _, size, _ = sent[index]
             producer.link.publish_failed(producer, size)
             producer.link.refuse_message(producer, sequence_id, NotAllowedError(f"{reason}: topic {self.name}"))
             start = index + 1
         if start < len(sent):
             self.accept(sent[start:], entries[start:], are_chunks=are_chunks)
-        intake.count(sent)
 
     def published(self, producer: Producer, messages: int, size: int) -> None:
         """Count accepted messages for the stats; `size` is their total size in bytes."""
@@ -550,6 +551,8 @@ class Topic:
     def _close_to_sends(self) -> None:
         for producer in self.producers.values():
             producer.closed = True
+        if self.intake is not None:
+            self.intake.rates.close(asyncio.get_running_loop().time())
 
     def hold_consumers(self) -> None:
         """Stop dispatch to the consumers and ignore their requests, until they are disconnected."""

@@ -1,9 +1,11 @@
 """The settings of topics, their dispatchers and their ledgers, from the broker's configuration."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
+from pulsar_barycenter.broker.subscriptions.sticky_keys import AutoSplit, HalvedRanges, HashRing
 from pulsar_barycenter.broker.topics.deduplication import DeduplicationSettings
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
@@ -22,6 +24,7 @@ class TopicSettings(DispatchSettings):
             max_unacked_per_consumer=config.max_unacked_messages_per_consumer,
             max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
             max_read_entries=config.dispatcher_max_read_batch_size,
+            auto_split=auto_split_of(config),
             deduplication=DeduplicationSettings.of(config),
         )
 
@@ -33,9 +36,15 @@ class TopicSettings(DispatchSettings):
             max_unacked_per_consumer=rules.max_unacked_per_consumer,
             max_unacked_per_subscription=rules.max_unacked_per_subscription,
             delays=rules.delayed.active,
-            pauses_unstorable_acks=rules.pauses_unstorable_acks,
             deduplication=replace(self.deduplication, snapshot_interval_ms=interval_ms),
         )
+
+
+def auto_split_of(config: BrokerConfig) -> AutoSplit:
+    """Return how the keys of Key_Shared subscriptions are divided, from the configuration of the broker."""
+    if config.subscription_key_shared_use_consistent_hashing:
+        return partial(HashRing, config.subscription_key_shared_consistent_hashing_replica_points)
+    return HalvedRanges
 
 
 def ledger_settings(config: BrokerConfig) -> LedgerSettings:

@@ -223,7 +223,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         way to its broker: otherwise it was not moved.
         """
         before, pairs = memory.expected, snapshot.on_their_way.pairs
-        if before is not None and _is_same(before.snapshot, snapshot):
+        if before is not None and snapshot.has_the_reports_of(before.snapshot):
             counted = before.snapshot.on_their_way.pairs
             if pairs is counted:
                 return before
@@ -276,10 +276,6 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
 
 def _in_parts(estimates: tuple[float, float]) -> float:
     return round(min(max(estimates), _LARGEST) * _PARTS) / _PARTS
-
-
-def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
-    return before.bundles is snapshot.bundles and before.brokers is snapshot.brokers
 
 
 def _chain(latest: Pending | None) -> Iterator[Pending]:

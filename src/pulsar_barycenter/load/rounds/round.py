@@ -77,15 +77,16 @@ class RoundOutcome:
 
 
 def moves(
-    plan: SheddingPlan, destinations: Destinations[Any]
+    plan: SheddingPlan, destinations: Destinations[Any], shedder: Shedder[Any]
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
 
+    `shedder` made the plan. If the load is newer than that of the plan, it may keep a bundle (`Shedder.why_it_stays`).
     Closes the destinations at its end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:
-        for row, unload in zip(plan.rows.tolist(), plan, strict=True):
+        for position, (row, unload) in enumerate(zip(plan.rows.tolist(), plan, strict=True)):
             found = destinations.choose(unload)
             if isinstance(found, Refusal):
                 refused.append(found)
@@ -94,6 +95,12 @@ def moves(
             move = unload
             if unload.destination != found.broker:
                 move = msgspec.structs.replace(unload, destination=found.broker)
+            if not destinations.load.has_the_reports_of(plan.snapshot):
+                why = shedder.why_it_stays(plan.decided, position, move, destinations.load)
+                if why is not None:
+                    refused.append(Refusal("unload", move.bundle, why, move.source))
+                    yield refused[-1]
+                    continue
             carried = yield move
             assert carried is not None, "an unload is answered"
             if carried.done:
@@ -149,7 +156,7 @@ class Round(Generic[Memory]):
         snapshot = with_drained(snapshot, self.selection.drained)
         plan, shedding = shed(self.shedder, snapshot, memory.shedding)
         destinations = self.selection.destinations(plan, snapshot, memory.selection, rng)
-        steps = moves(plan, destinations)
+        steps = moves(plan, destinations, self.shedder)
         try:
             step = next(steps)
             while True:

@@ -88,6 +88,14 @@ class Shedder(Strategy[Memory]):
         round.
         """
 
+    def why_it_stays(self, plan: SheddingPlan, position: int, unload: Unload, load: LoadSnapshot) -> Reason | None:
+        """Return why the bundle at `position` of this strategy's `plan` stays after all; None: it is unloaded.
+
+        This is called right before `unload` is made, if reports arrived since the decision; `load` has them, and the
+        unloads made so far. A strategy that does not override it carries out its plan as it is, as Pulsar does.
+        """
+        return None
+
     def unloaded(self, unload: Unload, at_ms: int, memory: Memory) -> Memory:
         """Return the strategy's memory after the bundle of `unload` has left its broker at `at_ms` (epoch ms)."""
         return memory

@@ -401,6 +401,10 @@ class LoadSnapshot:
         found.__dict__.update(self.__dict__, preallocations=preallocations)
         return found
 
+    def has_the_reports_of(self, other: "LoadSnapshot") -> bool:
+        """Return whether both snapshots have the same reports; what is on its way to a broker may differ."""
+        return self.bundles is other.bundles and self.brokers is other.brokers
+
     def is_on_its_way(self, bundle: str, broker: str) -> bool:
         """Return whether `bundle` already counts for `broker` as a preallocation."""
         return (self.brokers.index[broker], bundle) in self.on_their_way.pairs

@@ -1,6 +1,7 @@
 """The strategy and the windows that the leader of the modular load manager uses, on virtual time."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,9 +11,10 @@ from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from pulsar_barycenter.config.broker_conf import default_config, with_overrides
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.reasons import Code
 from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.rounds.destinations import FilteredSelection
-from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
 from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
@@ -111,16 +113,53 @@ def test_a_planned_destination_that_filled_up_is_left_for_another_broker_since_5
         leader = await b0.do(lambda manager: manager.leader())
         carry_out = leader._carry_out
 
-        async def later(plan: SheddingPlan, selection: FilteredSelection) -> None:
+        async def later(plan: SheddingPlan, shedder: Shedder[Any], selection: FilteredSelection) -> None:
             if len(plan):
                 await b1.report(90)
                 await settled(brokers)
-            await carry_out(plan, selection)
+            await carry_out(plan, shedder, selection)
 
         leader._carry_out = later
         await b0.do(lambda manager: manager.shed())
         await b0.do(lambda manager: manager.shed())
         assert b0.peers.unloads == [(b0.id, str(bundle), b2.id) for bundle in bundles[:4]]
+
+    shed_scenario(scenario)
+
+
+def test_moves_that_the_newest_reports_make_harmful_are_left_out_with_a_reason() -> None:
+    """b1 and b2 are at 10 and 20 % when bundles of b0 at 90 % are planned for them, and at 95 % before these go. The
+    next round chooses by the new load, and a refusal is logged once."""
+
+    async def scenario(_: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, b2 = brokers
+        b0.configure(
+            load_balancer_load_shedding_strategy="LeastDisturbance",
+            load_balancer_load_placement_strategy="LeastDisturbance",
+        )
+        leader = await b0.do(lambda manager: manager.leader())
+        carry_out, planned = leader._carry_out, []
+
+        async def later(plan: SheddingPlan, shedder: Shedder[Any], selection: FilteredSelection) -> None:
+            if len(plan) and not planned:
+                planned.extend(unload.bundle for unload in plan)
+                for broker in (b1, b2):
+                    await broker.report(95)
+                await settled(brokers)
+            await carry_out(plan, shedder, selection)
+
+        leader._carry_out = later
+        await b0.do(lambda manager: manager.shed())
+        assert planned
+        assert b0.peers.unloads == []
+        refused = b0.told("refuse")
+        assert [record.bundle for record in refused] == planned
+        assert {record.reason.code for record in refused} == {Code.GAIN_IS_GONE}
+        for broker in (b1, b2):
+            await broker.report(10)
+        await settled(brokers)
+        await b0.do(lambda manager: manager.shed())
+        assert {source for source, _, _ in b0.peers.unloads} == {b0.id}
 
     shed_scenario(scenario)
 

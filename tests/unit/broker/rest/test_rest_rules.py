@@ -112,14 +112,14 @@ async def test_a_subscription_follows_its_own_rate_else_that_of_its_topic(monkey
             assert (await cluster.expect(200, "GET", f"{T}/{name}/dispatchRate")).json == DISPATCH
         await cluster.brokers[0].registry.apply_policies()
         topic: Any = await topic_of(cluster)
-        throttled = {name for name, found in topic.subscriptions.items() if found.throttles}
+        throttled = {name for name, found in topic.subscriptions.items() if found.allotment.throttles}
         assert throttled == {"s", "a b/c"}
         monkeypatch.setattr(topic_policies, "MOST_SUBSCRIPTION_RATES", 2)
         assert "2 subscriptions" in (await cluster.expect(412, "POST", f"{T}/other/dispatchRate", DISPATCH)).reason
         await cluster.expect(204, "DELETE", f"{T}/s/dispatchRate")
         await cluster.expect(204, "GET", f"{T}/s/dispatchRate")
         await cluster.brokers[0].registry.apply_policies()
-        assert not topic.subscriptions["s"].throttles
+        assert not topic.subscriptions["s"].allotment.throttles
 
 
 async def test_a_topic_follows_its_own_value_else_that_of_its_namespace() -> None:

@@ -91,6 +91,12 @@ async def test_what_is_no_schema_is_refused(cluster: RestCluster, body: Any, sta
     await cluster.expect(404, "GET", f"{S}/schema")
 
 
+async def test_the_schema_none_is_accepted_as_any_other(cluster: RestCluster) -> None:
+    await cluster.expect(200, "POST", f"{S}/schema", {"type": "NONE", "schema": ""})
+    assert (await cluster.expect(200, "GET", f"{S}/schema")).json["type"] == "NONE"
+    assert "exists schema type NONE" in (await cluster.expect(409, "POST", f"{S}/schema", payload("a"))).reason
+
+
 async def test_a_large_schema_is_accepted(cluster: RestCluster) -> None:
     await cluster.expect(200, "POST", f"{S}/schema", payload(*(f"field_{index}" for index in range(4_000))))
 

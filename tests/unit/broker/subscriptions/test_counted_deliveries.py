@@ -43,7 +43,7 @@ async def test_deliveries_are_counted_once_and_at_once(broker: OneBroker, kind: 
     for number in range(MESSAGES):
         entry = entry_of(b"x", sequence_id=number, key=f"k{number % 7}")
         size += len(entry)
-        topic.publish([(producer, number, 0, 1, len(entry))], [(entry, 1, 0)])
+        topic.publish([(producer, number, 0, 1, len(entry), 0)], [(entry, 1, 0)])
         await topic.wait_drained()
         assert rates.messages == len(link.delivered)
     for _ in range(4):

@@ -34,7 +34,7 @@ async def topic_of(broker: OneBroker, *, delayed: bool) -> PersistentTopic:
         if delayed and number < PASSED_OVER:
             metadata.deliver_at_time = FAR_AWAY_MS
         entry = encode_entry(metadata.SerializeToString(), b"x")
-        topic.publish([(producer, number, 0, 1, len(entry))], [(entry, 1, 0)])
+        topic.publish([(producer, number, 0, 1, len(entry), 0)], [(entry, 1, 0)])
     await topic.wait_drained()
     return topic
 

@@ -96,9 +96,9 @@ def test_a_namesake_that_comes_later_does_not_take_a_partition_over() -> None:
 def test_one_of_many_consumers_costs_its_own_points_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[str] = []
 
-    def counted(text: str, first: int) -> list[int]:
+    def counted(text: str, numbers: range) -> list[int]:
         hashed.append(text)
-        return point_hashes(text, first)
+        return point_hashes(text, numbers)
 
     monkeypatch.setattr(failover_choice, "point_hashes", counted)
     choice: FailoverChoice[Member] = FailoverChoice("t", -1)

@@ -42,7 +42,7 @@ class Waiting:
 
     async def publish(self, number: int) -> None:
         entry = entry_of(b"x", sequence_id=number, key=f"k{number % KEYS}")
-        self.topic.publish([(self.producer, number, 0, 1, len(entry))], [(entry, 1, 0)])
+        self.topic.publish([(self.producer, number, 0, 1, len(entry), 0)], [(entry, 1, 0)])
         await self.topic.wait_drained()
 
     @property

@@ -43,7 +43,7 @@ async def publish(topic: Topic, count: int) -> None:
     producer = await topic.add_producer(RecordingLink(), 1, ProducerOptions("p"))
     for number in range(count):
         entry = entry_of(b"x", sequence_id=number, key=f"k{number}")
-        topic.publish([(producer, number, 0, 1, len(entry))], [(entry, 1, 0)])
+        topic.publish([(producer, number, 0, 1, len(entry), 0)], [(entry, 1, 0)])
     await topic.wait_drained()
 
 

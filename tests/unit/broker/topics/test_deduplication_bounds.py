@@ -2,13 +2,22 @@
 
 import asyncio
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.broker.clients.producer import ProducerOptions
-from pulsar_barycenter.broker.topics.deduplication import CURSOR_NAME, SNAPSHOT_BYTES, Deduplication, SequenceIds
+from pulsar_barycenter.broker.topics.deduplication import (
+    CURSOR_NAME,
+    SNAPSHOT_BYTES,
+    Deduplication,
+    DeduplicationSettings,
+    DuplicateStatus,
+    SequenceIds,
+)
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -40,7 +49,7 @@ async def come_and_go(topic: PersistentTopic, name: str, sequence_id: int = 0) -
     """A producer attaches, has one message stored and leaves."""
     producer = await topic.add_producer(RecordingLink(), 1, ProducerOptions(name))
     entry = entry_of(b"x", sequence_id=sequence_id, producer=name)
-    topic.publish([(producer, sequence_id, 0, 1, len(entry))], [(entry, 1, 0)])
+    topic.publish([(producer, sequence_id, 0, 1, len(entry), 0)], [(entry, 1, 0)])
     await topic.wait_drained()
     topic.forget_producer(producer)
 
@@ -79,7 +88,7 @@ async def test_a_producer_that_stays_is_remembered_however_many_come_and_go() ->
     topic, memory = await topic_of(broker)
     stays = await topic.add_producer(RecordingLink(), 1, ProducerOptions("stays"))
     entry = entry_of(b"x", sequence_id=7, producer="stays")
-    topic.publish([(stays, 7, 0, 1, len(entry))], [(entry, 1, 0)])
+    topic.publish([(stays, 7, 0, 1, len(entry), 0)], [(entry, 1, 0)])
     await topic.wait_drained()
     for number in range(50):
         await come_and_go(topic, f"p{number}")
@@ -114,7 +123,7 @@ async def test_a_producer_that_left_is_forgotten_after_the_time_out_and_the_reco
     upkeep = TopicUpkeep(broker.registry)
     stays = await topic.add_producer(RecordingLink(), 2, ProducerOptions("stays"))
     entry = entry_of(b"x", producer="stays")
-    topic.publish([(stays, 0, 0, 1, len(entry))], [(entry, 1, 0)])
+    topic.publish([(stays, 0, 0, 1, len(entry), 0)], [(entry, 1, 0)])
     await come_and_go(topic, "early")
     clock.ms += 200 * MINUTE_MS
     await come_and_go(topic, "late")
@@ -135,7 +144,7 @@ async def test_a_message_that_becomes_durable_after_its_producer_left_is_forgott
     topic, memory = await topic_of(broker)
     producer = await topic.add_producer(RecordingLink(), 1, ProducerOptions("p"))
     entry = entry_of(b"x", producer="p")
-    topic.publish([(producer, 0, 0, 1, len(entry))], [(entry, 1, 0)])
+    topic.publish([(producer, 0, 0, 1, len(entry), 0)], [(entry, 1, 0)])
     topic.forget_producer(producer)
     await topic.wait_drained()
     assert topic.last_sequence_id("p") == 0
@@ -270,3 +279,54 @@ def test_what_is_remembered_is_bounded_and_the_rest_is_what_left_first(
         shown = ids.snapshot(1 << 20)
         assert len(shown) == min(most, len(highest))
         assert attached.isdisjoint(highest.keys() - shown.keys()) or set(shown) <= attached
+
+
+sends = st.lists(
+    st.tuples(
+        st.sampled_from(["p0", "p1", "p2", "p3"]),
+        st.integers(0, 40),
+        st.integers(1, 12),
+        st.sampled_from([0, 0, 3]),
+        st.integers(0, 40),
+    ),
+    max_size=25,
+)
+"""The producer, the first sequence id, the number of messages, the step (0: in order), how many are stored then."""
+
+
+@given(sends=sends, attached=st.sets(st.sampled_from(["p0", "p1"])), most=st.integers(1, 4))
+def test_messages_that_are_recorded_together_are_as_if_recorded_one_by_one(
+    sends: list[tuple[str, int, int, int, int]], attached: set[str], most: int
+) -> None:
+    settings = DeduplicationSettings(max_producers=most)
+    unused: Any = SimpleNamespace(name="t")
+    together, alone = (Deduplication(unused, unused, settings, HandClock()) for _ in range(2))
+    for name in sorted(attached):
+        together.producer_attached(name)
+        alone.producer_attached(name)
+    pending = 0
+    for name, first, count, step, stored in sends:
+        ids = [first + (number * step) % 5 if step else first + number for number in range(count)]
+        new = [number for number in ids if pushed_if_new(alone, name, number)]
+        found = together.ids_of_new(name, ids, [0] * count)
+        if found:
+            assert found == new == ids
+            together.pushed_new(name, found)
+        else:
+            assert new == [number for number in ids if pushed_if_new(together, name, number)]
+        pending += len(new)
+        stored = min(stored, pending)
+        pending -= stored
+        together.persisted(stored)
+        for _ in range(stored):
+            alone.persisted(1)
+        assert together._pushed == alone._pushed
+        assert together._stored._highest == alone._stored._highest
+        assert list(together._stored._absent) == list(alone._stored._absent)
+
+
+def pushed_if_new(memory: Deduplication, name: str, number: int) -> bool:
+    if memory.check(name, number, 0) is not DuplicateStatus.NEW:
+        return False
+    memory.pushed(name, number, 0, b"", is_chunk=False)
+    return True

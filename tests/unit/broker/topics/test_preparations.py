@@ -38,7 +38,7 @@ async def written(broker: OneBroker, name: TopicName = TOPIC) -> Topic:
 
 def send(topic: Topic, producer: Producer, sequence_id: int) -> None:
     entry = entry_of(b"x", sequence_id=sequence_id)
-    topic.publish([(producer, sequence_id, 0, 1, len(entry))], [(entry, 1, 0)])
+    topic.publish([(producer, sequence_id, 0, 1, len(entry), 0)], [(entry, 1, 0)])
 
 
 async def open_ahead(broker: OneBroker, epoch: int, *names: str) -> None:

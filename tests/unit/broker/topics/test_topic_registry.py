@@ -215,6 +215,28 @@ async def test_rates_are_those_of_the_last_interval(broker: OneBroker) -> None:
     assert broker.registry.bundle_stats()["public/default/0x00000000_0xffffffff"].msg_rate_in == 0.0
 
 
+@pytest.mark.parametrize(("loaded_for_s", "counted_s"), [(120, 60), (30, 30), (2, 10)])
+async def test_rates_of_a_topic_that_was_just_loaded_are_over_the_time_since_then(
+    broker: OneBroker, loaded_for_s: int, counted_s: int
+) -> None:
+    """Else a bundle that has just moved would look light. What comes in the first moments counts for ten seconds."""
+    client = await WireClient.connect(broker.port)
+    await client.produce(str(TOPIC))
+    await client.subscribe(str(TOPIC), permits=100)
+    await client.send_all(60)
+    await client.messages(60)
+    topic = broker.registry.get_loaded(TOPIC)
+    assert topic is not None
+    now_ms = topic.loaded_at_ms + 1000 * loaded_for_s
+    broker.registry.rates_at_ms = now_ms - 60_000
+    broker.registry.update_rates(now_ms)
+    (stats,) = broker.registry.bundle_stats().values()
+    assert (stats.msg_rate_in, stats.msg_rate_out) == (60 / counted_s, 60 / counted_s)
+    broker.registry.update_rates(now_ms + 60_000)
+    (stats,) = broker.registry.bundle_stats().values()
+    assert stats.msg_rate_in == 0
+
+
 async def test_topic_statistics_have_the_fields_of_the_admin_api(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     await client.produce(str(TOPIC), producer_name="mine", properties={"k": "v"})

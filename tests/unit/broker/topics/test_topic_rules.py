@@ -153,6 +153,38 @@ async def test_bytes_are_limited_too_and_both_subscriptions_share_the_rate_of_th
     await client.messages(3)
 
 
+async def test_what_subscriptions_took_in_advance_returns_when_they_are_removed(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    await follow(broker, dispatch_throttling_rate_per_topic_in_msg=6_400)
+    for number in range(3):
+        await client.subscribe(TOPIC, f"s{number}", number, permits=10)
+    await client.send_all(1)
+    await client.messages(3)
+    topic = topic_of(broker)
+    throttle = topic._dispatch
+    assert throttle is not None
+    later_s = asyncio.get_running_loop().time() + 1_000
+    assert throttle.allowance(later_s) < 6_400
+    for subscription in list(topic.subscriptions.values()):
+        topic.remove_subscription(subscription)
+    assert throttle.allowance(later_s + 1_000) == 6_400
+
+
+async def test_what_a_topic_took_in_advance_returns_to_its_group_when_it_is_unloaded(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    broker.policies.group = ResourceGroup(publish_rate_in_msgs=6_400)
+    await broker.registry.apply_policies()
+    await client.send_all(1)
+    throttle = broker.registry.throttle_of(topic_of(broker).rules.group_rate)
+    assert throttle is not None
+    later_s = asyncio.get_running_loop().time() + 1_000
+    assert throttle.allowance(later_s) < 6_400
+    await broker.unload()
+    assert throttle.allowance(later_s + 1_000) == 6_400
+
+
 async def test_a_raised_limit_of_unacknowledged_messages_is_used_at_once(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     await client.produce(TOPIC)

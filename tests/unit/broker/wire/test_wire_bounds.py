@@ -92,7 +92,7 @@ async def test_no_entry_takes_permits_below_what_a_batch_may_hold(broker: OneBro
     await client.settled()
     topic = await topic_of(broker)
     (producer,) = topic.producers.values()
-    topic.publish([(producer, 0, 0, 2**31 - 1, 1)], [(entry_of(b"x"), 2**31 - 1, 1)])
+    topic.publish([(producer, 0, 0, 2**31 - 1, 1, 0)], [(entry_of(b"x"), 2**31 - 1, 1)])
     await client.messages(1)
     (consumer,) = topic.consumers()
     assert consumer.permits == -MAX_MESSAGES_IN_ENTRY
@@ -122,7 +122,7 @@ async def test_entries_that_cannot_be_read_are_passed_over_and_acknowledged(sub_
     topic = await topic_of(before)
     (producer,) = topic.producers.values()
     for entry in unreadable():
-        topic.publish([(producer, 9, 0, 1, len(entry))], [(entry, 1, 1)])
+        topic.publish([(producer, 9, 0, 1, len(entry), 0)], [(entry, 1, 1)])
         await client.expect(TYPE.SEND_RECEIPT)
     await client.send_all(2, first=2)
     await before.stop()
@@ -149,7 +149,7 @@ async def test_the_last_message_id_is_told_also_of_an_entry_that_cannot_be_read(
     await client.subscribe(TOPIC)
     topic = await topic_of(broker)
     (producer,) = topic.producers.values()
-    topic.publish([(producer, 9, 0, 1, len(entry))], [(entry, 1, 1)])
+    topic.publish([(producer, 9, 0, 1, len(entry), 0)], [(entry, 1, 1)])
     stored = (await client.expect(TYPE.SEND_RECEIPT)).message_id
     frame = client_commands.get_last_message_id(client.request_id(), 1)
     last = (await client.ask(frame, TYPE.GET_LAST_MESSAGE_ID_RESPONSE, TYPE.ERROR))[1].last_message_id

@@ -16,6 +16,7 @@ from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient
 
 TOPIC = "persistent://public/default/t"
+NONE = api.Schema(name="", schema_data=b"", type=api.Schema.Type.Value("None"))
 STRING = api.Schema(name="STRING", schema_data=b"null", type=api.Schema.String)
 
 
@@ -73,6 +74,34 @@ async def test_an_incompatible_producer_is_refused_and_the_connection_stays(clie
     assert (refused.error, "strategy FULL" in refused.message) == (api.IncompatibleSchema, True)
     assert (await client.produce(TOPIC, 3, schema=STRING)).error == api.IncompatibleSchema
     assert (await client.produce(TOPIC, 4, schema=required("a"))).schema_version == version_bytes(0)
+
+
+async def test_the_schema_none_is_a_version_as_any_other(broker: OneBroker, client: WireClient) -> None:
+    """The client for Go sends it for bytes, and looks for its version in messages."""
+    assert (await client.produce(TOPIC, schema=NONE)).schema_version == version_bytes(0)
+    assert (await get_schema(client)).schema.type == NONE.type
+    refused = await client.produce(TOPIC, 2, schema=avro("a"))
+    assert (refused.error, "exists schema type NONE" in refused.message) == (api.IncompatibleSchema, True)
+    assert (await client.subscribe(TOPIC, schema=NONE)).request_id
+    broker.policies.of_schemas = SchemaRules(Strategy.ALWAYS_COMPATIBLE)
+    assert (await client.produce(TOPIC, 3, schema=avro("a"))).schema_version == version_bytes(1)
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+async def test_the_schema_none_does_not_fit_a_topic_with_another_one(client: WireClient, kind: str) -> None:
+    """But no schema does, which clients for Java send for bytes."""
+    await client.produce(TOPIC, schema=avro("a"))
+    attach: Any = client.produce if kind == "producer" else client.subscribe
+    assert (await attach(TOPIC, **{f"{kind}_id": 2}, schema=NONE)).error == api.IncompatibleSchema
+    assert not hasattr(await attach(TOPIC, **{f"{kind}_id": 3}), "error")
+
+
+async def test_a_consumer_with_the_schema_none_adds_it_to_an_unused_topic_only(client: WireClient) -> None:
+    assert (await client.subscribe(TOPIC, schema=NONE)).request_id
+    assert (await get_schema(client)).schema_version == version_bytes(0)
+    used = "persistent://public/default/used"
+    await client.produce(used, 2)
+    assert (await client.subscribe(used, "s2", 2, schema=NONE)).error == api.IncompatibleSchema
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ async def test_sticky_ranges_decide_who_gets_a_key(client: WireClient) -> None:
 async def test_a_key_waits_until_its_former_consumer_has_acknowledged(client: WireClient) -> None:
     """A consumer joins and takes keys over: it gets their next messages only after the acknowledgement of the old."""
     await client.subscribe(TOPIC, "k", 1, permits=100, sub_type=KEY_SHARED, consumer_name="first")
-    keys = [f"key-{n}" for n in range(8)]
+    keys = [f"key-{n}" for n in range(10, 18)]
     await send_keys(client, keys)
     held = [place(message) for message, _ in await client.messages(8)]
     await client.subscribe(TOPIC, "k", 2, permits=100, sub_type=KEY_SHARED, consumer_name="second")

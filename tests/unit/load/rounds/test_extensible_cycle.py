@@ -91,9 +91,10 @@ def test_bundles_bound_by_policies_stay_where_they_are() -> None:
 def test_what_left_is_marked_in_a_newer_load_that_has_other_rows(later: dict[str, float]) -> None:
     """Reports come while bundles are unloaded, brokers and bundles come and go."""
     snapshot = cluster()
-    plan, _ = TransferShedder.of(CONFIG).decide(snapshot, TransferMemory(hits=3))
+    shedder = TransferShedder.of(CONFIG)
+    plan, _ = shedder.decide(snapshot, TransferMemory(hits=3))
     selection = FilteredSelection.of(CONFIG, ManagerKind.EXTENSIBLE)
-    steps = moves(plan, selection.destinations(plan, snapshot, selection.start(), random.Random(1)))
+    steps = moves(plan, selection.destinations(plan, snapshot, selection.start(), random.Random(1)), shedder)
     next(steps)
 
     def go_on() -> None:

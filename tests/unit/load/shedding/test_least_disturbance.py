@@ -17,7 +17,7 @@ from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.rounds.round import round_of
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import EXCHANGED, RETURNED, RowMove
-from pulsar_barycenter.load.shedding.least_disturbance.budget import FREE_MS, Budget, made
+from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MOVES_KEY, Settings
@@ -29,6 +29,7 @@ from support.load_cases import Cluster, bundle_name, equal_bundles
 
 MINUTE_MS = 60_000
 START_MS = 1_700_000_000_000
+FREE_MS = 10 * MINUTE_MS
 PATIENT = Settings(band=0.08, patience_min=12.0)
 """What an operator sets where load comes and goes for minutes."""
 
@@ -397,23 +398,37 @@ def test_traffic_of_next_to_nothing_counts_as_none() -> None:
 def test_a_budget_grows_with_time_and_is_not_saved_up_for_long() -> None:
     """30 moves an hour: one in two minutes, and 1.5 at most."""
     budget = Budget()
-    assert [budget.grown(30, minutes).moves(0) for minutes in (1, 2, 60)] == [0, 1, 1]
-    assert Budget().grown(600, 60).moves(0) == 30
-    spent = Budget().grown(30, 2).spent(1, 0)
-    assert spent.grown(30, 1).moves(0) == 0
-    assert spent.grown(30, 2).moves(0) == 1
+    assert [budget.grown(30, minutes, Settings()).moves(0) for minutes in (1, 2, 60)] == [0, 1, 1]
+    assert Budget().grown(600, 60, Settings()).moves(0) == 30
+    spent = Budget().grown(30, 2, Settings()).spent(1, 0)
+    assert spent.grown(30, 1, Settings()).moves(0) == 0
+    assert spent.grown(30, 2, Settings()).moves(0) == 1
 
 
 def test_moves_are_free_for_ten_minutes_after_a_change() -> None:
-    budget = Budget(left=0.5).freed(0)
+    budget = Budget(left=0.5).freed(0, Settings())
     assert budget.moves(FREE_MS - 1) > 1_000
     assert budget.spent(50, FREE_MS - 1).left == 0.5
     assert budget.moves(FREE_MS) == 0
 
 
+def test_the_times_of_the_budget_and_of_the_recent_estimate_count_rounds() -> None:
+    """With a round each five minutes: 50 minutes, and what 15 minutes give. A sample of five minutes counts as one of a
+    minute does with a round each minute."""
+    slow = LeastDisturbance.of(
+        msgspec.structs.replace(BrokerConfig(), load_balancer_shedding_interval_minutes=5)
+    ).settings
+    assert slow.free_ms == 50 * MINUTE_MS
+    assert Budget().freed(0, slow).is_free(50 * MINUTE_MS - 1)
+    assert Budget().begun(0, slow).is_unlimited(50 * MINUTE_MS - 1)
+    assert Budget().grown(30, 60, slow).left == 7.5
+    patient = replace(slow, patience_min=60)
+    assert patient.recent_weight(5) == replace(patient, round_min=1.0).recent_weight(1)
+
+
 def test_until_all_brokers_are_known_moves_do_not_need_the_budget() -> None:
     settings = Settings(patience_min=3)
-    budget = Budget().freed(0)
+    budget = Budget().freed(0, Settings())
     later = budget.still_unlimited(FREE_MS - 1, settings)
     assert not later.is_free(FREE_MS)
     assert later.moves(FREE_MS + settings.soon_ms - 1) > 1_000
@@ -470,6 +485,20 @@ def test_a_small_gain_moves_a_bundle_once_it_has_lasted_and_says_why() -> None:
     gain, missed = unload.reason.compared[:2]
     assert gain.value > gain.limit == Settings().least_gain
     assert missed.value >= missed.limit == pytest.approx(100 * Settings().price)
+
+
+def test_a_broker_far_above_gives_the_bundles_that_gain_most_as_the_budget_allows() -> None:
+    """b1 rises to 30 points above the mean. Its change counts after the patience, and the budget has saved a move: two
+    rounds in a row make a single move, because its gain was missed for the patience already."""
+    even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 80))
+    plans, _ = run(LeastDisturbance(), [even] * 30 + [uneven] * 8)
+    acted = [minute for minute, plan in enumerate(plans) if len(plan)]
+    assert acted[1] == acted[0] + 1
+    for minute in acted[:2]:
+        (unload,) = plans[minute]
+        assert unload.reason.code is Code.WORTH_ITS_PRICE
+        missed = unload.reason.compared[1]
+        assert missed.value > missed.limit == pytest.approx(100 * Settings().price)
 
 
 def test_a_move_names_the_best_moves_of_other_brokers() -> None:

@@ -215,7 +215,7 @@ class ExtensibleDecisions:
             return UnloadOutcome(True)
 
         unloaded = await carry_out_round(
-            moves(plan, destinations), self._parts.executor, unload, may_continue=self._parts.context.is_leader
+            moves(plan, destinations, shedder), self._parts.executor, unload, may_continue=self._parts.context.is_leader
         )
         self._selection_memory = destinations.memory
         self._count(unloaded, plan.reason)

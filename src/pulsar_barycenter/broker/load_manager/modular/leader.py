@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -41,7 +41,7 @@ from pulsar_barycenter.load.rounds.round import UnloadOutcome, moves
 from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
 from pulsar_barycenter.load.selection.unload_veto import unload_veto
 from pulsar_barycenter.load.shedding.beside_drained import shed
-from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.builder import build_snapshot
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.snapshot.load_snapshot import BundleTable, LoadSnapshot, namespace_of
@@ -176,9 +176,9 @@ class ModularLeader:
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._parts.executor.log_round(plan.reason)
-        await self._carry_out(plan, selection)
+        await self._carry_out(plan, shedder, selection)
 
-    async def _carry_out(self, plan: SheddingPlan, selection: FilteredSelection) -> None:
+    async def _carry_out(self, plan: SheddingPlan, shedder: Shedder[Any], selection: FilteredSelection) -> None:
         """Unload the bundles of the plan one after the other, each for the destination that is best at its unload."""
         namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
         snapshot = await self._snapshot_for(*sorted(namespaces))
@@ -186,7 +186,7 @@ class ModularLeader:
             plan, snapshot, self.selection_memory, self._parts.context.env.random, self._request_for
         )
         unloaded = await carry_out_round(
-            moves(plan, destinations), self._parts.executor, self._unload, may_continue=self._may_act
+            moves(plan, destinations, shedder), self._parts.executor, self._unload, may_continue=self._may_act
         )
         self.selection_memory = destinations.memory
         self._parts.metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))

@@ -16,6 +16,9 @@ Several brokers on one machine have different loads only in the `process` scope.
 not virtual, and up. In a container there may be none; then the override counts once. If no interface reports its speed,
 Pulsar does not start; here the limit is DEFAULT_NIC_GBPS, so that a percentage is always defined.
 
+Bandwidths of the broker's topics are as new as the rates of its bundles: one report never has the load of a bundle
+without the bandwidth that it takes, or the other way round.
+
 A measurement reads a few files of /proc and /sys in well under a millisecond, so it needs no thread.
 Source: Pulsar's `LinuxBrokerHostUsageImpl` and `LinuxInfoUtils`.
 """
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 import psutil
 
 from pulsar_barycenter.broker.load_manager.reporting.cgroup_limits import (
@@ -55,6 +59,12 @@ class UsageMeter(Protocol):
         """Return the usage since the last call; `now_s` is monotonic time. Does not block, and raises no error."""
         ...
 
+    def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
+        """Return a usage that was measured before, with the bandwidths of the present `traffic` if they are those of
+        the broker's topics.
+        """
+        ...
+
 
 class FixedUsage:
     """A meter with a fixed usage; a simulation sets `usage`."""
@@ -64,6 +74,9 @@ class FixedUsage:
 
     def measure(self, now_s: float, traffic: Traffic) -> SystemResourceUsage:
         return self.usage
+
+    def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
+        return measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,14 @@ class ProcessUsage:
             self._process,
             _kilobits(traffic.bytes_in_per_s),
             _kilobits(traffic.bytes_out_per_s),
+        )
+
+    def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
+        limit = self._capacity.nic_kbps
+        return msgspec.structs.replace(
+            measured,
+            bandwidth_in=ResourceUsage(_kilobits(traffic.bytes_in_per_s), limit),
+            bandwidth_out=ResourceUsage(_kilobits(traffic.bytes_out_per_s), limit),
         )
 
     def _step(self, now_s: float, cpu_s: float) -> float:
@@ -141,6 +162,9 @@ class HostUsage:
             )
         cpu, kbps_in, kbps_out = self._last
         return _usage(self._capacity, cpu, self._process, kbps_in, kbps_out)
+
+    def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
+        return measured
 
     def _read(self, now_s: float) -> _HostReading:
         first, *_ = _text(self._root / "proc/stat").splitlines() or [""]

@@ -59,19 +59,19 @@ class LocalLoad:
         return {name: measured.get(name, _NO_STATS) for name in names}
 
     def usage(self, stats: dict[str, NamespaceBundleStats]) -> SystemResourceUsage:
-        """Return the machine's usage, measured again after `loadBalancerHostUsageCheckIntervalMinutes`."""
+        """Return the machine's usage, measured again after `loadBalancerHostUsageCheckIntervalMinutes`, and the
+        bandwidths of the topics in `stats`.
+        """
         now_s = asyncio.get_running_loop().time()
         interval_s = self._context.config.current.load_balancer_host_usage_check_interval_minutes * 60
+        traffic = Traffic(
+            bytes_in_per_s=exact_sum(bundle.msg_throughput_in for bundle in stats.values()),
+            bytes_out_per_s=exact_sum(bundle.msg_throughput_out for bundle in stats.values()),
+        )
         if now_s - self._measured_at_s >= interval_s:
             self._measured_at_s = now_s
-            self._usage = self._meter.measure(
-                now_s,
-                Traffic(
-                    bytes_in_per_s=exact_sum(bundle.msg_throughput_in for bundle in stats.values()),
-                    bytes_out_per_s=exact_sum(bundle.msg_throughput_out for bundle in stats.values()),
-                ),
-            )
-        return self._usage
+            self._usage = self._meter.measure(now_s, traffic)
+        return self._meter.carrying(self._usage, traffic)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         self._connected = event in CONNECTED_EVENTS

@@ -185,12 +185,13 @@ class SimpleLoadManager:
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
         load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
         snapshot, excluded = load_data.snapshot(), config.load_balancer_shedding_excluded_namespaces
-        plan, _ = shed(SimpleShedder(self.settings.current), snapshot, None)
+        shedder = SimpleShedder(self.settings.current)
+        plan, _ = shed(shedder, snapshot, None)
         self.executor.log_round(plan.reason)
         for refusal in plan.refusals():
             if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):
                 self.executor.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
-        steps = moves(plan, NextLookup(snapshot, excluded))
+        steps = moves(plan, NextLookup(snapshot, excluded), shedder)
         unloaded = await carry_out_round(
             steps,
             self.executor,

@@ -42,7 +42,7 @@ class Refused(NamedTuple):
 def of_run(producer: Producer, run: SendRun) -> Sends:
     """Return the SENDs of a run, which `protocol` has checked: one message in each entry."""
     sizes = list(map(len, run.entries))
-    sent = list(zip(repeat(producer), run.sequence_ids, repeat(0), repeat(1), sizes))
+    sent = list(zip(repeat(producer), run.sequence_ids, repeat(0), repeat(1), sizes, run.delivery_times_ms))
     return Sends(sent, list(zip(run.entries, repeat(1), run.publish_times_ms)), sum(sizes))
 
 
@@ -56,19 +56,21 @@ def following(producer: Producer, received: Sequence[Received], start: int) -> t
     size = 0
     for index in range(start, len(received)):
         number, send, entry = received[index]
-        if number != SEND or send[0] != producer_id or send[4] != are_chunks:
+        if number != SEND:
             return Sends(sent, entries, size), None, index
-        _, sequence_id, highest_id, messages, _, in_transaction = send
+        sender, sequence_id, highest_id, messages, is_chunk, in_transaction = send
+        if sender != producer_id or is_chunk != are_chunks:
+            return Sends(sent, entries, size), None, index
         if in_transaction:
             refused = Refused(sequence_id, api.NotAllowedError, NO_TRANSACTIONS)
             return Sends(sent, entries, size), refused, index + 1
         try:
-            published_ms, counted = check_entry(entry)
+            published_ms, counted, delivery_ms = check_entry(entry)
             if messages != counted or (messages != 1 and not 0 < messages <= MAX_MESSAGES_IN_ENTRY):
                 raise MalformedFrameError(miscounted(messages, counted))
         except (ChecksumMismatchError, MalformedFrameError) as error:
             return Sends(sent, entries, size), Refused(sequence_id, api.ChecksumError, error_text(error)), index + 1
         entries.append((entry, messages, published_ms))
-        sent.append((producer, sequence_id, highest_id, messages, len(entry)))
+        sent.append((producer, sequence_id, highest_id, messages, len(entry), delivery_ms))
         size += len(entry)
     return Sends(sent, entries, size), None, len(received)

@@ -8,7 +8,9 @@
 | consumer with a schema | any other                                    | it must be able to read      |
 | consumer without one   | any                                          | attached                     |
 
-Consumers that take the topic's schema (AUTO_CONSUME) do not count as clients here.
+Consumers that take the topic's schema (AUTO_CONSUME) do not count as clients here. A schema of the type NONE is a
+schema as any other; the client for Go sends it for bytes. Java's client sends no schema for bytes.
+
 Source: Pulsar's `ServerCnx.tryAddSchema`, `PersistentTopic.addSchemaIfIdleOrCheckCompatible`.
 """
 
@@ -21,7 +23,6 @@ from pulsar_barycenter.broker.schemas.errors import (
 )
 from pulsar_barycenter.broker.schemas.schema import (
     CLIENT_SIDE,
-    UNSTORED,
     Schema,
     SchemaType,
     StoredSchema,
@@ -80,7 +81,7 @@ class TopicSchemas:
             SchemaError: the producer is not allowed to attach.
         """
         rules = await topic.host.policies.schema_rules(topic.name)
-        if schema is not None and schema.type not in UNSTORED:
+        if schema is not None:
             return version_bytes(await self._registry.add(topic.name, schema, rules, user=user))
         if rules.are_enforced and await self._registry.has_schema(topic.name):
             raise IncompatibleSchemaError(
@@ -95,7 +96,7 @@ class TopicSchemas:
         Raises:
             SchemaError: the consumer is not allowed to attach.
         """
-        if schema is None or schema.type in UNSTORED or schema.type is SchemaType.AUTO_CONSUME:
+        if schema is None or schema.type is SchemaType.AUTO_CONSUME:
             return
         if schema.type in CLIENT_SIDE:
             raise InvalidSchemaError(f"Schema {schema.type.name} is a client-side schema type")

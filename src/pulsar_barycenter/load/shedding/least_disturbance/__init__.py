@@ -15,6 +15,7 @@ Of the moves that help it prefers those that disturb the fewest clients.
 - `assignment`: the search for the moves.
 - `budget`: how many moves a round may make.
 - `verdicts`: the plan with its reasons.
+- `newest_load`: whether a planned move still helps by reports that came after the decision.
 - `least_disturbance`: the strategy, which calls these in order.
 - `best_usage`: the same search without patience, for the most even usage that moves could reach.
 """

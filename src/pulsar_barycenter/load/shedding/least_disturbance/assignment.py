@@ -1,8 +1,9 @@
 """The search for moves: single moves by their price, or the fewest that bring every broker within the band.
 
 While moves are free (`budget`), the search makes a plan of many moves. Else it makes single moves, each once it is
-worth its price (`unevenness`). If none is, such as with many brokers that are nearly equally full, and a broker is more
-than two bands above its reachable usage, it makes a plan as well. A plan has three steps:
+worth its price (`unevenness`). If none is, and a broker is far above its reachable usage, by more than two bands by
+both estimates, it makes a plan as well. But a round of few moves makes none while a single move gains: the first moves
+of a plan take bundles that fit, not those that gain most. A plan has three steps:
 
 1. **Relieve.** A round acts once a broker is above the band: by both estimates its usage exceeds the usage that it can
    reach by more than the band. Then all brokers near the edge of the band give bundles as well, until they are near the
@@ -39,9 +40,12 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 MayGo = Callable[[int, int], Flags]
 """Returns for a bundle (row) and its broker (row) the flags of the brokers that may take it."""
 
-_FAR_ABOVE: Final = 2.0
-"""Where moves have a price, a plan of many moves begins when a broker is more than this many bands above the reachable
-usage."""
+FAR_ABOVE: Final = 2.0
+"""A broker is far above the reachable usage if it is more than this many bands above it by both estimates. Where moves
+have a price, a plan of many moves begins then."""
+_FEW: Final = 8
+"""A round of at most this many moves prefers single moves to a plan. Each single move is a search among all brokers; a
+plan is one search for all its moves."""
 FAR_BELOW: Final = 2.0
 """A broker is filled once it is more than this many bands below the reachable usage."""
 IDLE: Final = 1e-4
@@ -142,14 +146,15 @@ class Search:
         """Return the single moves whose missed gain has reached their price (`unevenness`).
 
         `missed` is the missed gain of each broker after the last round, which was `minutes` ago. If there is no such
-        move, return a plan like that of `run`, but only if a broker is far above the band; then only brokers above the
-        band give bundles.
+        move, return a plan like that of `run`, but only if a broker is far above its reachable usage, and not in a
+        round of few moves while a single move gains; then only brokers above the band give bundles.
         """
         if not self._is_possible:
             return self._found(np.zeros(len(missed)))
-        now = self._by_price(self._offers(), missed, minutes)
-        if not self._moves:
-            self._plan(_FAR_ABOVE * self._settings.band, self._settings.band)
+        offers = self._offers()
+        now = self._by_price(offers, missed, minutes)
+        if not self._moves and not (offers and self._makes_few):
+            self._plan(FAR_ABOVE * self._settings.band, self._settings.band)
         return self._found(now)
 
     def _plan(self, limit: float, edge: float) -> None:
@@ -171,6 +176,10 @@ class Search:
     def _is_full(self) -> bool:
         return len(self._moves) >= self._most
 
+    @property
+    def _makes_few(self) -> bool:
+        return self._settings.most <= _FEW
+
     # ---- the bundles of givers ----
 
     def _prepare(self, brokers: Integers) -> None:
@@ -185,12 +194,20 @@ class Search:
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
         """Choose the single moves whose missed gain reached their price before this round, best first.
 
+        The excess of a broker that is far above by both estimates has lasted for the patience: in a round of few moves
+        its move has missed its gain for that time as well.
+
         Return the gain that the best move of each broker has missed, this round included.
         """
+        lasted_min = self._settings.patience_min if self._makes_few else 0.0
+        far = self._apart.min(axis=0) > FAR_ABOVE * self._settings.band
         now = np.zeros(len(missed))
+        before = missed.copy()
         for source, offer in offers.items():
-            now[source] = missed[source] + offer.net * minutes * (1 - self._view.doubt.item(source))
-        worth = missed >= self._settings.price
+            gain = offer.net * (1 - self._view.doubt.item(source))
+            now[source] = missed[source] + gain * minutes
+            before[source] += gain * lasted_min * far.item(source)
+        worth = before >= self._settings.price
         while not self._is_full:
             ranked = sorted(offers.items(), key=lambda item: (-item[1].net, item[0]))
             made = next(((source, offer) for source, offer in ranked if worth[source]), None)
@@ -200,7 +217,7 @@ class Search:
             # without a price (no patience) a broker gives as long as there is a gain
             worth[source], self._asked[source] = self._settings.price <= 0, True
             others = [(self._givers[other].rows.item(that.at), that.gain) for other, that in ranked if other != source]
-            price = Price(offer.gain, float(missed[source]), tuple(others[:MAX_ALTERNATIVES]))
+            price = Price(offer.gain, float(before[source]), tuple(others[:MAX_ALTERNATIVES]))
             apart = float(self._apart[:, source].min())
             self._move(self._givers[source], offer.at, source, offer.taker, apart, EVENS)
             self._moves[-1] = self._moves[-1]._replace(price=price)

@@ -2,29 +2,28 @@
 
 Load of ordinary days changes all the time, and every round could move something. The budget spreads moves over time, so
 that a round makes the best ones, sees what they did, and goes on. It grows by `Settings.moves_an_hour` an hour, up to
-the moves of `_SAVED_MIN` minutes, at least one.
+the moves of three rounds, at least one.
 
-Moves are free, which means that they neither need nor use the budget, and have no price, for `FREE_MS` after a broker
+Moves are free, which means that they neither need nor use the budget, and have no price, for ten rounds after a broker
 joined or left, or a bundle was split: what is then uneven does not go by itself. They are also free in the first round
 of a leader, which knows the load of a longer time from the brokers' reports; but a leader that changes does not change
-the cluster, so after that round moves have a price. For `FREE_MS` they do not need the budget. A broker that is not
+the cluster, so after that round moves have a price. For ten rounds they do not need the budget. A broker that is not
 known by enough reports takes no bundles, and one with steady load may report only every 15 minutes. Until all brokers
 are known, and for the patience after that, moves do not need the budget either.
+
+No key sets these two times: they count rounds, because a round is what makes moves and sees what they did. So they are
+ten and three minutes by default, and follow `loadBalancerSheddingIntervalMinutes`.
 
 Worked example (30 moves an hour): a round that finds five moves makes one. The next one follows two minutes later, by
 the load of that time.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from pulsar_barycenter.load.decisions import NO_LIMIT
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import RETURNED, RowMove
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
-from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, Settings
-
-FREE_MS: Final = 10 * MINUTE_MS
-_SAVED_MIN: Final = 3.0
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,21 @@ class Budget:
     free_until_ms: int = 0
     unlimited_until_ms: int = 0
 
-    def grown(self, an_hour: float, minutes: float) -> "Budget":
+    def grown(self, an_hour: float, minutes: float, settings: Settings) -> "Budget":
         """Return the budget `minutes` later, when it has grown by its share of the `an_hour` moves of an hour."""
-        most = max(1.0, an_hour * _SAVED_MIN / 60)
+        most = max(1.0, an_hour * settings.saved_min / 60)
         return replace(self, left=min(most, self.left + an_hour * minutes / 60))
 
-    def freed(self, now_ms: int) -> "Budget":
+    def freed(self, now_ms: int, settings: Settings) -> "Budget":
         """Return the budget after a change of brokers or bundles at `now_ms` (epoch ms): moves are free for a while
         from then on.
         """
-        until_ms = now_ms + FREE_MS
+        until_ms = now_ms + settings.free_ms
         return replace(self, free_until_ms=until_ms, unlimited_until_ms=max(until_ms, self.unlimited_until_ms))
 
-    def begun(self, now_ms: int) -> "Budget":
+    def begun(self, now_ms: int, settings: Settings) -> "Budget":
         """Return the budget of a leader whose first round is at `now_ms`."""
-        return replace(self, free_until_ms=now_ms + 1, unlimited_until_ms=now_ms + FREE_MS)
+        return replace(self, free_until_ms=now_ms + 1, unlimited_until_ms=now_ms + settings.free_ms)
 
     def still_unlimited(self, now_ms: int, settings: Settings) -> "Budget":
         """Return the budget with a longer unlimited time: moves do not need the budget until the patience of `settings`

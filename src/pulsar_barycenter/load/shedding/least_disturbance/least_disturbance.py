@@ -2,8 +2,8 @@
 
 Each round looks for the single move of a bundle that would even out the brokers' predicted usage most. It is made once
 it has missed as much as it costs: a large gain in the next round, a small one if it lasts. A budget limits the moves of
-an hour. When a broker has joined or left, or a broker is far above the usage that it can reach, a round plans many
-moves: the fewest that bring every broker within a band around that usage.
+an hour. When a broker has joined or left, or a broker is far above the usage that it can reach and no single move
+helps, a round plans many moves: the fewest that bring every broker within a band around that usage.
 
 Worked example (band 6 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
 twice the cores. Each can reach 20 %. So in one round b1 gives six bundles, two to b2 and four to b3: only the brokers
@@ -29,14 +29,17 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
+from pulsar_barycenter.load.decisions import Unload
 from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reasons import Reason
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import Found, Search
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, is_new_structure, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
 from pulsar_barycenter.load.shedding.least_disturbance.givers import movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
+from pulsar_barycenter.load.shedding.least_disturbance.newest_load import why_it_stays
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
@@ -46,7 +49,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     was_silent,
 )
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts, limit_of
-from pulsar_barycenter.load.shedding.shedder import Shedder
+from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -86,23 +89,27 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
     def start(self) -> DisturbanceMemory:
         return DisturbanceMemory()
 
+    def why_it_stays(self, plan: SheddingPlan, position: int, unload: Unload, load: LoadSnapshot) -> Reason | None:
+        assert isinstance(plan, DisturbancePlan), "the plan is one of `decide`"
+        return why_it_stays(plan, position, unload, load)
+
     def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
         """Return the plan of bundles to unload, each with its destination, and the memory for the next round."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
-        budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes)
+        budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes, settings)
         with np.errstate(over="ignore", invalid="ignore"):
             if memory.loads is None:
                 loads = first_loads(snapshot)
                 lines = next_lines(None, snapshot, loads.units, 0.0, settings)
-                budget = budget.begun(now_ms)
+                budget = budget.begun(now_ms, settings)
             else:
                 lines = next_lines(memory.lines, snapshot, memory.loads.units, minutes, settings)
                 believed = is_urgent(lines, settings)
                 silent = was_silent(memory.lines, snapshot, settings)
                 loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, lines.doubt, settings)
                 if is_new_structure(memory.loads, loads):
-                    budget = budget.freed(now_ms)
+                    budget = budget.freed(now_ms, settings)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             view = predict(snapshot, loads, lines, now_ms, settings)

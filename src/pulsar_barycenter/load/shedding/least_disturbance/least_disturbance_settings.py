@@ -19,10 +19,13 @@ MOVES_KEY: Final = "barycenterLeastDisturbanceMovesPerHour"
 REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 
 MINUTE_MS: Final = 60_000
-_RECENT_MIN: Final = 1.5
+_RECENT_ROUNDS: Final = 1.5
 _SETTLED: Final = 5.0
-"""The time constants of the two estimates, in minutes (of the recent one at most) and in multiples of the patience:
+"""The time constants of the two estimates, in rounds (of the recent one at most) and in multiples of the patience:
 after it 37 % of a change is still missing."""
+_FREE_ROUNDS: Final = 10
+_SAVED_ROUNDS: Final = 3
+"""For how many rounds moves are free after a change, and for how many the budget saves (`budget`)."""
 _BROKERS_OF_A_MOVE: Final = 2
 _LEAST_MOVES: Final = 30
 """The default budget of an hour: a move for this many brokers, but at least _LEAST_MOVES."""
@@ -31,8 +34,8 @@ _LEAST_MOVES: Final = 30
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of LeastDisturbance. `band` and `overload_limit` are usages as fractions, `most` is the maximum
-    number of bundles that one round moves. `moves_an_hour` is the budget of moves for an hour (see `budget`); 0 means
-    the default budget.
+    number of bundles that one round moves. A round follows `round_min` minutes after the last one. `moves_an_hour` is
+    the budget of moves for an hour (see `budget`); 0 means the default budget.
 
     A change of load counts once it has lasted `patience_min` minutes, or half of that if its broker is overloaded; with
     0 it counts at once. Reports older than `stale_ms` are outdated. A bundle that came to a broker stays there for
@@ -45,6 +48,7 @@ class Settings:
     grace_ms: int = 30 * MINUTE_MS
     stale_ms: int = 17 * MINUTE_MS
     most: int = NO_LIMIT
+    round_min: float = 1.0
     moves_an_hour: int = 0
     weights: ResourceWeights = DEFAULT_WEIGHTS
     excluded_namespaces: Collection[str] = ()
@@ -60,6 +64,7 @@ class Settings:
             grace_ms=round(config.load_balancer_shedding_grace_period_minutes * MINUTE_MS),
             stale_ms=stale_ms,
             most=bundles_of_round(config),
+            round_min=config.load_balancer_shedding_interval_minutes,
             moves_an_hour=config.barycenter_least_disturbance_moves_per_hour,
             weights=resource_weights(config),
             excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
@@ -69,7 +74,7 @@ class Settings:
         """Return the weight that a new measurement has in the recent estimate of load if the last one is `minutes`
         minutes old.
         """
-        return _weight(minutes, min(self.patience_min / 2, _RECENT_MIN))
+        return _weight(minutes, min(self.patience_min / 2, _RECENT_ROUNDS * self.round_min))
 
     def settled_weight(self, minutes: float) -> float:
         """Return the weight that a new measurement has in the settled estimate of load if the last one is `minutes`
@@ -81,6 +86,20 @@ class Settings:
     def soon_ms(self) -> int:
         """How long (ms) a bundle counts as new. Brokers with much work of new bundles are left alone."""
         return round(self.patience_min * MINUTE_MS)
+
+    @property
+    def free_ms(self) -> int:
+        """For how long (ms) moves are free after a change of brokers or bundles: ten rounds, in which a broker that
+        joined becomes known and is filled.
+        """
+        return round(_FREE_ROUNDS * self.round_min * MINUTE_MS)
+
+    @property
+    def saved_min(self) -> float:
+        """For how many minutes the budget of moves saves: three rounds, so that none is full of moves that others left
+        over.
+        """
+        return _SAVED_ROUNDS * self.round_min
 
     def moves_of_an_hour(self, brokers: int) -> int:
         """Return how many moves the budget allows in an hour in a cluster of this number of brokers."""

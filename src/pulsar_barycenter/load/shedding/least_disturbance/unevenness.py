@@ -15,9 +15,13 @@ missed as much as it costs: the sum of the gain over the minutes in which there 
 minute without a gain begins anew. So a large gain is taken in the next round, a small one if it lasts, and load that
 comes and goes from minute to minute never adds up to the price.
 
+A broker may be far above its reachable usage, by more than two bands by both estimates. Such an excess has lasted for
+the patience, or the settled estimate would be lower. So, in a round of few moves (`assignment`), the best move of this
+broker has missed its present gain for the patience, in addition to the sum. Only a small gain has to wait.
+
 Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
 reachable usage, and its best move gains 3.3 points, of which 2.9 count. It is made in the next round. If the best move
-gains 0.9 points, 0.5 of them count, and it is made after four minutes.
+gains 0.9 points, 0.5 of them count, and it is made after four minutes; of a broker that is 13 points above, after one.
 
 Source: our own; to pay once the loss equals the price is the rule of the ski-rental problem.
 """

@@ -134,6 +134,19 @@ def test_the_process_scope_measures_this_process_and_its_own_traffic() -> None:
     assert meter.measure(11.0, Traffic()).cpu == second.cpu, "no time passed: the figure of before"
 
 
+def test_bandwidths_of_topics_are_newer_than_the_measurement_and_those_of_the_machine_are_not(tmp_path: Path) -> None:
+    before, now = Traffic(), Traffic(bytes_in_per_s=1_250_000, bytes_out_per_s=125_000)
+    capacity = Capacity(200.0, 1000.0, 1e6)
+    meter = ProcessUsage(capacity)
+    measured = meter.measure(10.0, before)
+    newer = meter.carrying(measured, now)
+    assert (newer.bandwidth_in.usage, newer.bandwidth_out.usage, newer.bandwidth_in.limit) == (10_000, 1000, 1e6)
+    assert (newer.cpu, newer.memory) == (measured.cpu, measured.memory)
+    machine = HostUsage(capacity, (), tmp_path)
+    measured = machine.measure(10.0, before)
+    assert machine.carrying(measured, now) == measured
+
+
 def test_the_host_scope_measures_the_machine(tmp_path: Path) -> None:
     """Of 100 ticks 60 idle and 10 waiting for disks leave 30 busy, of 400 %; 1 MB in 2 s are 4,000 kbit/s."""
     add_nic(tmp_path, "eth0")

@@ -1,5 +1,6 @@
 """When a load report is written."""
 
+import dataclasses
 import math
 
 import pytest
@@ -7,10 +8,16 @@ import pytest
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import (
+    Capacity,
+    FixedUsage,
+    ProcessUsage,
+    UsageMeter,
+)
 from pulsar_barycenter.broker.load_manager.reporting.load_reporter import ReportRule, is_due, largest_change
 from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
+    NamespaceBundleStats,
     ResourceUsage,
     ResourceWeights,
     SystemResourceUsage,
@@ -77,13 +84,15 @@ def test_usage_counts_in_points_by_its_weights() -> None:
 class Reporting:
     """One broker with its load manager, whose usage the test sets."""
 
-    def __init__(self) -> None:
-        self.meter = FixedUsage()
+    def __init__(self, meter: UsageMeter) -> None:
+        self.meter = meter
+        self.stats: dict[str, NamespaceBundleStats] = {}
         self.report_log = MemoryReportLog()
         self.manager: ModularLoadManager
         self.broker: ControlBroker
 
     def factory(self, context: LoadManagerContext) -> ModularLoadManager:
+        context = dataclasses.replace(context, bundle_stats=lambda: self.stats)
         environment = LoadManagerEnvironment.in_memory(context, meter=self.meter, report_log=self.report_log)
         self.manager = ModularLoadManager(context, environment)
         return self.manager
@@ -96,8 +105,8 @@ class Reporting:
         return await self.broker.run(self.manager.write_report(force=force))
 
 
-async def reporting(cluster: ControlCluster) -> Reporting:
-    it = Reporting()
+async def reporting(cluster: ControlCluster, meter: UsageMeter | None = None) -> Reporting:
+    it = Reporting(meter or FixedUsage())
     it.broker = await cluster.add(8080, it.factory)
     return it
 
@@ -130,12 +139,32 @@ def test_gains_are_told_by_one_report_and_then_forgotten() -> None:
 
 def test_the_machine_is_measured_no_more_often_than_configured() -> None:
     async def scenario(cluster: ControlCluster) -> None:
-        it = await reporting(cluster)
-        it.meter.usage = SystemResourceUsage(cpu=ResourceUsage(50, 100))
+        meter = FixedUsage()
+        it = await reporting(cluster, meter)
+        meter.usage = SystemResourceUsage(cpu=ResourceUsage(50, 100))
         assert it.manager.load_report().cpu.usage == -1
         deadline = cluster.loop.time() + 60
         await cluster.until(lambda: cluster.loop.time() >= deadline, "a minute", within_s=61)
         assert it.manager.load_report().cpu.usage == 50
+
+    on_virtual_time(scenario)
+
+
+def test_a_report_has_the_bandwidth_of_the_same_moment_as_its_bundles() -> None:
+    """The rates change right after the machine was measured, and the next measurement is a minute away."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        made = await cluster.create_namespace(1)
+        it = await reporting(cluster, ProcessUsage(Capacity(100.0, 1000.0, 80_000.0)))
+        (bundle,) = made.bundles
+        await it.broker.run(it.broker.plane.ownership.acquire(bundle, reason="test"))
+        assert await it.write()
+        it.stats = {str(bundle): NamespaceBundleStats(msg_rate_in=5, msg_throughput_in=5e6, topics=1)}
+        assert await it.write()
+        report = it.report_log.reports[-1]
+        assert report.msg_throughput_in == 5e6
+        assert report.bandwidth_in.usage == 40_000
+        assert report.max_resource_usage == 0.5
 
     on_virtual_time(scenario)
 

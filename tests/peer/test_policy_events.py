@@ -1,0 +1,84 @@
+"""A client for Java reads the policies of our topics from `__change_events`, by Pulsar's own class of the messages."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from support.admin_tool import VERSIONS, tool_class_path
+from support.maven import PeerUnavailableError
+from support.running_cluster import running_cluster
+
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.integration,
+    pytest.mark.full_form,
+    pytest.mark.xdist_group("apache pulsar"),
+]
+
+SOURCE = Path(__file__).parents[1] / "support" / "java" / "PolicyEvents.java"
+EVENTS = "persistent://public/default/__change_events"
+ROOT = "/admin/v2/persistent/public/default"
+NAME = "persistent://public/default"
+DISPATCH = {
+    "dispatchThrottlingRateInMsg": 5,
+    "dispatchThrottlingRateInByte": -1,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 2,
+}
+POLICIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "maxProducers": (7, {"maxProducerPerTopic": 7}),
+    "deduplicationSnapshotInterval": (9, {"deduplicationSnapshotIntervalSeconds": 9}),
+    "dispatchRate": (DISPATCH, {"dispatchRate": DISPATCH}),
+    "retention": (
+        {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20},
+        {"retentionPolicies": {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20}},
+    ),
+}
+"""Each policy by its path: the body that sets it, and its fields in Pulsar's class."""
+DEADLINE_S = 240
+
+
+async def read(version: str, service_url: str) -> dict[str, tuple[str, Any]]:
+    """Return the action and the policies of the last message of each topic, as the client of a version reads them."""
+    try:
+        java, jars = await asyncio.to_thread(tool_class_path, version)
+    except PeerUnavailableError as error:
+        pytest.fail(str(error))
+    quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    process = await asyncio.create_subprocess_exec(
+        *(java, *quick, "-cp", os.pathsep.join(jars), str(SOURCE), service_url, EVENTS),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        printed, errors = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, (printed + errors).decode(errors="replace")[-3_000:]
+    lines = [line.split("\t") for line in printed.decode().splitlines() if line.startswith("event\t")]
+    return {key: (action, msgspec.json.decode(policies)) for _, key, action, policies in lines}
+
+
+async def test_pulsars_class_of_the_messages_has_the_policies_that_were_set(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, brokers=1) as (cluster, admin):
+        for topic in ("kept", "removed"):
+            await admin.expect(204, "PUT", f"{ROOT}/{topic}")
+            await admin.expect(204, "POST", f"{ROOT}/{topic}/maxProducers", json=7)
+        for path, (body, _) in POLICIES.items():
+            await admin.expect(204, "POST", f"{ROOT}/kept/{path}", json=body)
+        await admin.expect(204, "DELETE", f"{ROOT}/removed/maxProducers")
+        for version in VERSIONS:
+            found = await read(version, cluster.brokers[0].service_url)
+            action, policies = found[f"{NAME}/kept"]
+            assert action == "UPDATE", version
+            for _, expected in POLICIES.values():
+                assert expected.items() <= policies.items(), version
+            unset = ("publishRate", "messageTTLInSeconds", "maxConsumerPerTopic", "persistence")
+            assert [policies[name] for name in unset] == [None] * len(unset), version
+            assert found[f"{NAME}/removed"] == ("", None), version

@@ -16,12 +16,12 @@ pytestmark = [
 ]
 
 
-def test_groups_and_domains_are_recorded(cluster: ApachePulsar, tmp_path: Path) -> None:
-    first, domain = cluster.brokers[0], "/admin/v2/clusters/c1/failureDomains/rack"
-    words = ("--admin-url", first.web_url, "--service-url", cluster.service_url, "--out", str(tmp_path))
-    cluster.owner(make_topic(cluster, "ruled"))
-    cluster.expect(204, "POST", "/admin/v2/namespaces/public/ruled/antiAffinity", json="Pair")
-    cluster.expect(204, "POST", domain, json={"brokers": [first.broker_id]})
+def test_groups_and_domains_are_recorded(modular: ApachePulsar, tmp_path: Path) -> None:
+    first, domain = modular.brokers[0], "/admin/v2/clusters/c1/failureDomains/rack"
+    words = ("--admin-url", first.web_url, "--service-url", modular.service_url, "--out", str(tmp_path))
+    modular.owner(make_topic(modular, "ruled"))
+    modular.expect(204, "POST", "/admin/v2/namespaces/public/ruled/antiAffinity", json="Pair")
+    modular.expect(204, "POST", domain, json={"brokers": [first.broker_id]})
 
     def is_recorded() -> bool:
         """Return whether a report had the new bundle, and so its namespace was asked for."""
@@ -33,5 +33,5 @@ def test_groups_and_domains_are_recorded(cluster: ApachePulsar, tmp_path: Path) 
     try:
         soon(is_recorded, within_s=180, what="the group is recorded")
     finally:
-        cluster.expect(204, "DELETE", "/admin/v2/namespaces/public/ruled/antiAffinity")
-        cluster.expect(200, "DELETE", domain)
+        modular.expect(204, "DELETE", "/admin/v2/namespaces/public/ruled/antiAffinity")
+        modular.expect(200, "DELETE", domain)

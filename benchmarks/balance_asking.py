@@ -23,11 +23,11 @@ from aiohttp import web
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import print_table
 from pulsar_barycenter.balancer.options import Mode, Wanted
-from pulsar_barycenter.balancer.policies_read import GROUPS_MS, RULES_MS
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.running import balance_until
 from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.policies_read import GROUPS_MS, RULES_MS
 from pulsar_barycenter.standalone.cluster import free_ports
 
 _INTERVAL_S: Final = 60.0

@@ -1,11 +1,14 @@
 """`python -m benchmarks balancing_pulsar`: Pulsar's own balancer and `balance --mode act`, in turns on the same load.
 
-Three brokers of Apache Pulsar with its defaults (ThresholdShedder under the modular load manager; the least throughput
-to shed fits small brokers), 40 topics in 24 bundles, at the rates of traces of tweets (`--data`, CSV files with
-timestamp,value), half an hour of them in `--step` seconds. Each run has a new cluster. All bundles begin on the first
-two brokers, as after a restart of the third one. In a run of Pulsar's own balancer `balance --mode observe` sees the
-moves; in the other one `--mode act` makes them. Each broker is in a control group with a CPU quota, as in a container;
-that needs root, Linux with version 1 of control groups, Maven and a JDK.
+Three brokers of Apache Pulsar with its defaults (under the modular load manager ThresholdShedder, with `--pulsar 5.x`
+AvgShedder; the least traffic to shed fits small brokers), 40 topics in 24 bundles, at the rates of traces of tweets
+(`--data`, CSV files with timestamp,value), half an hour of them in `--step` seconds. Each run has a new cluster. All
+bundles begin on the first two brokers, as after a restart of the third one. In a run of Pulsar's own balancer `balance
+--mode observe` sees the moves; in the other one `--mode act` makes them. Each broker is in a control group with a CPU
+quota, as in a container; that needs root, Linux with version 1 of control groups, Maven and a JDK.
+
+Two processes with `--only`, started together, measure both at once: it takes half the time, and other work on the
+machine disturbs both alike.
 
 *Above the mean* is the CPU usage of the fullest broker above the mean of all, in points of a broker's quota, by the
 control groups, of each 30 s; balanced is up to 10. *Gap* is the longest time from a send to its receipt.
@@ -28,9 +31,12 @@ from benchmarks.balancing_pulsar.shares import NoSharesError, Shares, shares
 from benchmarks.balancing_pulsar.traffic import Traffic, rates_of
 from benchmarks.machine import machine, percentile, print_table
 from benchmarks.pulsar.systems import pulsar_version
+from pulsar_barycenter.config.pulsar_version import VERSIONS
 from pulsar_barycenter.operations.own_balancing import SHEDDING
 from support.apache_pulsar import MODULAR, QUICK, ApachePulsar, apache_pulsar, soon
-from support.maven import PeerUnavailableError
+from support.apache_pulsar_5 import VERSION as VERSION_5
+from support.apache_pulsar_5 import resolve_class_path_5_0_1
+from support.maven import PeerUnavailableError, java_of
 from support.pulsar_peer import resolve_class_path
 from support.running_cluster import lookup_path
 
@@ -41,8 +47,10 @@ _NAMESPACE: Final = "public/tweets"
 _CONFIGURATION: Final = {
     "loadManagerClassName": MODULAR,
     SHEDDING: "true",
-    # its default, 10 MB/s, is for whole machines: a broker with a third of a core never has so much to shed
-    "loadBalancerBundleUnloadMinThroughputThreshold": "0.1",
+    # the defaults are for whole machines: a broker with a third of a core never has so much to shed
+    "loadBalancerBundleUnloadMinThroughputThreshold": "0.01",  # of ThresholdShedder, MB/s; its default is 10
+    "minUnloadMessage": "10",  # of AvgShedder; its defaults are 1,000 messages/s and 1 MiB/s
+    "minUnloadMessageThroughput": "10486",
 }
 _SAMPLE_S: Final = 30.0
 _SETTLES_S: Final = 15.0
@@ -80,6 +88,20 @@ HEADER: Final = (
     *("balancer", "above the mean, points", "worst 30 s", "% of the time balanced", "mean usage, %"),
     *("moves", "of a bundle again", "gap, s", "p99.9, s", "messages", "lost", "load average"),
 )
+
+
+def java_and_jars(line: str) -> tuple[str, list[str]]:
+    """Return the path of a Java, and the jars of a broker of this line of versions.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, no network or no JDK.
+    """
+    return (java_of(21)[0], resolve_class_path_5_0_1()) if line == "5.x" else (java_of(17)[0], resolve_class_path()[1])
+
+
+def version_of(line: str) -> str:
+    """Return the version of the brokers of this line; `java_and_jars` has found it before."""
+    return VERSION_5 if line == "5.x" else pulsar_version()
 
 
 def topics_on_two(cluster: ApachePulsar) -> list[str]:
@@ -146,15 +168,16 @@ def sampled(used: Shares, minutes: float, cores: float) -> tuple[list[float], fl
 def run(who: str, options: argparse.Namespace, folder: Path) -> Outcome:
     """Measure one cluster."""
     load_average = os.getloadavg()[0]
+    java, jars = java_and_jars(options.pulsar)
     with (
-        shares(folder, BROKERS) as used,
+        shares(folder, BROKERS, java) as used,
         apache_pulsar(
             folder,
             brokers=BROKERS,
             configuration=_CONFIGURATION,
             # the classes of a JVM are kept by its path, and this one is of the run
             deployment=replace(QUICK, maps_classes=False),
-            java_and_jars=(str(used.java), resolve_class_path()[1]),
+            java_and_jars=(str(used.java), jars),
         ) as cluster,
     ):
         topics = topics_on_two(cluster)
@@ -182,6 +205,7 @@ def run(who: str, options: argparse.Namespace, folder: Path) -> Outcome:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of CSV files with timestamp,value")
+    parser.add_argument("--pulsar", choices=VERSIONS, default="4.x", help="the line of versions of the brokers")
     parser.add_argument("--runs", type=int, default=5, help="of each; they take turns")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--step", type=float, default=15, help="seconds in which half an hour of a trace is played")
@@ -201,12 +225,13 @@ def main() -> None:
                 print(found[-1].row(), file=sys.stderr, flush=True)
                 if options.json is not None:
                     with options.json.open("a") as file:
-                        file.write(json.dumps({"machine": machine(), "row": found[-1].row()}) + "\n")
+                        version = version_of(options.pulsar)
+                        file.write(json.dumps({"pulsar": version, "machine": machine(), "row": found[-1].row()}) + "\n")
     except (PeerUnavailableError, NoSharesError) as error:
         sys.exit(f"Nothing was measured: {error}")
     finally:
         if found:
-            print_table(f"Apache Pulsar {pulsar_version()}", HEADER, [one.row() for one in found])
+            print_table(f"Apache Pulsar {version_of(options.pulsar)}", HEADER, [one.row() for one in found])
 
 
 if __name__ == "__main__":

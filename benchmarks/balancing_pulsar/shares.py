@@ -2,11 +2,11 @@
 
 Pulsar's brokers report the CPU usage of their container. On one machine without containers all would report that of the
 machine, and no balancer could tell them apart. A group is in the version 1 hierarchies `cpu` and `cpuacct`, which needs
-root.
+root. All that belongs to the benchmark has CPU before other work on the machine: without it the clients would send less
+than they should, and brokers without load are balanced.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Final
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _HIERARCHIES: Final = ("cpu", "cpuacct")
+_WEIGHT: Final = 50 * 1024
+"""Of a group beside a process that is in no group, which has 1024."""
 _WRAPPER: Final = """\
 #!/bin/sh
 # the last argument of a broker is its file broker-N.conf
@@ -32,16 +34,15 @@ class NoSharesError(Exception):
 
 
 class Shares:
-    """The groups of the brokers `broker-0`, `broker-1`, …, and `java`, which starts a broker in its group."""
+    """The groups of the brokers `broker-0`, `broker-1`, …, and `java`, which starts a broker in its group. This process
+    and its other children are in one more, without a limit."""
 
-    def __init__(self, folder: Path, brokers: int) -> None:
+    def __init__(self, folder: Path, brokers: int, java: str) -> None:
         prefix = f"barycenter-bench-{os.getpid()}"
         self._names = [f"{prefix}-broker-{number}" for number in range(brokers)]
+        self._rest = f"{prefix}-rest"
         self.java = folder / "java"
-        found = shutil.which("java")
-        if found is None:
-            raise NoSharesError("there is no java")
-        self.java.write_text(_WRAPPER.format(hierarchies=" ".join(_HIERARCHIES), root=_ROOT, prefix=prefix, java=found))
+        self.java.write_text(_WRAPPER.format(hierarchies=" ".join(_HIERARCHIES), root=_ROOT, prefix=prefix, java=java))
         self.java.chmod(0o755)
 
     def make(self) -> None:
@@ -53,6 +54,9 @@ class Shares:
         try:
             for folder in self._folders():
                 folder.mkdir()
+            for name in (*self._names, self._rest):
+                (_ROOT / "cpu" / name / "cpu.shares").write_text(str(_WEIGHT))
+            self._join(self._rest)
         except OSError as error:
             raise NoSharesError(f"control groups cannot be made: {error}") from error
 
@@ -67,23 +71,30 @@ class Shares:
         return [int((_ROOT / "cpuacct" / name / "cpuacct.usage").read_text()) / 1e9 for name in self._names]
 
     def remove(self) -> None:
-        """Remove the groups, whose processes have ended."""
+        """Remove the groups; this process leaves its own, all others have ended."""
+        with suppress(OSError):
+            self._join("")
         for folder in self._folders():
             with suppress(OSError):
                 folder.rmdir()
 
+    def _join(self, name: str) -> None:
+        for hierarchy in _HIERARCHIES:
+            (_ROOT / hierarchy / name / "cgroup.procs").write_text(str(os.getpid()))
+
     def _folders(self) -> Sequence[Path]:
-        return [_ROOT / hierarchy / name for hierarchy in _HIERARCHIES for name in self._names]
+        return [_ROOT / hierarchy / name for hierarchy in _HIERARCHIES for name in (*self._names, self._rest)]
 
 
 @contextmanager
-def shares(folder: Path, brokers: int) -> Iterator[Shares]:
-    """Make the groups of so many brokers; remove them at the end, when the brokers have ended.
+def shares(folder: Path, brokers: int, java: str) -> Iterator[Shares]:
+    """Make the groups of so many brokers, which run by the program `java`; remove them at the end, when the brokers
+    have ended.
 
     Raises:
         NoSharesError: they cannot be made.
     """
-    found = Shares(folder, brokers)
+    found = Shares(folder, brokers, java)
     try:
         found.make()
         yield found

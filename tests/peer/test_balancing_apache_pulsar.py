@@ -221,11 +221,16 @@ def test_bundles_that_are_too_large_are_split_and_splitting_is_given_back(
     path = "/admin/v2/namespaces/public/split/bundles"
     boundaries = set(cluster.expect(200, "GET", path)["boundaries"])
     before = shedding(cluster, SPLITTING)
-    limit = ("--split", "always", "--set", "loadBalancerNamespaceBundleMaxTopics=1")
+    # the topics of other tests are split, too
+    limit = ("--split", "always", "--set", "loadBalancerNamespaceBundleMaxTopics=1", "--splits-per-hour", "1000")
     with flowing(cluster.service_url, topics) as flow:
         flow.wait_for_more(20)
         with balancing(cluster, tmp_path / "state", "--mode", "act", *limit) as balancer:
-            soon(lambda: any(": split" in line for line in balancer.told), within_s=180, what="a bundle is split")
+
+            def is_split() -> bool:
+                return any("split of public/split/" in line and ": split:" in line for line in balancer.told)
+
+            soon(is_split, within_s=180, what="a bundle is split")
             assert shedding(cluster, SPLITTING)[0] == {"false"}
             balancer.end()
         assert set(cluster.expect(200, "GET", path)["boundaries"]) > boundaries

@@ -228,7 +228,7 @@ lab
 balancer
     options
     judging
-    client_errors facts policies_read
+    client_errors facts
     state_folder lease
     approval metrics
     right_to_act

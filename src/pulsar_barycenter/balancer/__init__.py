@@ -10,8 +10,8 @@ each round, `act` carries rounds out. A move begins only while this process hold
 the caps have room. Whatever was changed in the cluster is on the disk and in the lease before it is changed.
 
 - `options` has the modes and limits; `judging` decides, as pure code.
-- `facts` reads settings, identity and clock of a cluster, `policies_read` the rules of administrators, `client_errors`
-  how many errors the clients get. `state_folder` keeps the state on the disk.
+- `facts` reads settings, identity and clock of a cluster, `client_errors` how many errors the clients get.
+  `state_folder` keeps the state on the disk.
 - `lease` is held by one process; `right_to_act` has it, with what that process has taken over from the cluster.
   `operations.own_balancing` switches the cluster's own shedding and splitting off, and restores them;
   `operations.splitting` splits.

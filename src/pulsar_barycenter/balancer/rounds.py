@@ -14,7 +14,13 @@ from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
 from pulsar_barycenter.balancer.judging.deciding import TRANSFER, DecidedMove, DecidedRound, Decider, manager_of
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
-from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove, Whose, destinations_of
+from pulsar_barycenter.balancer.judging.moves_seen import (
+    OwnersSeen,
+    SeenMove,
+    Whose,
+    destinations_of,
+    unloaded_from,
+)
 from pulsar_barycenter.balancer.judging.needs import needed, with_load
 from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
@@ -27,7 +33,6 @@ from pulsar_barycenter.balancer.judging.splits import (
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
-from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
@@ -42,6 +47,7 @@ from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.policies_read import PoliciesReader
 from pulsar_barycenter.operations.splitting import PlannedSplit
 from pulsar_barycenter.snapshots.decided_by import configuration_of
 
@@ -144,8 +150,9 @@ class Rounds:
         now_ms = _now_ms()
         self.view.retain(listed, now_ms)
         owners = self.view.owners()
-        ours = destinations_of(self.state.moves_since(now_ms - HOUR_MS), since_ms=now_ms - HOUR_MS)
-        moves = tuple(self._owners.see(owners, live=listed, ours=ours, at_ms=now_ms))
+        entries = self.state.moves_since(now_ms - HOUR_MS)
+        ours, unloaded = destinations_of(entries, since_ms=now_ms - HOUR_MS), unloaded_from(entries, now_ms=now_ms)
+        moves = tuple(self._owners.see(owners, live=listed, ours=ours, unloaded=unloaded, at_ms=now_ms))
         self._moved |= {move.bundle: now_ms for move in moves}
         limits = self._limits(settings)
         current = self.view.current(listed, now_ms=now_ms, max_age_ms=2 * limits.report_interval_ms)
@@ -183,7 +190,10 @@ class Rounds:
         )
 
     async def _read_policies(self, owners: Mapping[str, str], now_ms: int) -> ClusterPolicies:
-        policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
+        try:
+            policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
+        except RefusedError as error:
+            raise RefusedError(f"{error}; nothing moves while the policies cannot be followed") from error
         self.state.policies.note(now_ms, policies)
         return policies
 

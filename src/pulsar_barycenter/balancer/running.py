@@ -28,7 +28,6 @@ from pulsar_barycenter.balancer.lease import LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import HOUR_MS, Mode, Wanted
 from pulsar_barycenter.balancer.page import BalancePage, read_token
-from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.right_to_act import BalanceError, RightToAct, one_address, process_name
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
 from pulsar_barycenter.balancer.state_folder import StateFolder
@@ -36,13 +35,14 @@ from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.observer.collecting import Collection, open_collector
+from pulsar_barycenter.observer.collecting import Collection, locked_for_recording, open_collector
 from pulsar_barycenter.observer.collector import CollectError
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.journal import MoveState
 from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.policies_read import PoliciesReader
 from pulsar_barycenter.operations.splitting import PlannedSplit, SplitState, splits_under_way
 
 _REQUEST_TIMEOUT_S: Final = 70.0
@@ -71,7 +71,7 @@ async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell:
 
     Raises:
         BalanceError: the first round failed, the lease was lost, or what is to be put back cannot be.
-        FactsError, StateError, JournalError, OSError: the cluster or the folder cannot be used.
+        FactsError, StateError, JournalError, CollectError, OSError: the cluster or the folder cannot be used.
     """
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -89,7 +89,7 @@ async def balance_until(
         identity = await one_cluster(clusters)
         state = StateFolder(wanted.state)
         state.check(identity)
-        with state.journal.held():
+        with state.journal.held(), locked_for_recording(wanted.state):
             of_moves: dict[str, str] = {}
             cluster = AdminCluster(client, wanted.urls[0], headers_of=lambda bundle: reasons(of_moves.get(bundle, BY)))
             async with _open(new_client, conf, wanted, state, client, cluster) as run:

@@ -15,6 +15,7 @@ from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.prometheus.progress import read_progress
 from pulsar_barycenter.observer.prometheus.series import ImportRefusedError
+from pulsar_barycenter.observer.recorded_policies import POLICIES_FILE, read_policies
 from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
@@ -215,7 +216,7 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     settings, warnings = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     fitted = (str(found.fit),) if found.fit else ()
     is_foreign = pc.any(pc.starts_with(reports.column("incarnation"), OF_APACHE_PULSAR)).as_py() or False
-    warnings = (*warnings, *_missing(storage.local_root), *fitted, *found.warnings)
+    warnings = (*warnings, *_missing(storage.local_root), *_not_followed(storage.local_root), *fitted, *found.warnings)
     return Input(found.demand, found.cluster, found.events, settings, warnings, is_foreign)
 
 
@@ -226,6 +227,23 @@ def _missing(folder: Path | None) -> tuple[str, ...]:
     except ImportRefusedError as error:
         return (str(error),)
     return () if progress is None else tuple(f"the imported metrics do not have {what}" for what in progress.missing())
+
+
+def _not_followed(folder: Path | None) -> tuple[str, ...]:
+    """Return a text that names the recorded rules of administrators, which a replay does not follow; empty if there are
+    none.
+    """
+    try:
+        records = [] if folder is None else read_policies(folder / POLICIES_FILE)
+    except (msgspec.DecodeError, OSError) as error:
+        return (f"the recorded rules of administrators cannot be read: {error}",)
+    isolation = {name for record in records for name in record.policies.isolation}
+    groups = {namespace for record in records for namespace in record.policies.anti_affinity_groups}
+    if not isolation and not groups:
+        return ()
+    found = [count_of(len(isolation), "isolation policy")] if isolation else []
+    found += [f"anti-affinity groups of {count_of(len(groups), 'namespace')}"] if groups else []
+    return (f"the cluster had {' and '.join(found)}; the replay places and moves bundles without them",)
 
 
 def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:

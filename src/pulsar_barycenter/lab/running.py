@@ -6,14 +6,12 @@ a different one is refused. Processes send their results to the command, and onl
 processes share the input as `DIR/.input`, which is deleted when the command ends. `spark_grid` does the same on Spark.
 """
 
-import fcntl
 import hashlib
-import os
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,6 +34,7 @@ from pulsar_barycenter.replay.measures import Measures, measure
 from pulsar_barycenter.replay.outcome import Divided, Moved
 from pulsar_barycenter.replay.simulator import replay
 from pulsar_barycenter.whole_files.appearing import write_whole
+from pulsar_barycenter.whole_files.locked_folder import FolderInUseError, locked_folder
 
 RUNS: Final = "runs"
 GRID: Final = "grid.json"
@@ -183,18 +182,13 @@ def one_command(out: Path) -> Iterator[None]:
     Raises:
         ReplayInputError: another command uses the folder.
     """
-    folder = os.open(out, os.O_RDONLY)
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(locked_folder(out))
+        except FolderInUseError:
             raise ReplayInputError(f"another replay uses {out}; wait for it, or give another folder") from None
-        try:
-            yield
-        finally:
-            (out / SHARED).unlink(missing_ok=True)
-    finally:
-        os.close(folder)
+        stack.callback((out / SHARED).unlink, missing_ok=True)
+        yield
 
 
 def run_on_processes(

@@ -2,15 +2,16 @@
 
 The snapshot has the owner of every bundle in the ownership channel, also of bundles that no list of top bundles names.
 If the channel could not be read, the broker that lists a bundle counts as its owner. `barycenter decide` and `explain`
-accept the file. It has no policies, as brokers do not publish them.
+accept the file. Its policies are those that the collector has read.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
-from pulsar_barycenter.load.snapshot.document import SnapshotDocument, encode_snapshot
+from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument, encode_snapshot
 from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from pulsar_barycenter.whole_files.appearing import write_whole
 
@@ -21,6 +22,7 @@ def collected_snapshot(
     tops: Mapping[str, TopBundlesLoadData],
     owners: Mapping[str, str] | None,
     *,
+    policies: ClusterPolicies = NO_POLICIES,
     taken_at_ms: int,
 ) -> SnapshotDocument:
     """Return a snapshot of the live brokers, made of what brokers with the extensible load manager published.
@@ -34,6 +36,7 @@ def collected_snapshot(
     return SnapshotDocument(
         taken_at=taken_at_ms,
         brokers={},
+        policies=PoliciesDocument.of(policies),
         extensible=ExtensibleDocument(
             loads={broker: load for broker, load in loads.items() if broker in addresses},
             top_bundles=listed,

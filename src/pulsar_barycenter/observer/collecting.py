@@ -5,22 +5,25 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pulsar_barycenter.admin.client import NewClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, ReportLog
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.observer.answers import CERTIFICATES_VARIABLE
 from pulsar_barycenter.observer.collected_snapshot import keep_snapshot
-from pulsar_barycenter.observer.collector import CollectError, Collector, ExtensibleTopics, Round
+from pulsar_barycenter.observer.collector import CollectError, Collector, ExtensibleTopics, PoliciesSource, Round
+from pulsar_barycenter.observer.recorded_policies import PoliciesFile
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, append_settings
 from pulsar_barycenter.observer.report_numbers import ReportNumbers
+from pulsar_barycenter.whole_files.appearing import make_folder
+from pulsar_barycenter.whole_files.locked_folder import FolderInUseError, locked_folder
 
 _TIMEOUT_S: Final = 20.0
 _MAX_ANSWER_BYTES: Final = 256 * 2**20
@@ -32,6 +35,9 @@ _ERRORS: Final = "/dev/stderr"
 
 Tell: TypeAlias = Callable[[Round | str], None]
 """Receives the result of a round, or why it failed."""
+
+NewPolicies: TypeAlias = Callable[[AdminClient], PoliciesSource]
+"""Returns what reads the rules of administrators, by that client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +56,56 @@ class Collection:
     service_url: str | None
 
 
-async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collection, tell: Tell) -> bool:
+async def collect_rounds(
+    new_client: NewClient, conf: ClientConf, wanted: Collection, tell: Tell, new_policies: NewPolicies
+) -> bool:
     """Collect the load reports of the brokers, round after round, until SIGINT or SIGTERM; return whether the last
     round could list the brokers.
 
     `conf` has the credentials and the trust for Pulsar's client.
 
     Raises:
-        CollectError: the first round failed.
+        CollectError: the first round failed, or another process records into the folder.
         OSError: the folder cannot be written.
     """
-    report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    try:
-        keeps = partial(keep_snapshot, wanted.out / _SNAPSHOT)
-        async with open_collector(new_client, conf, wanted, report_log, keeps, subscription=_SUBSCRIPTION) as collector:
-            return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
-    finally:
-        report_log.close()
+    with locked_for_recording(wanted.out):
+        report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
+        try:
+            async with open_collector(
+                new_client,
+                conf,
+                wanted,
+                report_log,
+                partial(keep_snapshot, wanted.out / _SNAPSHOT),
+                subscription=_SUBSCRIPTION,
+                new_policies=new_policies,
+            ) as collector:
+                return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
+        finally:
+            report_log.close()
+
+
+@contextmanager
+def locked_for_recording(out: Path) -> Iterator[None]:
+    """Lock the folder `out` while the block runs: two processes would give different reports the same numbers. Create
+    the folder if it does not exist.
+
+    Raises:
+        CollectError: another process records into the folder.
+        OSError: the folder cannot be created or opened.
+    """
+    make_folder(out)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked_folder(out))
+        except FolderInUseError:
+            raise CollectError(
+                f"another process records into {out}; wait until it has ended, or give another folder"
+            ) from None
+        yield
 
 
 @asynccontextmanager
@@ -81,11 +117,13 @@ async def open_collector(
     keeps: Callable[[SnapshotDocument], None],
     *,
     subscription: str,
+    new_policies: NewPolicies | None = None,
 ) -> AsyncIterator[Collector]:
     """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
 
     The settings of the cluster are recorded there as well. `keeps` receives the snapshot of brokers with the extensible
     load manager in each round. `subscription` is the name of the one on their topics; only one process may use it.
+    With `new_policies` the rules of administrators are recorded as well.
 
     Raises:
         OSError: the numbers cannot be read.
@@ -108,6 +146,8 @@ async def open_collector(
             extensible=open_topics if wanted.service_url else None,
             keep_snapshot=keeps,
             keep_settings=partial(append_settings, wanted.out / SETTINGS_FILE),
+            source_of_policies=None if new_policies is None else new_policies(client),
+            keep_policies=PoliciesFile(wanted.out).note,
         )
     finally:
         await client.close()

@@ -9,12 +9,15 @@ run only one.
 Brokers with the extensible load manager have no report. Their topics have their load and their heaviest bundles, and
 the ownership channel has the owners of all bundles. This data is also written as a snapshot.
 
+The rules of administrators (isolation policies, failure domains, anti-affinity groups) are read and recorded beside the
+load. A round whose rules cannot be read has its load nevertheless.
+
 Brokers update the values of bundles every `statsUpdateFrequencyInSecs` (60 by default); shorter intervals repeat
 samples.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Protocol
 
@@ -25,6 +28,7 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.cluster_logs.load_report_log import ReportLog
 from pulsar_barycenter.load.managers import ManagerKind, short_name
+from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
@@ -34,6 +38,7 @@ from pulsar_barycenter.load.reports.extensible_reports import (
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.reports.simple_load_report import as_local_broker_data, decode_load_report
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 from pulsar_barycenter.observer.addresses import address_of
 from pulsar_barycenter.observer.answers import has_no_report, without_report
 from pulsar_barycenter.observer.collected_snapshot import collected_snapshot
@@ -64,6 +69,22 @@ class OwnershipUnreadableError(Exception):
     """The ownership records in the ownership channel's topic cannot be read completely; the text says why."""
 
 
+class PoliciesUnreadableError(Exception):
+    """The rules of administrators cannot be read; the text says why."""
+
+
+class PoliciesSource(Protocol):
+    """Reads the rules of administrators."""
+
+    async def read(self, url: str, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
+        """Return the rules for these namespaces, from the broker at the web address `url`; `now_ms` is epoch ms.
+
+        Raises:
+            PoliciesUnreadableError: they cannot be read.
+        """
+        ...
+
+
 class ExtensibleTopics(Protocol):
     """What brokers with the extensible load manager published in their topics, by broker id."""
 
@@ -88,7 +109,8 @@ class Round:
     reason; times are epoch ms.
 
     `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
-    if there is no channel, or it could not be read; `ownership` then says why.
+    if there is no channel, or it could not be read; `ownership` then says why. `policies` says why the rules of
+    administrators could not be read; blank if they were.
     """
 
     at: int
@@ -97,6 +119,7 @@ class Round:
     failed: dict[str, str] = field(default_factory=dict)
     owned: int | None = None
     ownership: str = ""
+    policies: str = ""
 
 
 def admin_urls(text: str) -> tuple[str, ...]:
@@ -139,10 +162,14 @@ class Collector:
         extensible: Callable[[], ExtensibleTopics] | None = None,
         keep_snapshot: Callable[[SnapshotDocument], None] = lambda _document: None,
         keep_settings: Callable[[RecordedSettings], None] | None = None,
+        source_of_policies: PoliciesSource | None = None,
+        keep_policies: Callable[[int, ClusterPolicies], None] = lambda _at_ms, _policies: None,
     ) -> None:
         """Make a collector. `extensible` opens the topics of the extensible load manager; it is called when the first
         broker is found that runs it. `keep_snapshot` writes the snapshot of these brokers in each round.
         `keep_settings` gets the settings of the cluster when they have changed; None: they are not read.
+        `source_of_policies` reads the rules of administrators in each round, and `keep_policies` gets the time (epoch
+        ms) and the rules; None: they are not read.
         """
         self._given = list(urls)
         self._address: dict[str, str] = {}
@@ -153,7 +180,13 @@ class Collector:
         self._open_topics = extensible
         self._keep_snapshot = keep_snapshot
         self._keep_settings = keep_settings
+        self._source_of_policies = source_of_policies
+        self._keep_policies = keep_policies
         self._settings: RecordedSettings | None = None
+        self._policies = NO_POLICIES
+        self._namespaces: dict[str, frozenset[str]] = {}
+        """The namespaces of each broker that is listed, by its last report: one that is silent for a round has them
+        still."""
         self._topics: ExtensibleTopics | None = None
 
     @property
@@ -161,12 +194,17 @@ class Collector:
         """The web addresses of the brokers that were queried in the last round, by broker id."""
         return self._address
 
+    @property
+    def policies(self) -> ClusterPolicies:
+        """The rules of administrators, as they were read last."""
+        return self._policies
+
     async def collect(self) -> Round:
         """Query all brokers once, and append their load reports to the log.
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
-                the numbers of the reports, the settings or the snapshot cannot be written.
+                the numbers of the reports, the settings, the policies or the snapshot cannot be written.
         """
         source, brokers = await self._live_brokers()
         self._address = {broker: url for broker, url in self._address.items() if broker in brokers}
@@ -195,10 +233,13 @@ class Collector:
             await self._tell_settings(source, self._keep_settings)
         for report in found:
             self._log.append(report)
+        self._namespaces = {broker: known for broker, known in self._namespaces.items() if broker in brokers}
+        self._namespaces |= {str(report.broker_id): _namespaces_of(report) for report in found}
+        no_policies = await self._read_policies(source)
         self._tell_snapshot(extensible, owners)
         bundles = sum(len(report.last_stats) for report in found)
         count = None if owners is None else len(owners)
-        return Round(self._clock_ms(), len(found), bundles, failed, count, why_not)
+        return Round(self._clock_ms(), len(found), bundles, failed, count, why_not, no_policies)
 
     async def _live_brokers(self) -> tuple[str, list[str]]:
         """Return the ids of the brokers, sorted, and the address that returned them."""
@@ -303,6 +344,26 @@ class Collector:
                 raise CollectError(f"cannot write the settings of the cluster: {error}") from error
             self._settings = record
 
+    async def _read_policies(self, url: str) -> str:
+        """Read the rules for all namespaces from the broker at `url`, and keep them, if there is a source of rules. If
+        they cannot be read, return why; the rules that were read last stay valid.
+
+        Raises:
+            CollectError: they cannot be written.
+        """
+        if self._source_of_policies is None:
+            return ""
+        namespaces = frozenset[str]().union(*self._namespaces.values())
+        now_ms = self._clock_ms()
+        try:
+            self._policies = await self._source_of_policies.read(url, namespaces, now_ms)
+            self._keep_policies(now_ms, self._policies)
+        except PoliciesUnreadableError as error:
+            return str(error)
+        except OSError as error:
+            raise CollectError(f"cannot write the policies of the cluster: {error}") from error
+        return ""
+
     async def _leader(self, address: str) -> str:
         """Return the id of the leader, as the broker at `address` names it; blank if there is no leader, or the broker
         does not have this request.
@@ -326,7 +387,12 @@ class Collector:
             return
         addresses = {broker: self._address[broker] for broker in brokers}
         document = collected_snapshot(
-            addresses, self._topics.loads, self._topics.tops, owners, taken_at_ms=self._clock_ms()
+            addresses,
+            self._topics.loads,
+            self._topics.tops,
+            owners,
+            policies=self._policies,
+            taken_at_ms=self._clock_ms(),
         )
         try:
             self._keep_snapshot(document)
@@ -350,6 +416,12 @@ class Collector:
             last_update=self._clock_ms(),
             bundles=tuple(sorted({*report.bundles, *owned})),
         )
+
+
+def _namespaces_of(report: LocalBrokerData) -> frozenset[str]:
+    """Return the namespaces of a broker's bundles, except those that belong to one broker."""
+    bundles = {*report.bundles, *report.last_stats}
+    return frozenset(bundle.rpartition("/")[0] for bundle in bundles if not is_of_a_broker_itself(bundle))
 
 
 def _by_broker(owners: Mapping[str, str]) -> dict[str, list[str]]:

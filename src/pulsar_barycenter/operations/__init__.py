@@ -15,7 +15,8 @@ that the same command can continue after a crash. If a bundle is not where the p
 - `splitting` splits a bundle, with a journal of its own.
 - `own_balancing` switches the cluster's own shedding and splitting off, and restores them.
 - `rolling` restarts or replaces all brokers, one after the other.
-- `admin_cluster` sends the requests to brokers of Barycenter or Apache Pulsar.
+- `admin_cluster` sends the requests to brokers of Barycenter or Apache Pulsar, and `policies_read` reads the rules of
+  administrators by it.
 
 `load` decides where bundles go; `cli.operate` has the options and the output.
 """

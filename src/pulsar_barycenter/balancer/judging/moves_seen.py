@@ -6,15 +6,18 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.balancer.options import MINUTE_MS
 from pulsar_barycenter.operations.journal import Entry, MoveState
 
+LANDS_MS: Final = 3 * MINUTE_MS
+"""How long after a failed move another owner of the bundle counts as its result."""
 _ROUNDS_WITHOUT_OWNER: Final = 10
 """A bundle that no view lists for this many rounds is forgotten: it was deleted or split."""
 
 
 class Whose(enum.StrEnum):
     OURS = "ours"
-    """This program asked for it."""
+    """This program asked for it, or asked the owner to unload the bundle and the cluster chose another destination."""
     FAILOVER = "failover"
     """Its broker is gone."""
     FOREIGN = "foreign"
@@ -53,18 +56,26 @@ class OwnersSeen:
             self._owner.setdefault(part, broker)
 
     def see(
-        self, owners: Mapping[str, str], *, live: Collection[str], ours: Mapping[str, Collection[str]], at_ms: int
+        self,
+        owners: Mapping[str, str],
+        *,
+        live: Collection[str],
+        ours: Mapping[str, Collection[str]],
+        unloaded: Mapping[str, str],
+        at_ms: int,
     ) -> list[SeenMove]:
         """Return the moves since the last view, sorted by bundle.
 
         `owners` maps bundles to their owners in the present view (reading of the cluster), `live` are the registered
-        brokers. `ours` maps a bundle to the destinations of the moves that this program asked for.
+        brokers. `ours` maps a bundle to the destinations of the moves that this program asked for, `unloaded` to the
+        source of a move that just failed (`unloaded_from`).
         """
         found = []
         for bundle in sorted(owners):
             source, destination = self._owner.get(bundle, owners[bundle]), owners[bundle]
             if source != destination:
-                whose = _whose(bundle, source, destination, live, ours)
+                is_ours = destination in ours.get(bundle, ()) or unloaded.get(bundle) == source
+                whose = Whose.OURS if is_ours else Whose.FOREIGN if source in live else Whose.FAILOVER
                 found.append(SeenMove(at=at_ms, bundle=bundle, source=source, destination=destination, whose=whose))
         self._remember(owners)
         return found
@@ -76,14 +87,6 @@ class OwnersSeen:
             del self._owner[bundle], self._missing[bundle]
 
 
-def _whose(
-    bundle: str, source: str, destination: str, live: Collection[str], ours: Mapping[str, Collection[str]]
-) -> Whose:
-    if destination in ours.get(bundle, ()):
-        return Whose.OURS
-    return Whose.FOREIGN if source in live else Whose.FAILOVER
-
-
 def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, set[str]]:
     """Return a mapping from bundle to the destinations of those moves that began since `since_ms` (epoch ms), according
     to the journal.
@@ -92,4 +95,22 @@ def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, s
     for entry in entries:
         if entry.state is MoveState.BEGUN and entry.at >= since_ms:
             found.setdefault(entry.bundle, set()).add(entry.destination)
+    return found
+
+
+def unloaded_from(entries: Collection[Entry], *, now_ms: int) -> dict[str, str]:
+    """Return a mapping from bundle to its source, of the moves that began and failed within LANDS_MS before `now_ms`
+    (epoch ms), according to the journal.
+
+    The owner of such a bundle was asked to unload it. Then another broker than the destination may have it: Apache
+    Pulsar tells the destination to the first look-up alone, and another one may come before the bundle has an owner.
+    """
+    begun: set[str] = set()
+    found: dict[str, str] = {}
+    for entry in entries:
+        if entry.state is MoveState.BEGUN:
+            begun.add(entry.bundle)
+            found.pop(entry.bundle, None)
+        elif entry.state is MoveState.FAILED and entry.bundle in begun and entry.at >= now_ms - LANDS_MS:
+            found[entry.bundle] = entry.source
     return found

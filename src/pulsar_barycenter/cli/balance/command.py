@@ -36,7 +36,7 @@ from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.load.sizing import SizingRule
-from pulsar_barycenter.observer.collector import admin_urls
+from pulsar_barycenter.observer.collector import CollectError, admin_urls
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.run.process_log import configure_logging
 from pulsar_barycenter.snapshots.decided_by import WrongWordError
@@ -181,7 +181,7 @@ def _run(*, url: str | None, state: Path | None, form: str, **options: Any) -> N
     try:
         printed = printer(as_json=form == "json")
         asyncio.run(balance(asking_client, asking_conf(), wanted, printed, why_headers))
-    except (BalanceError, FactsError, StateError, JournalError, OSError) as error:
+    except (BalanceError, CollectError, FactsError, StateError, JournalError, OSError) as error:
         fail(in_words(error))
 
 

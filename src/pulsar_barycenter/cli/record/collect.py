@@ -18,6 +18,7 @@ from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import Collection, collect_rounds
 from pulsar_barycenter.observer.collector import CollectError, Round, admin_urls
+from pulsar_barycenter.operations.policies_read import PoliciesOfCluster
 from pulsar_barycenter.run.process_log import configure_logging
 from pulsar_barycenter.terminal.errors import in_words
 
@@ -63,10 +64,11 @@ def command(
 
     OUT/collect.json has the number of the last report of each broker, so that numbers continue after a restart.
     OUT/settings.jsonl has the settings that load balancing uses, a line for each change: `barycenter watch` explains
-    moves by them.
+    moves by them. OUT/policies.jsonl has the rules of administrators in the same form: isolation policies, failure
+    domains, anti-affinity groups. While it runs, the folder is locked: one process records into it.
 
     Exit code: 0; 1 if the first or the last round failed: the brokers could not be listed, their topics not be read, or
-    the numbers not be written.
+    the numbers not be written; or if another process records into OUT.
     """
     named = named_url(admin_url)
     if named is None:
@@ -79,7 +81,8 @@ def command(
     configure_logging(as_json=not sys.stderr.isatty())
     try:
         wanted = Collection(urls, out, interval, rounds, keep_days, service_url)
-        ended_well = asyncio.run(collect_rounds(asking_client, asking_conf(), wanted, _printer(out, form == "json")))
+        tell = _printer(out, form == "json")
+        ended_well = asyncio.run(collect_rounds(asking_client, asking_conf(), wanted, tell, PoliciesOfCluster))
     except (CollectError, OSError) as error:
         fail(in_words(error))
     if not ended_well:
@@ -87,10 +90,10 @@ def command(
 
 
 def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
-    ownership = ""
+    ownership = policies = ""
 
     def tell(found: Round | str) -> None:
-        nonlocal ownership
+        nonlocal ownership, policies
         if isinstance(found, str):
             click.echo(f"barycenter: {found}; trying again in the next round", err=True)
         elif as_json:
@@ -105,5 +108,9 @@ def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
             if found.ownership != ownership:  # printed only when it changes, as it may be the same in every round
                 ownership = found.ownership
                 click.echo(f"  {ownership or 'the owners of the bundles are known again'}", err=True)
+            if found.policies != policies:
+                policies = found.policies
+                unknown = f"the rules of administrators cannot be read: {policies}"
+                click.echo(f"  {unknown if policies else 'the rules of administrators are read again'}", err=True)
 
     return tell

@@ -1,9 +1,7 @@
 """Imports metrics window by window into a folder of load reports."""
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +36,7 @@ from pulsar_barycenter.observer.prometheus.series import (
 )
 from pulsar_barycenter.observer.prometheus.window import WindowSums
 from pulsar_barycenter.whole_files.appearing import make_folder
+from pulsar_barycenter.whole_files.locked_folder import FolderInUseError, locked_folder
 
 MAX_STEPS: Final = 200_000
 """The maximum number of steps of an import: 138 days in steps of a minute."""
@@ -149,18 +148,17 @@ def _held(out: Path) -> Iterator[None]:
     nothing is removed.
 
     Raises:
-        ImportRefusedError: another import uses the folder.
+        ImportRefusedError: another process fills the folder.
         OSError: the folder cannot be made or opened.
     """
     is_new = not out.exists()
     make_folder(out)
-    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(locked_folder(out))
+        except FolderInUseError:
             raise ImportRefusedError(
-                f"another import fills {out}; wait until it has ended, or give another folder"
+                f"another process fills {out}; wait until it has ended, or give another folder"
             ) from None
         try:
             yield
@@ -168,8 +166,6 @@ def _held(out: Path) -> Iterator[None]:
             if is_new:
                 with suppress(OSError):  # it is not empty
                     out.rmdir()
-    finally:
-        os.close(folder)
 
 
 async def _opened(source: MetricsSource, boundaries: Boundaries | None, wanted: Options) -> "_Import":

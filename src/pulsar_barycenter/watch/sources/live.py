@@ -7,25 +7,20 @@ import asyncio
 import os
 import socket
 import tempfile
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.balancer.facts import FactsError, one_cluster
-from pulsar_barycenter.balancer.policies_read import PoliciesReader
-from pulsar_barycenter.load.policies import ClusterPolicies
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.observer.collecting import Collection, open_collector
 from pulsar_barycenter.observer.collector import CollectError, Collector
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, read_settings
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
-from pulsar_barycenter.operations.executor import NotNowError, RefusedError
+from pulsar_barycenter.operations.policies_read import PoliciesOfCluster
 from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import Beside, Look
 
@@ -50,15 +45,11 @@ class LiveCluster:
     the files that the collector keeps.
     """
 
-    def __init__(
-        self, urls: tuple[str, ...], collector: Collector, log: _Reports, cluster: AdminCluster, folder: Path
-    ) -> None:
+    def __init__(self, urls: tuple[str, ...], collector: Collector, log: _Reports, folder: Path) -> None:
         self._urls = urls
         self._collector = collector
         self._log = log
-        self._reader = PoliciesReader(cluster)
         self._folder = folder
-        self._policies = ClusterPolicies()
         self._troubles: list[str] = []
 
     @property
@@ -82,25 +73,20 @@ class LiveCluster:
         reports = tuple(self._log.reports)
         self._troubles = [f"{broker} tells no load: {why}" for broker, why in found.failed.items()]
         self._troubles += [found.ownership] if found.ownership else []
+        if found.policies:
+            self._troubles.append(
+                f"the rules of administrators cannot be read, so rounds are recomputed with those read before, if any: "
+                f"{found.policies}"
+            )
         records = await asyncio.to_thread(read_settings, self._folder / SETTINGS_FILE)
         record = records[-1] if records else None
         beside = Beside(
             cluster=record.cluster if record else "",
             leader=record.leader if record else "",
             settings=record.settings if record else None,
-            policies=await self._read_policies(reports),
+            policies=self._collector.policies,
         )
         return [Look(found.at, reports, frozenset(self._collector.addresses), beside)]
-
-    async def _read_policies(self, reports: Sequence[LocalBrokerData]) -> ClusterPolicies:
-        namespaces = {bundle.rpartition("/")[0] for report in reports for bundle in report.bundles}
-        try:
-            self._policies = await self._reader.read(namespaces, _now_ms())
-        except (NotNowError, RefusedError, TimeoutError, msgspec.ValidationError) as error:
-            self._troubles.append(
-                f"the rules of administrators cannot be read, so rounds are recomputed without them: {error}"
-            )
-        return self._policies
 
 
 @asynccontextmanager
@@ -128,12 +114,10 @@ async def live_cluster(
             name = f"barycenter-watch-{socket.gethostname()}-{os.getpid()}"
             log = _Reports()
             async with open_collector(
-                new_client, conf, wanted, log, lambda _document: None, subscription=name
+                *(new_client, conf, wanted, log, lambda _document: None),
+                subscription=name,
+                new_policies=PoliciesOfCluster,
             ) as collector:
-                yield LiveCluster(urls, collector, log, AdminCluster(client, urls[0]), Path(folder))
+                yield LiveCluster(urls, collector, log, Path(folder))
     finally:
         await client.close()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.record.collect import _printer
-from pulsar_barycenter.observer.collecting import collect_until
+from pulsar_barycenter.observer.collecting import collect_until, locked_for_recording
 from pulsar_barycenter.observer.collector import CollectError, Collector, Round
 from support.process_state import kept_log
 
@@ -84,11 +84,29 @@ def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(
     assert err == "  kept elsewhere\n  the owners of the bundles are known again\n"
 
 
+def test_why_the_rules_cannot_be_read_is_told_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = _printer(Path("data"), as_json=False)
+    known = Round(at=1_790_000_000_000, brokers=2, bundles=1_500)
+    unknown = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, policies="403 no rights")
+    for found in (known, unknown, unknown, known, known):
+        tell(found)
+    assert capsys.readouterr().err == (
+        "  the rules of administrators cannot be read: 403 no rights\n  the rules of administrators are read again\n"
+    )
+
+
 @pytest.fixture
 def logging_as_before() -> Iterator[None]:
     """The command sends the log of its process to standard error."""
     with kept_log():
         yield
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_a_second_command_for_a_folder_is_refused(tmp_path: Path) -> None:
+    with locked_for_recording(tmp_path):
+        result = CliRunner().invoke(main, ["collect", "--admin-url", "http://127.0.0.1:1", "--out", str(tmp_path)])
+    assert (result.exit_code, "another process records into" in result.stderr) == (1, True)
 
 
 @pytest.mark.usefixtures("logging_as_before")

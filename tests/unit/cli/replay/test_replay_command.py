@@ -17,6 +17,8 @@ from pulsar_barycenter.lab.results import RESULTS
 from pulsar_barycenter.lab.results import Result as RunResult
 from pulsar_barycenter.lab.running import RUNS, RunFile, run_scenario
 from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import ClusterPolicies
+from pulsar_barycenter.observer.recorded_policies import POLICIES_FILE, PoliciesFile
 from pulsar_barycenter.pipeline.tables.reading import DamagedTableError
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved
@@ -104,14 +106,32 @@ def test_a_folder_of_another_input_is_refused(tmp_path: Path) -> None:
     assert "has runs of another input" in other.stderr.replace("\n", " ")
 
 
-def test_a_data_folder_is_replayed_as_it_was_recorded(tmp_path: Path) -> None:
+def recorded_world(data: Path) -> World:
+    """Record a cluster in the tables of the folder `data`."""
     world = World(3, ManagerKind.MODULAR)
     batches = []
     for step in range(SHAPE.steps):
         world.step(step)
         batches.append([(broker, world.report(row, step + 1)) for row, broker in enumerate(BROKERS)])
-    (tmp_path / "data").mkdir()
-    write_tables(tmp_path / "data" / "tables", batches)
+    data.mkdir()
+    write_tables(data / "tables", batches)
+    return world
+
+
+def test_recorded_rules_of_administrators_are_named_as_not_followed(tmp_path: Path) -> None:
+    recorded_world(tmp_path / "data")
+    file, spec = tmp_path / "data" / POLICIES_FILE, InputSpec(paths=(str(tmp_path / "data"),))
+    policies = PoliciesFile(tmp_path / "data")
+    policies.note(1, ClusterPolicies())
+    assert "the cluster had" not in " ".join(read_input(spec).warnings)
+    policies.note(2, ClusterPolicies(groups={"t/n": "pair", "t/m": "pair"}))
+    assert "the cluster had anti-affinity groups of 2 namespaces; the replay" in " ".join(read_input(spec).warnings)
+    file.write_text("no record\n")
+    assert "the recorded rules of administrators cannot be read" in " ".join(read_input(spec).warnings)
+
+
+def test_a_data_folder_is_replayed_as_it_was_recorded(tmp_path: Path) -> None:
+    world = recorded_world(tmp_path / "data")
     found = read_input(InputSpec(paths=(str(tmp_path / "data"),)))
     np.testing.assert_allclose(found.demand.rate_in, world.demand.rate_in)
     np.testing.assert_allclose(found.demand.throughput_out, world.demand.throughput_out)

@@ -7,15 +7,18 @@
 
 There is no request for the groups of all namespaces. The hour is spread: each reading asks for the groups that were
 read longest ago, as many as the time since the last reading allows.
+
+`PoliciesReader` reads them for a balancer, `PoliciesOfCluster` for a collector.
 """
 
 import asyncio
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.load.policies import (
     ClusterPolicies,
     FailureDomain,
@@ -24,24 +27,28 @@ from pulsar_barycenter.load.policies import (
     group_key,
 )
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.collector import PoliciesUnreadableError
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
-from pulsar_barycenter.operations.executor import RefusedError, when_told
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
 
 MAX_NAMESPACES: Final = 10_000
-"""The number of namespaces whose anti-affinity groups are read; bundles of others are not moved."""
+"""The number of namespaces whose anti-affinity groups are read; with more the rules are not known."""
 RULES_MS: Final = 5 * 60_000
 """How long isolation policies and failure domains that were read are used."""
 GROUPS_MS: Final = 60 * 60_000
 """Within this time the group of each known namespace is read again."""
 _AT_ONCE: Final = 8
 _WITHIN_S: Final = 120.0
+_WITHIN_A_ROUND_S: Final = 20.0
+"""A collector goes on with the load after this time; what was read of the groups meanwhile is kept."""
 
 
 class PoliciesReader:
-    """The rules of a cluster, as they were read last."""
+    """The rules of a cluster, as they were read last. A reading may take `within_s`."""
 
-    def __init__(self, cluster: AdminCluster) -> None:
+    def __init__(self, cluster: AdminCluster, *, within_s: float = _WITHIN_S) -> None:
         self._cluster = cluster
+        self._within_s = within_s
         self._isolation = IsolationPolicies()
         self._domains: Mapping[str, str] = {}
         self._rules_ms: int | None = None
@@ -58,9 +65,9 @@ class PoliciesReader:
         if len(namespaces) > MAX_NAMESPACES:
             raise RefusedError(
                 f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-                f"{MAX_NAMESPACES:,} are read: without them the balancer moves nothing"
+                f"{MAX_NAMESPACES:,} are read"
             )
-        async with asyncio.timeout(_WITHIN_S):
+        async with asyncio.timeout(self._within_s):
             if self._rules_ms is None or now_ms - self._rules_ms >= RULES_MS:
                 await self._read_rules(now_ms)
             await self._read_groups(due(namespaces, self._read_ms, since_ms=self._last_ms, now_ms=now_ms), now_ms)
@@ -76,7 +83,7 @@ class PoliciesReader:
             NotNowError, RefusedError, TimeoutError: they cannot be read.
         """
         before = dict(self._groups)
-        async with asyncio.timeout(_WITHIN_S):
+        async with asyncio.timeout(self._within_s):
             await self._read_groups(namespaces, now_ms)
         return sorted(name for name in namespaces if self._groups.get(name) != before.get(name))
 
@@ -85,9 +92,10 @@ class PoliciesReader:
         return ClusterPolicies(self._isolation, self._domains, groups)
 
     async def _read_rules(self, now_ms: int) -> None:
-        isolation, errors = IsolationPolicies.decode(await when_told(self._cluster.isolation))
+        stored = msgspec.convert(await when_told(self._cluster.isolation), dict[str, Any])
+        isolation, errors = IsolationPolicies.decode(stored)
         if errors:
-            raise RefusedError(f"{errors[0]}; the balancer moves nothing while it cannot follow a policy")
+            raise RefusedError(str(errors[0]))
         domains = msgspec.convert(await when_told(self._cluster.failure_domains), dict[str, FailureDomain])
         self._isolation, self._domains, self._rules_ms = isolation, domains_of_brokers(domains), now_ms
 
@@ -100,6 +108,23 @@ class PoliciesReader:
             self._groups[namespace], self._read_ms[namespace] = group, now_ms
 
         await asyncio.gather(*map(read, namespaces))
+
+
+class PoliciesOfCluster:
+    """A `PoliciesSource`, which asks the cluster by `client`."""
+
+    def __init__(self, client: AdminClient) -> None:
+        self._cluster = AdminCluster(client, "")
+        self._reader = PoliciesReader(self._cluster, within_s=_WITHIN_A_ROUND_S)
+
+    async def read(self, url: str, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
+        self._cluster.turn_to(url)
+        try:
+            return await self._reader.read(namespaces, now_ms)
+        except TimeoutError:
+            raise PoliciesUnreadableError(f"the cluster did not answer within {_WITHIN_A_ROUND_S:g} s") from None
+        except (NotNowError, RefusedError, msgspec.ValidationError) as error:
+            raise PoliciesUnreadableError(str(error)) from error
 
 
 def due(namespaces: Collection[str], read_ms: Mapping[str, int], *, since_ms: int | None, now_ms: int) -> list[str]:

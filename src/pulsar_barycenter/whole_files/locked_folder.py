@@ -1,0 +1,41 @@
+"""Locks a folder of this machine, so that one process at a time writes to it."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_HAS_NO_LOCKS: Final = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What file systems answer that cannot lock folders, such as NFS."""
+
+
+class FolderInUseError(Exception):
+    """Another process has locked the folder."""
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock an existing folder while the block runs. The operating system releases the lock when the process ends for
+    any reason.
+
+    The lock binds those who use this function. On a file system that cannot lock folders the block runs without a lock.
+
+    Raises:
+        FolderInUseError: another process has locked the folder, or this one has.
+        OSError: the folder cannot be opened.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderInUseError(f"another process uses the folder {folder}") from None
+        except OSError as error:
+            if error.errno not in _HAS_NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(descriptor)

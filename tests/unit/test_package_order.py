@@ -128,7 +128,7 @@ ledger
     inspection migration_marks
     folder_identity
     bookie_inspection
-    migration
+    migration foreign_topics
 
 broker
     bounded_log instruments

@@ -11,12 +11,11 @@ from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_second_look
 from pulsar_barycenter.doctor.finding import Unseen
 from pulsar_barycenter.doctor.picture import Picture
-from pulsar_barycenter.doctor.reading.bookies import read_bookies
+from pulsar_barycenter.doctor.reading.bookies import has_bookies, read_bookies
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
 from pulsar_barycenter.doctor.reading.file import read_file
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError, read_store
-from pulsar_barycenter.ledger.folder_identity import is_on_bookies
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE
 
 _MAX_ANSWER_BYTES: Final = 64 << 20
@@ -85,7 +84,7 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
 
 async def _with_bookies(picture: Picture, asked: Asked) -> Picture:
     """Return the picture with the bookies, if the brokers keep messages on some and the store was read."""
-    if not asked.store or picture.store is None or not is_on_bookies(picture.store.ledgers_folder.encode()):
+    if not asked.store or picture.store is None or not has_bookies(picture.store):
         return picture
     uris = (broker.settings.get("bookkeeperMetadataServiceUri", "") for broker in picture.answering if broker.settings)
     return replace(picture, bookies=await read_bookies(asked.store, asked.store_config, next(uris, "")))

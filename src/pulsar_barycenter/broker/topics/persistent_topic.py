@@ -164,7 +164,7 @@ class PersistentTopic(Topic):
         """
         producer = sent[0][0]
         producer.pushed -= len(sent)
-        for _, _, _, _, size in sent:
+        for _, _, _, _, size, _ in sent:
             producer.link.publish_failed(producer, size)
         self.completed(len(sent))
 

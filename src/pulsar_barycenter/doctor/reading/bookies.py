@@ -5,11 +5,11 @@ brokers can serve.
 import asyncio
 from typing import Final
 
-from pulsar_barycenter.doctor.picture import BookiesView
+from pulsar_barycenter.doctor.picture import BookiesView, StoreView
 from pulsar_barycenter.ledger.bookie_inspection import compare
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
 from pulsar_barycenter.ledger.errors import LedgerError
-from pulsar_barycenter.ledger.folder_identity import bookie_user
+from pulsar_barycenter.ledger.folder_identity import bookie_user, is_on_bookies
 from pulsar_barycenter.ledger.foreign_topics import foreign_topics
 from pulsar_barycenter.ledger.pulsar_records.list_readers import list_reader
 from pulsar_barycenter.metadata.clock import SystemClock
@@ -17,6 +17,11 @@ from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError
 
 MAX_SECONDS: Final = 120.0
+
+
+def has_bookies(store: StoreView) -> bool:
+    """Return whether the brokers of this store keep messages on bookies."""
+    return is_on_bookies(store.ledgers_folder.encode())
 
 
 async def read_bookies(url: str, config_path: str, uri: str) -> BookiesView:

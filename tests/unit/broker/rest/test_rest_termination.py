@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
 from pulsar_barycenter.protocol import client_commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.rest_cluster import RestCluster, rest_cluster
@@ -55,15 +56,14 @@ async def test_a_message_that_comes_while_the_end_is_stored_gets_no_answer_but_t
         await client.produce(TOPIC)
         await client.send_all(1)
         topic: Any = next(each for each in cluster.brokers[0].registry.loaded() if str(each.name) == TOPIC)
-        records = type(topic.ledger._ledgers)
-        save, reached, allowed = records.save, asyncio.Event(), asyncio.Event()
+        save, reached, allowed = LedgerList.save, asyncio.Event(), asyncio.Event()
 
-        async def held(record: Any) -> None:
+        async def held(ledgers: LedgerList, *, is_open: bool = True) -> None:
             reached.set()
             await allowed.wait()
-            await save(record)
+            await save(ledgers, is_open=is_open)
 
-        monkeypatch.setattr(records, "save", held)
+        monkeypatch.setattr(LedgerList, "save", held)
         termination = asyncio.create_task(cluster.expect(200, "POST", f"{PATH}/terminate"))
         await reached.wait()
         client.send(1)

@@ -83,7 +83,7 @@ async def test_no_receipt_before_the_entry_is_durable() -> None:
     await client.settled()
     assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.MESSAGE) == []
     topic = topic_of(running)
-    topic.write_durable([(next(iter(topic.producers.values())), 0, 0, 1, 10)], topic.ledger.last_position)
+    topic.write_durable([(next(iter(topic.producers.values())), 0, 0, 1, 10, 0)], topic.ledger.last_position)
     assert (await client.expect(TYPE.SEND_RECEIPT)).sequence_id == 0
     running.server.abort()
 

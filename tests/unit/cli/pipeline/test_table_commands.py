@@ -30,7 +30,7 @@ def run(*arguments: str, exit_code: int = 0) -> str:
 
 def test_tables_become_delta_and_plain_again(layout: PipelineLayout) -> None:
     before = {file: file.read_bytes() for file in layout.tables.rglob("*.parquet")}
-    assert run("convert", "--data", str(layout.root), "--to", "delta").endswith("are delta\n")
+    assert run("convert", "--data", str(layout.root), "--to", "delta").endswith("have the format delta now\n")
     columns = ("bundle", "broker", "sequence")
     rows = with_polars(layout.tables, "bundle_samples", columns, TableFormat.DELTA)
     assert rows == with_polars(layout.tables, "bundle_samples", columns, TableFormat.PARQUET)

@@ -227,8 +227,8 @@ class FileLedgerWriter:
             raise lost
 
     def _require_same(self, file: OpenFile) -> None:
-        """Check that the new descriptor `file` refers to the file that this writer created, and use it from then on.
-        The header is compared too, because the inode number may be that of a later file.
+        """Raise LedgerNotFoundError unless the new descriptor `file` refers to the file that this writer created; use
+        the descriptor from then on. The header is compared too, because the inode number may be that of a later file.
         """
         header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
         if file.identity != self._file.identity or header.epoch != self._epoch:

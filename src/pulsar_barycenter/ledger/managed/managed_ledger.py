@@ -280,16 +280,16 @@ class ManagedLedger(Generic[Context]):
         return self._ledgers.properties
 
     async def update_properties(self, properties: Mapping[str, str]) -> None:
-        """Add or replace the given properties of the topic, and store all. After a LedgerUnavailableError they may be
-        stored.
+        """Add or replace the given properties of the topic, and store all its properties. After a
+        LedgerUnavailableError the change applies in memory, and the store may have it or not.
         """
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
 
     async def replace_properties(self, properties: Mapping[str, str]) -> None:
-        """Store the given properties of the topic instead of all existing ones. After a LedgerUnavailableError they may
-        be stored.
+        """Store the given properties of the topic instead of all existing ones. After a LedgerUnavailableError the
+        change applies in memory, and the store may have it or not.
         """
         self.check_open()
         self._ledgers.properties = dict(properties)

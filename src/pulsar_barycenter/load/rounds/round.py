@@ -187,7 +187,8 @@ def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODU
 
 
 def mark_unloaded(snapshot: LoadSnapshot, bundles: Sequence[str]) -> LoadSnapshot:
-    """Return the snapshot in which these bundles count as recently unloaded; unknown bundles are ignored.
+    """Return a copy of the snapshot in which these bundles count as recently unloaded; bundles that the snapshot does
+    not have are ignored.
 
     The snapshot may be newer than the one that the bundles were chosen from, with other rows.
     """

@@ -74,7 +74,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """An action that was considered and rejected: "assign", "unload" or "split" of `subject`, a bundle or a broker.
 
-    `source` is the broker of a bundle that was to be shed.
+    `source` is the broker of a bundle that was to be shed; "" for any other refusal.
     """
 
     action: str

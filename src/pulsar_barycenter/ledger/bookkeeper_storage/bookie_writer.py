@@ -60,7 +60,7 @@ class Confirmations:
 
 
 class BookieWriter:
-    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`; `on_closed` is called when the writer ends."""
+    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`; `close` calls `on_closed` at its end."""
 
     def __init__(
         self,

@@ -41,7 +41,8 @@ async def connect(
     """Return a client of the bookies whose keys are below `root` in `store`. Closing the client does not close `store`.
 
     Raises:
-        LedgerError: there is no cluster of bookies, or its keys are of a form that this release does not write.
+        LedgerError: there is no cluster of bookies, or its keys have a form that this release of Barycenter cannot
+            write.
         MetadataError: the store did not answer.
     """
     try:

@@ -53,7 +53,7 @@ _EMPTY_GROUP: Final = _Group([], [], [])
 
 
 class FileLedgerWriter:
-    """Writes a ledger's file. Created by `FileLedgerStorage.create`; calls `on_closed` when it ends. `append` and
+    """Writes a ledger's file. Created by `FileLedgerStorage.create`; `close` calls `on_closed` at its end. `append` and
     `committed` run on the event loop, `commit` on a worker thread.
     """
 

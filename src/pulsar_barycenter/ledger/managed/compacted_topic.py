@@ -419,8 +419,8 @@ class CompactedTopic:
         return begun
 
     async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
-        """Make readers use a compacted ledger that is complete and represents all entries up to `horizon`; delete the
-        previous one.
+        """Make readers use a compacted ledger that is complete and represents all entries up to `horizon` (inclusive);
+        then delete the previous one.
 
         After an error, nothing has changed for readers. The metadata store may contain either state, and both ledgers
         stay until the next compaction or the next open.

@@ -484,8 +484,9 @@ class ManagedLedger(Generic[Context]):
             self._appender.roll_begun_before(self.clock.now_ms() - age_ms)
 
     def trim(self) -> None:
-        """Start to delete the consumed ledgers that retention no longer keeps. Call this regularly, and when the
-        retention has changed. Other changes start it by themselves.
+        """Start to delete, in the background, the consumed ledgers that retention no longer keeps. Call this regularly,
+        and when the retention has changed. After other changes, such as acknowledgements, the deletion starts without
+        this call.
         """
         self._trim_soon()
 

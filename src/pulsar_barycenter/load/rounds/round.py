@@ -81,8 +81,8 @@ def moves(
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
 
-    `shedder` made the plan. If the load is newer than that of the plan, it may keep a bundle (`Shedder.why_it_stays`).
-    Closes the destinations at its end, also after an error.
+    `shedder` made the plan. If the load is newer than that of the plan, the shedder may keep a bundle on its broker
+    (`Shedder.why_it_stays`). Closes the destinations at its end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:

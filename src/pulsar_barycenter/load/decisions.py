@@ -20,7 +20,7 @@ NO_LIMIT: Final = 2**31 - 1
 
 
 def bundles_of_round(config: "BrokerConfig") -> int:
-    """Return the maximum number of bundles that one round unloads, or splits."""
+    """Return the maximum number of bundles that one round unloads, which is also the maximum number that it splits."""
     return config.barycenter_max_bundles_per_round or NO_LIMIT
 
 
@@ -74,7 +74,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """An action that was considered and rejected: "assign", "unload" or "split" of `subject`, a bundle or a broker.
 
-    `source` is the broker of a bundle that was to be shed.
+    `source` is the broker of a bundle that was to be shed; "" for any other refusal.
     """
 
     action: str

@@ -88,7 +88,7 @@ class GrowingMap(Mapping[_Key, _Value]):
         return all(added is not None and before._count < added[0] <= self._count for added in last)
 
     def adding(self, key: _Key, value: _Value) -> Self:
-        """Return the map with one more entry, or with a new value for an existing key."""
+        """Return another map: this one with one more entry, or with a new value for an existing key."""
         added = self._added
         is_long = added.count > len(self._first) + 2 * len(added.last) + _SPARE
         if added.count != self._count or is_long:

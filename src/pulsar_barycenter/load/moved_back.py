@@ -1,7 +1,8 @@
-"""When a bundle moved again too soon, or went back to where it had been: one definition for all that counts it.
+"""When a bundle moved again too soon, or went back too soon to a broker that it had left: one definition for all code
+that counts such moves.
 
-A cluster that does so works without getting anywhere: the load has hardly been seen at the new place, or was not worth
-the move. How soon is too soon is a `Window`; docs/measures.md has that of the measures. Times are numbers of one unit.
+Such moves gain nothing: the load was hardly measured on the new broker, or was not worth the move. How soon is too soon
+is a `Window`; docs/measures.md has the one that the measures use. Times are numbers of one unit.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Window:
         return since_last is not None and since_last < self.again
 
     def is_back(self, since_left: float | None) -> bool:
-        """Whether a move goes to a broker that the bundle left less than `back` ago; None: it never was there."""
+        """Whether a move goes to a broker that the bundle left less than `back` ago; None: it never left the broker."""
         return since_left is not None and since_left < self.back
 
     def is_flap(self, since_last: float | None, since_left: float | None) -> bool:
@@ -45,7 +46,7 @@ class Whereabouts:
         return None if self._moved_at is None else at - self._moved_at
 
     def since_left(self, broker: str, at: float) -> float | None:
-        """Return how long before `at` the bundle left a broker, None if it never was there."""
+        """Return how long before `at` the bundle left a broker, None if it never left that broker."""
         left_at = self._left.get(broker)
         return None if left_at is None else at - left_at
 

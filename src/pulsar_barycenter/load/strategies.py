@@ -70,8 +70,8 @@ class StrategyRow:
     class that implements it.
 
     `is_named`: a configuration key selects the strategy; else its load manager always uses it. `with_other`: the
-    strategy both sheds and places, so both keys must name it, or neither. `version`: the row is for this version of
-    Pulsar only.
+    strategy both sheds and places; with barycenterPulsarCompatibility=4.x both keys must name it, or neither.
+    `version`: the row counts only if barycenterPulsarCompatibility is this version of Pulsar; None: always.
     """
 
     name: str
@@ -221,10 +221,14 @@ def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
 
 
 BOTH: Final = frozenset(row.name for row in STRATEGIES if row.with_other)
-"""Strategies that both shed and place: both keys name it, or neither."""
+"""Strategies that both shed and place. With barycenterPulsarCompatibility=4.x, if one key names one of these, the other
+key must name the same one.
+"""
 
 APART: Final = "LeastLongTermMessageRate"
-"""The placement to use if the configured one also sheds, but another shedder is configured."""
+"""The placement to use if the configured one also sheds, but another shedder is configured; not with
+barycenterPulsarCompatibility=4.x.
+"""
 SHEDS_ALONE: Final = "ThresholdShedder"
 """A shedder that leaves placement to other strategies; the default of Pulsar 4.x."""
 
@@ -242,7 +246,9 @@ class UnknownStrategyError(StrategyError):
 
 
 class MismatchedStrategiesError(StrategyError):
-    """A strategy that both sheds and places is named by one key only; the text names both keys and what to set."""
+    """With barycenterPulsarCompatibility=4.x, only one key names a strategy that both sheds and places; the text names
+    both keys and what to set.
+    """
 
     def __init__(self, name: str, key: str, other_key: str, other: str) -> None:
         super().__init__(
@@ -308,12 +314,13 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
 
     The modular load manager uses `loadBalancerLoadSheddingStrategy`. The extensible one uses TransferShedder and
     ignores this key, as in Pulsar, unless the key names Barycenter's own strategy. The simple one has its own shedder.
-    Since 5.x the modular one accepts a shedder that also places without its placement; the configured placement then
-    chooses the destinations.
+    A shedder of the modular one may be a strategy that also places, while another placement is configured, which then
+    chooses the destinations; not with barycenterPulsarCompatibility=4.x.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
-        MismatchedStrategiesError: in 4.x, only one of the two keys names a strategy that both sheds and places.
+        MismatchedStrategiesError: barycenterPulsarCompatibility is 4.x, and only one of the two keys names a strategy
+            that both sheds and places.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -339,8 +346,8 @@ def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> s
     """Return the short name of the placement strategy of `manager`, or of the load manager in force if it is None.
 
     The modular load manager uses `loadBalancerLoadPlacementStrategy`. If that strategy also sheds but another shedder
-    is configured, since 5.x it uses LeastLongTermMessageRate. The simple one uses `loadBalancerPlacementStrategy`,
-    where an unknown name means weightedRandomSelection, as in Pulsar.
+    is configured, it uses LeastLongTermMessageRate instead, except with barycenterPulsarCompatibility=4.x. The simple
+    one uses `loadBalancerPlacementStrategy`, where an unknown name means weightedRandomSelection, as in Pulsar.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
@@ -426,7 +433,8 @@ def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "S
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
-        MismatchedStrategiesError: only one of the two keys names a strategy that both sheds and places.
+        MismatchedStrategiesError: barycenterPulsarCompatibility is 4.x, and only one of the two keys names a strategy
+            that both sheds and places.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)

@@ -71,7 +71,9 @@ class Plugin:
 
 @cache
 def plugins() -> tuple[Plugin, ...]:
-    """Return the strategies of installed packages, by role and name; of two with one name, the first is used."""
+    """Return the strategies of installed packages, sorted by role and name; of several with the same role and name,
+    only the one whose class, as MODULE:CLASS, comes first in the alphabet.
+    """
     found: dict[tuple[str, str], Plugin] = {}
     for role in PLUGIN_ROLES:
         for entry in sorted(entry_points(group=f"{GROUP}.{role}"), key=lambda entry: (entry.name, entry.value)):

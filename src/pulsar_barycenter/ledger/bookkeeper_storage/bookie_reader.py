@@ -31,8 +31,8 @@ _MAX_SAMPLE_BYTES: Final = 4 << 20
 
 
 class BookieReads:
-    """Reads the entries of a ledger: the first `entry_count` that it is known to have. Those that are missing on
-    bookies count as lost.
+    """Reads the first `entry_count` entries of a ledger. An entry that is on none of its bookies is lost: `read` ends
+    before it, and raises LostEntriesError if it is the first entry requested.
     """
 
     gone: Sequence[tuple[int, int]] = ()
@@ -117,7 +117,7 @@ class OpenedReader(BookieReads):
         self._describe = describe
         self._content = content
         self.totals = LedgerTotals()
-        """The totals of the ledger, known once `measure` was called; see `RecoveredLedger.totals`."""
+        """The totals of the ledger, which `measure` sets; see `RecoveredLedger.totals`."""
 
     @property
     def entry_count(self) -> int:
@@ -163,8 +163,8 @@ class OpenedReader(BookieReads):
         """Estimate the total size and message count of a ledger of `length` bytes by reading some of its entries, the
         last one among them.
 
-        At most _MAX_SAMPLES entries, of about _MAX_SAMPLE_BYTES, are read. If these are all entries, the totals are
-        exact.
+        The results are in `totals` afterwards. At most _MAX_SAMPLES entries, of about _MAX_SAMPLE_BYTES together, are
+        read. If these are all entries, the totals are exact.
 
         Raises:
             LedgerUnavailableError: entries cannot be read now.

@@ -28,8 +28,8 @@ from pulsar_barycenter.metadata.errors import MetadataError
 log = structlog.get_logger(__name__)
 
 CLOSE_TIMEOUT_S: Final = 10.0
-"""The number of seconds that `close` waits for the metadata store. A ledger that is left open is closed when it is
-opened next.
+"""The number of seconds that `close` waits for the metadata store. After that, `close` returns and leaves the ledger
+open; the broker that opens the ledger next closes it.
 """
 
 
@@ -60,7 +60,7 @@ class Confirmations:
 
 
 class BookieWriter:
-    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`; `on_closed` is called when the writer ends."""
+    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`; `close` calls `on_closed` at its end."""
 
     def __init__(
         self,

@@ -41,7 +41,8 @@ async def connect(
     """Return a client of the bookies whose keys are below `root` in `store`. Closing the client does not close `store`.
 
     Raises:
-        LedgerError: there is no cluster of bookies, or its keys are of a form that this release does not write.
+        LedgerError: there is no cluster of bookies, or its keys have a form that this release of Barycenter cannot
+            write.
         MetadataError: the store did not answer.
     """
     try:
@@ -178,10 +179,10 @@ class BookKeeperStorage:
         await self.client.close()
 
     async def _store_epoch(self, ledger_id: int, epoch: int) -> None:
-        """Store `epoch` as the ledger's epoch, unless the ledger has a higher one.
+        """Store `epoch` as the ledger's epoch, if the ledger has a lower one or none.
 
         Raises:
-            LedgerFencedError: the ledger has a higher epoch.
+            LedgerFencedError: the ledger has a higher epoch, which stays.
         """
         for _ in range(_MAX_FENCE_ATTEMPTS):
             stored = await self.client.stored(ledger_id)
@@ -198,8 +199,8 @@ class BookKeeperStorage:
         )
 
     async def _ended(self, ledger_id: int) -> LedgerReader:
-        """Return the reader of a ledger that this process has written. If the writer could not close the ledger,
-        close it.
+        """Return the reader of a ledger to which no broker appends any more. If its writer left it open, recover and
+        close it first.
         """
         password = self._shape.password
         if (await self.client.metadata(ledger_id)).state is LedgerState.CLOSED:

@@ -32,7 +32,8 @@ def remedy_of(ledger: int) -> str:
     """Return what an operator can do if entries of this ledger cannot be read, as text."""
     return (
         "Start the bookies that are down, or bring back their disks; `bookkeeper shell ledgermetadata -ledgerid"
-        f" {ledger}` names them. If they are lost, set autoSkipNonRecoverableData=true to skip the lost entries"
+        f" {ledger}` lists the bookies of this ledger. If the disks cannot be brought back, set"
+        " autoSkipNonRecoverableData=true to skip the lost entries"
     )
 
 

@@ -311,7 +311,9 @@ def scan(
 
 
 def join_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Append a range that is after all others. If it follows the last range without a gap, extend that one."""
+    """Add a range that is after all others: extend the last range if there is no gap between the two, otherwise append
+    the new one.
+    """
     if ranges and ranges[-1][1] + 1 == first:
         first = ranges.pop()[0]
     ranges.append((first, last))

@@ -78,8 +78,8 @@ class FileLedgerReader(IndexedReads):
         return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
 
     async def _find_all_damage(self) -> None:
-        """Examine the whole file for damage, because a read found some. If the file is intact now, the disk had
-        returned wrong bytes before.
+        """Examine the whole file for damage, because a read found some. If the file is intact, no damage is recorded:
+        the disk returned wrong bytes to that read only.
         """
         if not self._is_examined:
             self._is_examined = True

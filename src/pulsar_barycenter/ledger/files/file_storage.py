@@ -61,8 +61,8 @@ class FileLedgerStorage:
     (`folder_needs`).
 
     Raises (on construction):
-        LedgerFolderInUseError, LedgerError: the folder is in use by a check or repair, or cannot be created or written
-            to.
+        LedgerFolderInUseError: the folder's files are being checked or repaired.
+        LedgerError: the folder cannot be created or written to.
     """
 
     def __init__(
@@ -160,8 +160,8 @@ class FileLedgerStorage:
 
 
 def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
-    """Create the file of a new ledger with its header, and make both durable. If the root folder is missing, it is not
-    created again.
+    """Create the file of a new ledger with its header, and make both durable. If the root folder is missing, raise
+    LedgerFolderLostError and do not create the folder again.
     """
     folder.require_there()
     path = folder.path(ledger_id)
@@ -264,7 +264,9 @@ def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
 
 
 def _fenced_by(path: str, descriptor: int, ledger_id: int) -> int:
-    """Return the epoch in the fence field; 0 if the field cannot be read but the file belongs to this ledger."""
+    """Return the epoch in the fence field; 0 if the field is damaged, but intact entries show that the file belongs to
+    this ledger. Without such entries raise LedgerCorruptedError.
+    """
     data = os.pread(descriptor, fmt.HEADER_SIZE, 0)
     try:
         return fmt.decode_header(path, data, ledger_id).fenced_by

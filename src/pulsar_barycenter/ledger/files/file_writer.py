@@ -53,7 +53,7 @@ _EMPTY_GROUP: Final = _Group([], [], [])
 
 
 class FileLedgerWriter:
-    """Writes a ledger's file. Created by `FileLedgerStorage.create`; calls `on_closed` when it ends. `append` and
+    """Writes a ledger's file. Created by `FileLedgerStorage.create`; `close` calls `on_closed` at its end. `append` and
     `committed` run on the event loop, `commit` on a worker thread.
     """
 
@@ -227,8 +227,8 @@ class FileLedgerWriter:
             raise lost
 
     def _require_same(self, file: OpenFile) -> None:
-        """Check that the new descriptor `file` refers to the file that this writer created, and use it from then on.
-        The header is compared too, because the inode number may be that of a later file.
+        """Raise LedgerNotFoundError unless the new descriptor `file` refers to the file that this writer created; use
+        the descriptor from then on. The header is compared too, because the inode number may be that of a later file.
         """
         header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
         if file.identity != self._file.identity or header.epoch != self._epoch:

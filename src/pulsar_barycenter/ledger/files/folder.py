@@ -90,7 +90,7 @@ class LedgerFolder:
             raise ledger_error(error) from error
 
     def refuse_work(self) -> None:
-        """Refuse new work on the thread pool from now on. Work that has begun continues."""
+        """From now on `run` raises a LedgerError for new work. Work that has begun continues."""
         self._closed = True
 
     def close(self) -> None:

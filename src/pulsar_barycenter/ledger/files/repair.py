@@ -116,11 +116,12 @@ def repair(damaged: LedgerFile, *, epoch: int) -> str | None:
     """Replace a ledger's damaged file by one that has every intact entry at its position, and a marker for each lost
     entry.
 
-    `epoch` is at least the epoch of the last owner. Returns the path at which the damaged file is kept, None if there
-    was no file.
+    `epoch` is the epoch of the last owner or a higher one; the repaired file gets it, or the one in the damaged file if
+    that is higher. Returns the path at which the damaged file is kept, None if there was no file.
 
     Raises:
-        OSError: the repair failed, for example because the disk is full; the damaged file is unchanged.
+        OSError: the repair failed, for example because the disk is full. The damaged file is unchanged, at its path or
+            under its second name.
     """
     path = damaged.path
     unfinished = path + UNFINISHED

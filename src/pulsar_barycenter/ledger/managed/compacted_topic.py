@@ -367,10 +367,11 @@ class CompactedTopic:
         return self._task is not None
 
     def start(self, work: Coroutine[Any, Any, None], done: Callable[[asyncio.Task[None]], None]) -> None:
-        """Run a compaction in a task. Only one runs at a time. It is cancelled when the topic is closed.
+        """Run a compaction in a task, which is cancelled when the topic is closed. No other compaction of the topic may
+        be running.
 
         Raises:
-            LedgerClosedError: the topic is closing.
+            LedgerClosedError: the topic is closed or closing; `work` does not run.
         """
         assert self._task is None, "one compaction at a time"
         if self._stopped:
@@ -385,7 +386,9 @@ class CompactedTopic:
         self._task.add_done_callback(ended)
 
     async def stop(self) -> None:
-        """Cancel the running compaction, if there is one, and allow no other."""
+        """Cancel the running compaction, if there is one, and wait for its end. From now on `start` raises
+        LedgerClosedError.
+        """
         self._stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -416,8 +419,8 @@ class CompactedTopic:
         return begun
 
     async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
-        """Make readers use a compacted ledger that is complete and represents all entries up to `horizon`; delete the
-        previous one.
+        """Make readers use a compacted ledger that is complete and represents all entries up to `horizon` (inclusive);
+        then delete the previous one.
 
         After an error, nothing has changed for readers. The metadata store may contain either state, and both ledgers
         stay until the next compaction or the next open.
@@ -469,6 +472,7 @@ class CompactedTopic:
 
     async def forget(self) -> None:
         """Delete the compacted ledger and the compaction cursor. The topic is then as if it had never been compacted.
+        No compaction may be running.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: for the same reasons as in `ManagedLedger.delete_cursor`.

@@ -230,14 +230,16 @@ class Cursor:
                 self.on_mark_delete(mark)
 
     async def reset(self, position: Position, bits: int = ALL) -> None:
-        """Make `position` the next entry to deliver, remove later acknowledgements, and store the cursor. In the entry
-        at `position`, the messages that are not in the bit set `bits` count as acknowledged.
+        """Make `position` the next entry to deliver, and store the cursor. Then all entries before `position` are
+        acknowledged, and no entry from it on. In the entry at `position`, the messages that are not in the bit set
+        `bits` are acknowledged.
 
         EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
         appended.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`.
+            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor in memory is reset
+                nevertheless.
         """
         ledger_id, entry_id = max(position, Position(0, 0))
         self._mark_delete = min(Position(ledger_id, max(entry_id - 1, -1)), self._owner.last_position)
@@ -279,7 +281,9 @@ class Cursor:
         self._owner.cursor_moved(before, position)
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Replace the cursor's properties and store them. Raises the errors of `flush`."""
+        """Replace all properties of the cursor, and store them. Raises the errors of `flush`; the properties in memory
+        are replaced nevertheless.
+        """
         self.properties = dict(properties)
         await self.store()
 
@@ -370,8 +374,8 @@ class Cursor:
             self._timer = None
 
     async def close(self) -> None:
-        """Write the cursor's record if it is not up to date, so that every kind of owner can continue with it; then
-        stop. Idempotent.
+        """Write the cursor's record if it is not up to date, or if the stored form lacks what the next owner, a Python
+        or a Java broker, needs; then stop. Idempotent.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor is closed

@@ -100,13 +100,15 @@ class LedgerList:
     async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
         """Write this owner's epoch into the topic's record. After that, writes of the former owner to the record fail.
 
-        `alone` is True if nothing else in this process has the topic open. If `making` is given and the topic had
-        ledgers before, the new ledger is listed in the same write and returned. Otherwise it is deleted.
+        `alone` is True if nothing else in this process has the topic open. If `making` is given, and the topic has
+        ledgers, the last of which is closed, the new ledger is listed in the same write and returned. Otherwise the
+        result is None, and the new ledger is deleted in the background.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
             LedgerNotFoundError: the topic does not exist and `create` is False.
-            LedgerUnavailableError: the metadata store did not answer.
+            LedgerUnavailableError: the metadata store did not answer; the new ledger is not deleted, because it may be
+                listed.
         """
         is_listed = True  # or may be listed, if it is unknown whether the record was written
         made = None
@@ -122,9 +124,9 @@ class LedgerList:
         return made
 
     def undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
-        """Close a new ledger that is not used, and delete it.
+        """Close a new ledger that is not used, and delete it, both in the background.
 
-        If `is_listed`, the stored list may contain the ledger. Then it is not deleted, because the next owner has to
+        If `is_listed`, the stored list may contain the ledger. Then it is closed only, because the next owner has to
         find it.
         """
         self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
@@ -247,7 +249,9 @@ class LedgerList:
         await self._succession.followed(self.save)
 
     async def _add(self, new: NewLedger) -> None:
-        """Add a new ledger to the list. If that fails, close the ledger and delete it, now or later."""
+        """Add a new ledger to the list. If that fails, close the ledger and raise the error. The ledger is deleted
+        before that or, if the stored list may contain it, after a later write of the list.
+        """
         segment, writer = new
         self.segments.append(segment)
         try:

@@ -280,16 +280,16 @@ class ManagedLedger(Generic[Context]):
         return self._ledgers.properties
 
     async def update_properties(self, properties: Mapping[str, str]) -> None:
-        """Add or replace the given properties of the topic, and store all. After a LedgerUnavailableError they may be
-        stored.
+        """Add or replace the given properties of the topic, and store all its properties. After a
+        LedgerUnavailableError the change applies in memory, and the store may have it or not.
         """
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
 
     async def replace_properties(self, properties: Mapping[str, str]) -> None:
-        """Store the given properties of the topic instead of all existing ones. After a LedgerUnavailableError they may
-        be stored.
+        """Store the given properties of the topic instead of all existing ones. After a LedgerUnavailableError the
+        change applies in memory, and the store may have it or not.
         """
         self.check_open()
         self._ledgers.properties = dict(properties)
@@ -484,8 +484,9 @@ class ManagedLedger(Generic[Context]):
             self._appender.roll_begun_before(self.clock.now_ms() - age_ms)
 
     def trim(self) -> None:
-        """Start to delete the consumed ledgers that retention no longer keeps. Call this regularly, and when the
-        retention has changed. Other changes start it by themselves.
+        """Start to delete, in the background, the consumed ledgers that retention no longer keeps. Call this regularly,
+        and when the retention has changed. After other changes, such as acknowledgements, the deletion starts without
+        this call.
         """
         self._trim_soon()
 

@@ -38,7 +38,7 @@ class MissingEntries:
         return self._firsts[at] - 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
 
     def next_after(self, entry_id: int, stop: int) -> int:
-        """Return the first missing entry id after `entry_id`, or `stop` if that is less."""
+        """Return the first missing entry id after `entry_id` (exclusive) and before `stop`; `stop` if there is none."""
         at = bisect_right(self._firsts, entry_id)
         return min(stop, self._firsts[at]) if at < len(self._firsts) else stop
 

@@ -48,9 +48,9 @@ class PartialAcks:
     """For each partly acknowledged entry: which of its messages are not acknowledged. At most `max_entries` entries
     are recorded.
 
-    Partial acknowledgements of further entries are not recorded, nor those of entries with more than MAX_WORDS words of
-    bits: their acknowledged messages may be delivered again. With `max_entries` 0 no partial acknowledgement is
-    recorded.
+    Partial acknowledgements of further entries are not recorded, nor those of an entry with which all bit sets together
+    would have more than MAX_WORDS words: their acknowledged messages may be delivered again. With `max_entries` 0 no
+    partial acknowledgement is recorded.
     """
 
     __slots__ = ("_max_entries", "_order", "_words", "left")
@@ -70,7 +70,7 @@ class PartialAcks:
         acknowledged.
 
         If 0 is returned, all messages are acknowledged, and the entry is not recorded here any more. If ALL is
-        returned, nothing has changed, because `max_entries` is reached.
+        returned, nothing has changed, because `max_entries` or MAX_WORDS is reached.
         """
         before = self.left.get(position)
         if before is not None:
@@ -84,8 +84,8 @@ class PartialAcks:
         return bits
 
     def restore(self, position: Position, bits: int) -> None:
-        """Record a bit set that was stored, for an entry that is not recorded yet. Ignore it if `max_entries` is
-        reached.
+        """Record a bit set that was stored, for an entry that is not recorded yet. Ignore it if `max_entries` or
+        MAX_WORDS is reached.
         """
         self._put(position, bits)
 

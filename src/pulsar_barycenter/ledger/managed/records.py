@@ -143,8 +143,8 @@ class RecordKeeper(Protocol[R]):
         ...
 
     async def leave(self) -> None:
-        """Make sure that owners of every kind find all of the record that this owner took over or wrote last. Call it
-        when nothing more will be written. Raises as `write`.
+        """Make sure that the next owner, a Python or a Java broker, finds all of the record that this owner took over
+        or wrote last. Call it when nothing more will be written. Raises the errors of `write`.
         """
         ...
 

@@ -74,7 +74,9 @@ class Segment:
         return is_new
 
     def grow(self, index: EntryIndex, entries: int) -> None:
-        """Count the durable entries up to `entries` (exclusive), whose sizes and message counts are in `index`."""
+        """Add to the counts the durable entries up to `entries` (exclusive) that are not counted yet. `index` has their
+        sizes and message counts.
+        """
         first = self.entries
         if entries <= first:
             return
@@ -279,7 +281,7 @@ class Segments:
         return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
 
     def messages_between(self, after: Position, upto: Position) -> int:
-        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive); It may be an
+        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive). It may be an
         estimate, see `Segment.messages_between`.
         """
         return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))

@@ -25,8 +25,8 @@ class Succession(Protocol):
     """
 
     def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
-        """Start to make the ledger for the next append, while the former owner still has the topic; None if the list
-        could not have it when the topic is taken over.
+        """Start to make the ledger for the next append, while the former owner still has the topic. None: with this
+        order of steps the list may not contain such a ledger when the topic is taken over, so none is made.
         """
         ...
 

@@ -51,10 +51,11 @@ class LedgerCopier:
 
     async def copy(self, ledger: SourceLedger) -> bool:
         """Make sure that the bookies have the ledger, closed and with exactly the entries of its file, each of which is
-        read back. Return whether entries were written; an earlier attempt may have written all.
+        read back. Return whether this call had to write to the ledger; False: an earlier attempt had written all of it.
 
         Raises:
-            LedgerError: the ledger cannot be written or read, or has other entries. It is closed only if it has all.
+            LedgerError: the ledger cannot be written or read, or has other entries. This method closes a ledger only
+                after the bookies have confirmed all entries.
             MetadataError: a store did not answer.
         """
         with ledger_errors(ledger.ledger_id):
@@ -135,8 +136,9 @@ def _check_equal(ledger: SourceLedger, first: int, expected: list[bytes], found:
         if wanted != data:
             position = Position(ledger.ledger_id, entry)
             raise LedgerError(
-                f"entry {position} on the bookies differs from {ledger.path}: {len(data):,} bytes instead of"
-                f" {len(wanted):,}, or others. Nothing was switched; the brokers can continue on the files"
+                f"entry {position} on the bookies differs from {ledger.path}: {len(data):,} bytes on the bookies,"
+                f" {len(wanted):,} in the file; if these are equal, the bytes differ. The cluster was not switched to"
+                " the bookies; the brokers can continue on the files"
             )
 
 

@@ -199,7 +199,7 @@ class Migration:
             await draw_up_to(last, self._client.new_id, self._progress, "taking ids of ledgers")
 
     async def _check_ids(self, plan: Plan, cluster: str) -> None:
-        """Check that no program created a ledger with an id of this cluster before the ids were taken."""
+        """Raise a LedgerError if another program created a ledger with an id of this cluster before ids were taken."""
         for refusal in refusals_of_ids(plan.named, await self._on_bookies(plan.named), cluster):
             raise LedgerError(refusal.reason)
 
@@ -220,7 +220,7 @@ class Migration:
 
     async def _check_all(self, plan: Plan, cluster: str) -> None:
         """Check that the lists of topics are as planned, that no broker runs, and that the bookies have each ledger of
-        these lists. Delete ledgers of earlier attempts that no topic lists any more.
+        these lists; raise a LedgerError if not. Then delete ledgers of earlier attempts that no topic lists any more.
         """
         await self._check_stopped()
         if await self._listed() != list(plan.listed):

@@ -24,7 +24,9 @@ RECORDS: Final = "barycenter"
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why the cluster cannot be migrated: because of a ledger of a topic, or, without them, as a whole."""
+    """Why the cluster cannot be migrated. If a ledger prevents it, `topic` and `ledger` name the ledger; otherwise they
+    are "" and -1.
+    """
 
     reason: str
     topic: str = ""
@@ -99,8 +101,8 @@ def phase_of(
     if stored.present in (in_files, moved_value(on_bookies)) and is_next_before:
         return Phase.UNFINISHED
     raise LedgerError(
-        f"the storage of the cluster was changed during the migration, to {_shown(stored.present)} and"
-        f" {_shown(stored.next)}"
+        f"the storage of the cluster was changed during the migration, to {_shown(stored.present)} in the present"
+        f" metadata store and {_shown(stored.next)} in the next one"
     )
 
 
@@ -129,7 +131,7 @@ def refusal_of_file(found: LedgerFile, max_entry_bytes: int) -> str:
     if scan.index.largest_bytes > max_entry_bytes:
         return (
             f"an entry has {scan.index.largest_bytes:,} bytes, bookies accept {max_entry_bytes:,}. Set maxMessageSize"
-            " in the configuration, and nettyMaxFrameSizeBytes of the bookies, so that it fits"
+            " in the configuration, and nettyMaxFrameSizeBytes of the bookies, so that bookies accept this entry"
         )
     return ""
 

@@ -96,4 +96,7 @@ async def _put(store: MetadataStore, value: bytes, version: int) -> None:
     try:
         await store.put(FOLDER_KEY, value, expected_version=version)
     except BadVersionError as error:
-        raise LedgerError("the storage of the cluster was changed during the migration") from error
+        raise LedgerError(
+            "the storage of the cluster was changed during the migration, by a broker or by another migration: run this"
+            " command again"
+        ) from error

@@ -1,8 +1,9 @@
 """Reads and writes the records of topics as Pulsar stores them, so that Java and Python brokers can own topics in turn.
 
 The records have no epoch. An owner replaces exactly the version that it read or wrote last. If the version is another
-one, another owner has the topic, and this one stops. One case remains: the store did not answer earlier writes, one of
-which took effect. The version is then the next one, and the value has the bytes of that write.
+one, another owner has the topic, and this one stops. There is one exception: the store did not answer earlier writes of
+this owner, one of which took effect. The version is then the next one, and the value has the bytes of that write; the
+owner continues with that version.
 
 The ledger of a cursor is written and closed before the cursor's key names it. It is deleted after the key no longer
 names it. A crash in between leaves a ledger that no key names, as with Pulsar.
@@ -299,7 +300,8 @@ class CursorKeeper:
     """Reads and writes a cursor as Pulsar stores it: in its key, or in a ledger that the key names.
 
     Java brokers read partly acknowledged entries from ledgers only, although they write them into keys, too. A ledger
-    for each write would cost too much, so the cursor gets one when its owner leaves.
+    for each write would cost too much, so a cursor that fits into its key gets a ledger for such entries only when its
+    owner leaves the topic.
     """
 
     __slots__ = ("_clock", "_last", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
@@ -315,7 +317,7 @@ class CursorKeeper:
         self._last = CursorRecord()
         """The record that this owner took over or wrote last."""
         self._unnamed: set[int] = set()
-        """The ledgers that this owner made, and that the key did not name when it was last known."""
+        """The ledgers that this owner made, and that the last known value of the key does not name."""
         self.epoch = epoch
 
     @property

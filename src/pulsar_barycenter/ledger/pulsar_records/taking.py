@@ -54,6 +54,6 @@ def _transactions(local_name: str, siblings: Collection[str]) -> Iterator[str]:
         return
     pending = sorted(name for name in siblings if name.startswith(f"{local_name}-") and name.endswith(PENDING_ACKS))
     if pending:
-        yield f"{pending[0]} may have pending acknowledgements of transactions"
+        yield f"the topic {pending[0]} exists and may have pending acknowledgements of transactions"
     if any(name.startswith(BUFFER_SNAPSHOTS) for name in siblings):
         yield f"its namespace has {BUFFER_SNAPSHOTS}: messages of the topic may be of transactions that were aborted"

@@ -27,7 +27,7 @@ LastEntry: TypeAlias = Callable[[int], Awaitable[bytes | None]]
 
 
 class TopicCheck:
-    """`last_entry` is that of `CursorLedgers`."""
+    """Checks whether a Python broker can serve topics. `last_entry` is the method `CursorLedgers.last_entry`."""
 
     __slots__ = ("_clock", "_known", "_last_entry", "_reading")
 

@@ -87,7 +87,7 @@ GENERAL: Final = (
             f.config.load_balancer_report_update_min_interval_millis
             > f.config.load_balancer_report_update_max_interval_minutes * 60_000
         ),
-        "brokers check whether to report less often than the longest time between two reports allows",
+        "brokers check so rarely whether a report is due that the longest time between two reports is exceeded",
         "set it below loadBalancerReportUpdateMaxIntervalMinutes",
     ),
     Rule(
@@ -172,7 +172,7 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
                 >= f.config.load_balancer_broker_overloaded_threshold_percentage
             ),
             "an overloaded broker sheds to a broker that is as full, which then sheds itself",
-            "set it below loadBalancerBrokerOverloadedThresholdPercentage, Pulsar's default is 65",
+            "set it (65 in Pulsar by default) below loadBalancerBrokerOverloadedThresholdPercentage",
         ),
         Rule(
             "load_balancer_broker_underloaded_threshold_percentage",
@@ -181,7 +181,7 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
                 >= f.config.load_balancer_broker_overloaded_threshold_percentage
             ),
             "idle brokers get nothing until the others are overloaded",
-            "set it below loadBalancerBrokerOverloadedThresholdPercentage, Pulsar's default is 50",
+            "set it (50 in Pulsar by default) below loadBalancerBrokerOverloadedThresholdPercentage",
         ),
     ),
     ManagerKind.EXTENSIBLE: (
@@ -202,7 +202,7 @@ SPLITTING: Final = (
         "load_balancer_namespace_maximum_bundles",
         lambda f: f.config.load_balancer_namespace_maximum_bundles <= f.config.default_number_of_namespace_bundles,
         "a new namespace already has that many bundles (defaultNumberOfNamespaceBundles), so none is ever split",
-        "set it above defaultNumberOfNamespaceBundles, Pulsar's default is 128",
+        "set it (128 in Pulsar by default) above defaultNumberOfNamespaceBundles",
     ),
     Rule(
         "load_balancer_namespace_bundle_max_msg_rate",

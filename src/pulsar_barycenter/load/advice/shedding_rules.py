@@ -23,7 +23,7 @@ SHEDDING: Final = (
             f.config.load_balancer_shedding_grace_period_minutes < f.config.load_balancer_shedding_interval_minutes
         ),
         "it ends before the next round, so a bundle can move back and forth in every round",
-        "set it to several times loadBalancerSheddingIntervalMinutes, Pulsar's default is 30",
+        "set it (30 in Pulsar by default) to several times loadBalancerSheddingIntervalMinutes",
     ),
     Rule(
         "load_balancer_shedding_interval_minutes",
@@ -205,7 +205,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
                 < 2 * f.config.load_balancer_shedding_interval_minutes
             ),
             "a change of load counts after one or two rounds, so load that comes and goes moves bundles",
-            "set it to several times loadBalancerSheddingIntervalMinutes, the default is 3",
+            "set it (3 by default) to several times loadBalancerSheddingIntervalMinutes",
         ),
     ),
     "DeviationShedder": (_by_count("DeviationShedder"),),

@@ -71,7 +71,9 @@ class AvgShedderPlacement(Placer[Planned]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Planned
     ) -> tuple[PlacementChoice, Planned]:
-        """Choose the planned destination; if it is overloaded, a random broker that is not, except the source.
+        """Choose the planned destination. If it is overloaded, choose a random candidate that is not, except the
+        source; if there is none, the planned destination all the same. If it is no longer a candidate, choose a random
+        candidate except the source.
 
         Without a plan for the bundle choose at random. A usage equal to the limit is not overloaded.
         """

@@ -36,7 +36,9 @@ class Pins(GrowingMap[str, str]):
     __slots__ = ()
 
     def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
-        """Return these pins with `destinations` added, without pins to brokers that are not in `brokers`."""
+        """Return these pins with `destinations` added. All pins to brokers that are not in `brokers` are left out,
+        those in `destinations` too.
+        """
         live = set(brokers)
         return Pins({bundle: broker for bundle, broker in {**self, **destinations}.items() if broker in live})
 

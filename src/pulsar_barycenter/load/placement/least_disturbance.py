@@ -101,7 +101,8 @@ class RoundKnowledge:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The expected load of the brokers of a snapshot, as columns: reported usage (fraction), work (see `bundle_loads`)
-    that came or went since, usage per work, number of bundles; `fresh` flags the brokers whose report is not outdated.
+    that came or went since the reports, usage per work, number of bundles; `fresh` flags the brokers whose report is
+    not outdated.
 
     Work is in whole multiples of 2**-30, so that sums do not depend on their order.
     """

@@ -94,7 +94,7 @@ class RecordedLoad:
 
 
 LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
-"""Answers a question from tables; raises OSError if none can be read. It blocks, for some seconds at most."""
+"""Answers a question from tables; raises OSError if no table can be read. The call blocks, for some seconds at most."""
 
 
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

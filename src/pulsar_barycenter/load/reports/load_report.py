@@ -306,7 +306,7 @@ def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
 
     It is a 32-bit float, widened: 80 % is 0.800000011920929. NaN percentages are ignored; if all are NaN, the result is
     minus infinity.
-    Source: `LocalBrokerData.getMaxResourceUsage` since 3.0.
+    Source: `LocalBrokerData.getMaxResourceUsage` of Pulsar 3.0 and newer.
     """
     percents = (data.cpu.percent, data.direct_memory.percent, data.bandwidth_in.percent, data.bandwidth_out.percent)
     return narrow_to_float32(largest(percents) / 100)
@@ -316,7 +316,7 @@ def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights
     """Return the largest weighted percentage, as a fraction; not clamped, so it may exceed 1.0.
 
     A weight of 0 makes the maximum at least 0. NaN terms are ignored; if all are NaN, the result is minus infinity.
-    Source: `LocalBrokerData.getMaxResourceUsageWithWeight` since 3.0.
+    Source: `LocalBrokerData.getMaxResourceUsageWithWeight` of Pulsar 3.0 and newer.
     """
     terms = (
         data.cpu.percent * weights.cpu,

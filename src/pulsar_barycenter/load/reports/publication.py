@@ -24,7 +24,9 @@ import msgspec
 
 PUBLICATION_FILE = "latest.json"
 MOST_AGE_MS: Final = 30_000
-"""How much older than the newest change `latest.json` may be: half of the lag above which a leader ignores it."""
+"""How much older than the newest change `latest.json` may be: half of the lag above which a leader ignores a
+publication.
+"""
 LARGEST_BYTES: Final = 2**31
 """The largest publication or change that is read, about that of ten million bundles."""
 LOOK_FILE = "looked"

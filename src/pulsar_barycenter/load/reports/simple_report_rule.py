@@ -18,8 +18,9 @@ MEMORY_AVERAGED_OVER_MS: Final = 120_000
 def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int:
     """Return the average memory usage (whole MiB) after one more reading, over about the last two minutes.
 
-    `min_interval_ms` is the time between two readings. An average that is not positive is replaced. Worked example:
-    with 5 s between readings the weight is 24, so an average of 100 MiB and a reading of 340 MiB give 110 MiB.
+    `min_interval_ms` is the time between two readings. An average that is not positive is replaced by the reading.
+    Worked example: with 5 s between readings the weight is 24, so an average of 100 MiB and a reading of 340 MiB give
+    110 MiB.
     """
     if average_mib <= 0:
         return now_mib
@@ -50,7 +51,7 @@ class SimpleReportRule:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """Whether to write a report now, and when usages were last compared (epoch ms)."""
+    """Whether to write a report now (`due`), and when usages were last compared, this time included (epoch ms)."""
 
     due: bool
     usage_compared_at_ms: int

@@ -221,7 +221,7 @@ class LiveFold:
             self._none_before_ms = min(self._none_before_ms, as_of_ms)
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
-        """Fold `report` in unless it was folded in before; return whether it was new.
+        """Fold `report` in if it is new (`is_new`), and return whether it was.
 
         A report that is not new becomes its broker's entry in `reports` if there is none: the broker had left, and came
         back with the same report. A bundle without data, or without a report for longer than HISTORY_GAP_MS, starts

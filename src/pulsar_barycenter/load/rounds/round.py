@@ -81,8 +81,8 @@ def moves(
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
 
-    `shedder` made the plan. If the load is newer than that of the plan, it may keep a bundle (`Shedder.why_it_stays`).
-    Closes the destinations at its end, also after an error.
+    `shedder` made the plan. If the load is newer than that of the plan, the shedder may keep a bundle on its broker
+    (`Shedder.why_it_stays`). Closes the destinations at its end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:
@@ -187,7 +187,8 @@ def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODU
 
 
 def mark_unloaded(snapshot: LoadSnapshot, bundles: Sequence[str]) -> LoadSnapshot:
-    """Return the snapshot in which these bundles count as recently unloaded; unknown bundles are ignored.
+    """Return a copy of the snapshot in which these bundles count as recently unloaded; bundles that the snapshot does
+    not have are ignored.
 
     The snapshot may be newer than the one that the bundles were chosen from, with other rows.
     """

@@ -1,9 +1,9 @@
 """What a broker has to do about a bundle: it follows from the bundle's record and from what the broker has (`Held`).
 
-`role_of` returns the role of a broker in a record, and `DUTIES` what a broker in this role has to do. A completed duty
-changes the record or what the broker has. Then the table is read again, until it says `NOTHING`, or `PREPARE`, which
-changes neither and is done once per record. So it does not matter how a state came about, which records a broker
-missed, or how often it looks.
+`role_of` returns the role of a broker in a record, and `DUTIES` the next step that a broker in this role has to make,
+its *duty*. A completed duty changes the record or what the broker has. Then the table is read again, until it says
+`NOTHING`, or `PREPARE`, which changes neither and is done once per record. So it does not matter how a state came
+about, which records a broker missed, or how often it looks.
 
 Source: the handlers of Pulsar's `ServiceUnitStateChannelImpl`, which act on each record when it arrives.
 """

@@ -76,8 +76,8 @@ def releasing(
     topics: Iterable[str] = (),
     request_id: str = "",
 ) -> ServiceUnitStateData:
-    """Return the ownership record that asks the owner to give up a bundle, to `destination`, or to any broker if that
-    is None.
+    """Return the ownership record that asks the owner to give up a bundle, to `destination`, or to any broker if
+    `destination` is None.
 
     If the owner itself publishes the record, `topics` may be the topics with producers (see `handed_over`); here they
     are still open.
@@ -140,8 +140,8 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the ownership record of a bundle that was split and no longer exists, for the time when the owner owns all
-    its children.
+    """Return the ownership record of a bundle that was split and no longer exists. Publish it once the owner owns all
+    children of the bundle.
     """
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,

@@ -8,7 +8,7 @@ The caller remembers, for each of the two topics, the time of its last tombstone
 could not be published does not count.
 
 Source: Pulsar's `BrokerLoadDataReporter` and `TopBundleLoadDataReporter` (`handleEvent`, `tombstone`), which are called
-for a record after the broker has done its duty about it, and not if that failed.
+for a record after the broker has done what the record asks of it, and not if that failed.
 """
 
 import enum

@@ -180,7 +180,7 @@ def state_of(record: ServiceUnitStateData | None) -> ServiceUnitState:
 
 
 def next_version(record: ServiceUnitStateData | None) -> int:
-    """Return the version number of the ownership record that replaces `record`."""
+    """Return the version number of the ownership record that replaces `record`; None: the bundle has no record."""
     if record is None:
         return FIRST_VERSION
     return LEAST_VERSION if record.version_id == GREATEST_VERSION else record.version_id + 1

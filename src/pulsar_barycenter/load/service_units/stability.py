@@ -13,7 +13,7 @@ import enum
 from typing import Final
 
 JITTERY_MS: Final = 180_000
-"""For this time, inclusive, a re-established session counts as just re-established."""
+"""For this time (inclusive) after a session was re-established, the metadata store counts as jittery, not as stable."""
 
 
 class MetadataStability(enum.Enum):
@@ -23,8 +23,9 @@ class MetadataStability(enum.Enum):
 
 
 def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int) -> MetadataStability:
-    """Return whether the metadata store counts as stable at `now_ms`. `reestablished_at_ms` is when the session was
-    last established again; None: no session was ever lost.
+    """Return how stable the metadata store counts at `now_ms`: unstable without a session, jittery for JITTERY_MS after
+    a session was re-established, otherwise stable. `reestablished_at_ms` is when the session was last established
+    again; None: no session was ever lost.
     """
     if not has_session:
         return MetadataStability.UNSTABLE

@@ -122,8 +122,8 @@ async def open_store(
 
 
 def data_checks(url: str) -> tuple[Callable[[], DataFault | None], ...]:
-    """Return functions that check whether the file of the open metadata store at `url` still exists; no function if the
-    store is not a file.
+    """Return functions that check the file of the open metadata store at `url`. Each returns a fault if the file was
+    removed or replaced, else None. If the store is not a file, no functions are returned.
 
     Raises:
         OSError: the file cannot be accessed.

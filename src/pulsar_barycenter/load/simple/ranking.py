@@ -45,8 +45,8 @@ class Ranking:
 
     `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` is the number of the
     reported bundles, `pending` that of the bundles on their way. `rank` is the order in which candidates are examined;
-    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of
-    the broker, bundle): the broker reports the bundle, and the bundle is placed again.
+    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of a
+    broker, bundle): the broker reports the bundle, but the bundle no longer counts for it, because it was placed again.
     """
 
     snapshot: LoadSnapshot

@@ -374,7 +374,7 @@ class LeaderWriter:
                     return Done()
                 except _RacedError:
                     continue
-        return not_done(path, "the key was changed by others during each attempt")
+        return not_done(path, "other clients changed the key during each attempt")
 
     async def _put(self, session: str, change: Put) -> Stat:
         path, guard = change.path, self.epoch.guard

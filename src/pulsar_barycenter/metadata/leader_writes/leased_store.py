@@ -205,8 +205,8 @@ class LeasedStore:
         self._patience_s = min(self._patience_s, _CLOSING_PATIENCE_S)
 
     async def close(self) -> None:
-        """End the session with the leader, which then deletes the session's keys. The wrapped store stays open.
-        Idempotent.
+        """End the session with the leader, which then deletes the session's keys. If no leader answers, a leader ends
+        the session later, when it receives no more heartbeats. The wrapped store stays open. Idempotent.
         """
         if self._closed:
             return

@@ -376,7 +376,9 @@ class ZooKeeperStore(StoreClient):
                 return
 
     def _check_own(self, path: str, found: Any, expected: int | None, session: int) -> int:
-        """Check that this session created the key and that it has the expected version; return its version."""
+        """Check that the key has the expected version and that this session created it; return the key's version.
+        Raises BadVersionError or OtherSessionError if not.
+        """
         if expected is not None and expected != found.version:
             raise BadVersionError(path, expected, found.version)
         if found.ephemeralOwner != session:

@@ -118,7 +118,8 @@ class MetadataStore(Protocol):
 
         Raises:
             GuardError: the guard's key has another version.
-            BadVersionError: the key has another version, or does not exist although n ≥ 0 was expected.
+            BadVersionError: the key has another version, exists although MUST_NOT_EXIST was expected, or does not exist
+                although n ≥ 0 was expected.
             OtherSessionError: `if_own`, and another session created the key.
             SessionLostError: the session that was current at the call has ended; nothing was written.
         """

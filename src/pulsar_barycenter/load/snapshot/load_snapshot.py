@@ -152,8 +152,8 @@ class BundleTable:
     report, `short` and `long` are the windows. `listed`: the report names the bundle in `bundles`. `sampled`: the
     report has the load of the bundle. In reports of Barycenter's brokers both are set. `broker_bound`: the bundle's
     namespace is bound to one broker (heartbeat, SLA monitor); bundles of `pulsar/system` may move, as in Pulsar 4.x.
-    `has_windows` false: the bundle has no windows, and `short` and `long` are 0. `suspect`: a value in the report was
-    not finite.
+    `has_windows` false: the bundle has no windows, and `short` and `long` are 0. `suspect`: a value in the report or in
+    the windows was not finite.
     """
 
     names: Sequence[str]

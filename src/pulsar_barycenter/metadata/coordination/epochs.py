@@ -217,7 +217,8 @@ class FencedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write as `MetadataStore.put` does, unless another leader has taken a later epoch than this one.
+        """Write as `MetadataStore.put` does. Raise NotLeadingError if another leader has taken a later epoch than the
+        one that `epoch()` returns.
 
         Raises:
             NotLeadingError: this broker is not the leader, or not any more; nothing was written.
@@ -240,7 +241,8 @@ class FencedStore:
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete as `MetadataStore.delete` does, unless another leader has taken a later epoch than this one.
+        """Delete as `MetadataStore.delete` does. Raise NotLeadingError if another leader has taken a later epoch than
+        the one that `epoch()` returns.
 
         Raises:
             NotLeadingError: this broker is not the leader, or not any more; nothing was deleted.

@@ -144,7 +144,7 @@ class LeaderWriter:
             looking.cancel()
 
     async def close(self) -> None:
-        """Cancel the writes that are running, and execute no more. Idempotent."""
+        """Cancel the writes that are running, so that their outcome is unknown, and execute no more. Idempotent."""
         self.is_over = True
         await self._tasks.close()
 
@@ -295,7 +295,9 @@ class LeaderWriter:
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
-            return failed(StoreUnavailableError("/", "the leader stopped while it executed the request"))
+            return failed(
+                StoreUnavailableError("/", "the leader stopped before the write was complete: its outcome is not known")
+            )
 
     async def _do(self, request: Request) -> Answer:
         session = request.session

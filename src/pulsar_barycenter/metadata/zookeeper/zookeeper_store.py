@@ -358,7 +358,9 @@ class ZooKeeperStore(StoreClient):
         await self._delete_empty_parents(path, session)
 
     async def _delete_empty_parents(self, path: str, session: int) -> None:
-        """Delete those nodes above the node of `path` that are not keys and have no children any more."""
+        """Delete those nodes above the node of `path` that are not keys and have no children any more. Stop silently if
+        a request fails: the remaining nodes stay.
+        """
         if is_numbered(path):
             return
         for parent in ancestors(path):

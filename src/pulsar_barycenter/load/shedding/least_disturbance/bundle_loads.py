@@ -71,8 +71,8 @@ class Units(NamedTuple):
 
 
 class Away(NamedTuple):
-    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last two
-    estimates of its work.
+    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last value of
+    each of the two estimates of its work.
     """
 
     broker: str
@@ -386,7 +386,7 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
 
 
 def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:
-    """Return the bundles that no broker reports now, except those that have not been reported for long."""
+    """Return the bundles that no broker reports now, except those that no broker has reported for a long time."""
     longest_ms = 2 * settings.grace_ms + MINUTE_MS
     away = {name: bundle for name, bundle in before.away.items() if now_ms - bundle.since_ms <= longest_ms}
     vanished = np.ones(len(before.names), bool)

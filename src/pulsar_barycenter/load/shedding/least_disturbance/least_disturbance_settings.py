@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def soon_ms(self) -> int:
-        """How long a bundle counts as new, in ms. A broker with much work of new bundles neither gives nor takes any."""
+        """How long (ms) a bundle counts as new. A broker with much work of new bundles neither gives nor takes any."""
         return round(self.patience_min * MINUTE_MS)
 
     @property

@@ -72,8 +72,9 @@ async def open_store(
 ) -> MetadataStore:
     """Open a session with the store at `url`.
 
-    An operation on a store in the network fails after `operation_timeout_s`. `config_path`, if not blank, is the file
-    with further settings of such a store, for example keys for TLS.
+    An operation on a store in the network that gets no answer within `operation_timeout_s` raises
+    StoreUnavailableError. `config_path`, if not blank, is the file with further settings of such a store, for example
+    keys for TLS.
 
     Raises:
         UnknownStoreError: no store has such a URL.

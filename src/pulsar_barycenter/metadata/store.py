@@ -143,7 +143,7 @@ class MetadataStore(Protocol):
 
     async def children(self, path: str) -> list[str]:
         """Return the names of the children of `path`, sorted: the names directly below it that are keys or have keys
-        below them.
+        below them. The list is empty if there are none, also if `path` is not a key.
         """
         ...
 

@@ -210,7 +210,9 @@ def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
 
 
 def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
-    """Return how many bundles of the quota `default` fit into brokers of these limits (rows as RESOURCES)."""
+    """Return for each broker how many bundles of the quota `default` fit into it; `limit` has a row for each of
+    RESOURCES.
+    """
     cpu, memory, _, bandwidth_in, bandwidth_out = limit
     with np.errstate(all="ignore"):
         least = np.minimum(

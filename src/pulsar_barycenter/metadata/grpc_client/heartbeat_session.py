@@ -105,7 +105,7 @@ class HeartbeatSession(ABC):
     # ---- the life of it ----
 
     def beat_now(self) -> None:
-        """Send the next heartbeat at once."""
+        """Make `run` send the next heartbeat at once; do not wait for it."""
         self._wake.set()
 
     @property

@@ -99,8 +99,8 @@ class ZooKeeperStore(StoreClient):
     ) -> Self:
         """Open a session with the servers `HOST:PORT,HOST:PORT`; a `/PATH` after them is the chroot, which is created.
 
-        The servers limit the session timeout. An operation fails after `operation_timeout_s`. The times in a Stat are
-        those of the servers' clocks.
+        The servers limit the session timeout. An operation without an answer within `operation_timeout_s` raises
+        StoreUnavailableError. The times in a Stat are those of the servers' clocks.
 
         Raises:
             StoreUnavailableError: no server answered within `operation_timeout_s`.

@@ -210,9 +210,9 @@ def next_loads(
 ) -> BundleLoads:
     """Return the estimated loads of bundles after the next snapshot, which is `minutes` later than the loads `before`.
 
-    On brokers that `urgent` flags changes count at once. On brokers that were `silent` for long only the newest report
-    counts. `doubt` says for each broker how much of its newest report counts as the settled estimates instead, 0 to 1
-    (`usage_lines`); it has no effect with the extensible load manager.
+    On brokers that `urgent` flags changes count at once. On brokers that `silent` flags, which did not report for a
+    long time, only the newest report counts. `doubt` says for each broker how much of its newest report counts as the
+    settled estimates instead, 0 to 1 (`usage_lines`); it has no effect with the extensible load manager.
     """
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)

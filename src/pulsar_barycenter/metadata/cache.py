@@ -5,7 +5,7 @@ outdated. So an invalidation also detaches the reads that are running. Their cal
 the answer, but the cache does not keep it.
 
 A lost notification does not make an entry wrong for ever. An entry older than `refresh_after_s` is read again in the
-background when it is used; an entry twice as old is not used.
+background when it is used; an entry twice as old is not used: the caller waits for a new read.
 
 Source: Pulsar's `MetadataCache`, and the children cache of its `AbstractMetadataStore`.
 """

@@ -45,8 +45,8 @@ def check_guard(guard: Guard | None, actual: int | None) -> None:
 
 
 def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:
-    """Check that a key may be written under `options`. `actual` is its version, None if it is absent; `own`: this
-    session created it.
+    """Check that a key may be written under `options`. `actual` is the key's version, None if the key is absent; `own`:
+    this session created the key.
 
     Raises:
         BadVersionError, OtherSessionError: a condition in `options` is not met.
@@ -65,7 +65,8 @@ def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) 
 def check_delete(
     path: str, actual: int | None, *, expected: int | None, if_own: bool, own: bool, has_children: bool
 ) -> None:
-    """Check that a key may be deleted. `actual` is its version, None if it is absent; `own`: this session created it.
+    """Check that a key may be deleted. `actual` is the key's version, None if the key is absent; `own`: this session
+    created it.
 
     Raises:
         NotFoundError, BadVersionError, OtherSessionError, HasChildrenError: for the same reasons as in

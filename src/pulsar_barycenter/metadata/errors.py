@@ -70,7 +70,11 @@ class AlreadyExistsError(MetadataError):
 
 class InvalidPathError(MetadataError):
     def __init__(self, path: str) -> None:
-        super().__init__(repr(path), "not a valid path: it must start with '/' and must not end with '/'")
+        super().__init__(
+            repr(path),
+            "not a valid path: it must start with '/', not end with '/', and be Unicode text without NUL characters;"
+            " ZooKeeper also refuses the names '', '.' and '..'",
+        )
 
 
 class InvalidValueError(MetadataError):

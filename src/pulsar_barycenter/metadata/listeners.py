@@ -16,8 +16,8 @@ class StoreListeners:
     """The functions that one store calls when a key changes: caches first, then listeners. All methods run on the
     store's event loop.
 
-    A listener that raises is logged and does not affect the others. Listeners added or removed during a call take
-    effect at the next one.
+    A listener that raises is logged and does not affect the others. A listener that is added or removed while listeners
+    are called gets, or no longer gets, the next notification or event.
     """
 
     def __init__(self) -> None:

@@ -72,8 +72,9 @@ async def open_store(
 ) -> MetadataStore:
     """Open a session with the store at `url`.
 
-    An operation on a store in the network fails after `operation_timeout_s`. `config_path`, if not blank, is the file
-    with further settings of such a store, for example keys for TLS.
+    An operation on a store in the network that gets no answer within `operation_timeout_s` raises
+    StoreUnavailableError. `config_path`, if not blank, is the file with further settings of such a store, for example
+    keys for TLS.
 
     Raises:
         UnknownStoreError: no store has such a URL.
@@ -122,8 +123,8 @@ async def open_store(
 
 
 def data_checks(url: str) -> tuple[Callable[[], DataFault | None], ...]:
-    """Return functions that check whether the file of the open metadata store at `url` still exists; no function if the
-    store is not a file.
+    """Return functions that check the file of the open metadata store at `url`. Each returns a fault if the file was
+    removed or replaced, else None. If the store is not a file, no functions are returned.
 
     Raises:
         OSError: the file cannot be accessed.

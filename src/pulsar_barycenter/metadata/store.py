@@ -118,7 +118,8 @@ class MetadataStore(Protocol):
 
         Raises:
             GuardError: the guard's key has another version.
-            BadVersionError: the key has another version, or does not exist although n ≥ 0 was expected.
+            BadVersionError: the key has another version, exists although MUST_NOT_EXIST was expected, or does not exist
+                although n ≥ 0 was expected.
             OtherSessionError: `if_own`, and another session created the key.
             SessionLostError: the session that was current at the call has ended; nothing was written.
         """
@@ -142,7 +143,7 @@ class MetadataStore(Protocol):
 
     async def children(self, path: str) -> list[str]:
         """Return the names of the children of `path`, sorted: the names directly below it that are keys or have keys
-        below them.
+        below them. The list is empty if there are none, also if `path` is not a key.
         """
         ...
 
@@ -183,7 +184,9 @@ class MetadataStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session. Its ephemeral keys are deleted at once. Idempotent."""
+        """End the session. Its ephemeral keys are deleted at once, or, if the store does not answer, when the session
+        expires. Idempotent.
+        """
         ...
 
 
@@ -203,7 +206,7 @@ def check_path(path: str) -> None:
 
 
 def parent_path(path: str) -> str | None:
-    """Return the path above `path`; None for a top-level path."""
+    """Return the path above `path`; None for a path directly below the root, and for the root itself."""
     head, _, _ = path.rpartition("/")
     return head or None
 
@@ -240,7 +243,7 @@ class ReadsAhead(Protocol):
 
 
 async def get_ahead(store: MetadataStore, path: str) -> Record | None:
-    """Read a key on which it depends whether this process may continue. If the store can, do not wait for requests that
-    are queued.
+    """Return the value and stat of `path`; None if the key does not exist. If the store can, do not wait for requests
+    that are queued. This is for keys whose value decides whether this process may continue.
     """
     return await (store.get_ahead(path) if isinstance(store, ReadsAhead) else store.get(path))

@@ -17,7 +17,7 @@ _LITERAL: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*", re.ASCII)
 
 
 def parse_boundary(text: str) -> int:
-    """Return the hash that `text`, a hexadecimal (`0x…`) or decimal number, stands for.
+    """Return the hash that `text` represents, a hexadecimal (`0x…`) or decimal number.
 
     Raises:
         InvalidNameError: `text` is not such a number, or is outside 0..0xffffffff.
@@ -52,7 +52,9 @@ class BundleRange:
         """
         lower, separator, upper = text.partition("_")
         if not separator:
-            raise InvalidNameError(text, "Invalid bundle range: it must have the form 0x00000000_0xffffffff")
+            raise InvalidNameError(
+                text, "Invalid bundle range: it must have the form LOWER_UPPER, such as 0x00000000_0x80000000"
+            )
         try:
             return BundleRange(parse_boundary(lower), parse_boundary(upper))
         except InvalidNameError as error:

@@ -29,7 +29,7 @@ def validate_entity_name(kind: str, text: str) -> None:
     `kind` is the first word of the error message, such as "Tenant" in "Tenant name is not valid".
 
     Raises:
-        InvalidNameError: `text` is empty, longer than MAX_ENTITY_NAME, or has another character.
+        InvalidNameError: `text` is empty, longer than MAX_ENTITY_NAME, has another character, or is `.` or `..`.
     """
     if len(text) > MAX_ENTITY_NAME:
         raise InvalidNameError(
@@ -131,7 +131,7 @@ def is_system_namespace(namespace: NamespaceName) -> bool:
 
 
 def is_broker_bound(namespace: NamespaceName) -> bool:
-    """Return whether the namespace belongs to one broker (heartbeat, SLA monitor). Its bundles are never shed, split or
-    counted.
+    """Return whether the namespace belongs to one broker (heartbeat, SLA monitor). Bundles of such a namespace are
+    never shed or split.
     """
     return heartbeat_broker(namespace) is not None or sla_monitor_broker(namespace) is not None

@@ -10,7 +10,7 @@ from pulsar_barycenter.broker.data_watch import DataWatch
 from pulsar_barycenter.metadata.files.data_faults import DataFault
 from support.rest_cluster import RestCluster
 
-LOST = DataFault("/data/ledgers is gone: it was removed", is_final=True)
+LOST = DataFault("/data/ledgers is missing: it was removed", is_final=True)
 READ_ONLY = DataFault("/data is on a file system that is read-only", is_final=False)
 
 

@@ -36,11 +36,11 @@ def put_file_for_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("lose", "said"),
     [
-        (remove, "is gone"),
-        (rename, "is gone"),
+        (remove, "is missing"),
+        (rename, "is missing"),
         (replace, "was replaced"),
-        (lose_folder, "is gone"),
-        (put_file_for_folder, "is gone"),
+        (lose_folder, "is missing"),
+        (put_file_for_folder, "is missing"),
     ],
 )
 def test_a_file_that_lost_its_name_is_a_fault(tmp_path: Path, lose: Callable[[Path], None], said: str) -> None:

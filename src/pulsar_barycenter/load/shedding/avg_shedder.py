@@ -182,7 +182,7 @@ def _choose(
     snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers, most: int
 ) -> tuple[Integers, Floats, Flags]:
     """Return the rows of bundles that leave `sources`, in the order of the sources; the budget before each bundle; and
-    flags of the brokers with more bundles than the round can unload.
+    flags of the brokers whose further bundles have to wait, because the round is full.
     """
     short = snapshot.bundles.short
     kept, before = [np.zeros(0, np.int64)], [np.zeros(0)]

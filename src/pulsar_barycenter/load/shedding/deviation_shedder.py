@@ -187,7 +187,9 @@ class _Bundles:
         self._taken: set[str] = set()
 
     def take(self, broker: int, least: float, greatest: float) -> tuple[int, float] | None:
-        """Return the row and metric w of the heaviest bundle with `w + least < greatest`; None if there is none."""
+        """Remove the heaviest bundle whose metric w fulfils `w + least < greatest` from the bundles of `broker`. Return
+        its row and w; None if there is no such bundle.
+        """
         if broker not in self._sorted:
             self._begin(broker)
         while True:

@@ -73,7 +73,7 @@ class TransferMemory:
     """The number of cycles in a row in which brokers were out of balance, and the time (epoch ms) of each broker's last
     unload.
 
-    A broker is remembered until its load was measured long enough after the unload.
+    The unload is forgotten when the broker's load was measured long enough after it.
     """
 
     hits: int = 0

@@ -149,14 +149,14 @@ class Quotas:
         return self.bundles.get(bundle) or self.known.get(bundle) or self.default
 
     def total(self, names: Iterable[str]) -> ResourceQuota:
-        """Return the sum of the quotas of `names`."""
+        """Return the sum of the quotas of `names`; a bundle without a quota counts with the default."""
         total = np.zeros(5)
         for name in names:
             total += figures_of(self.of(name))
         return quota_of(total)
 
     def table(self, names: Sequence[str]) -> QuotaTable:
-        """Return the quotas of `names`, in their order."""
+        """Return the quotas of `names`, in their order; for a bundle without a quota, the default."""
         if self.bundles.names == names or not self.known:
             return self.bundles.aligned(names, self.default)
         others = {name: self.known[name] for name in names if name in self.known and name not in self.bundles}
@@ -208,8 +208,8 @@ def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
     """Return the quotas after the reports of `snapshot`; without reports they stay the same.
 
     The CPU and memory factors are learned only from more than 1000 msg/s and more than 30 memory groups, the average
-    quota only from more than 30 bundles. Bundles that no broker reports any more are dropped. Source:
-    `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
+    quota only from more than 30 bundles. The learned quotas of bundles that no broker reports any more are dropped.
+    Source: `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if not len(brokers):

@@ -45,8 +45,8 @@ class Ranking:
 
     `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` is the number of the
     reported bundles, `pending` that of the bundles on their way. `rank` is the order in which candidates are examined;
-    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of
-    the broker, bundle): the broker reports the bundle, and the bundle is placed again.
+    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of a
+    broker, bundle): the broker reports the bundle, but the bundle no longer counts for it, because it was placed again.
     """
 
     snapshot: LoadSnapshot
@@ -210,7 +210,9 @@ def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
 
 
 def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
-    """Return how many bundles of the quota `default` fit into brokers of these limits (rows as RESOURCES)."""
+    """Return for each broker how many bundles of the quota `default` fit into it; `limit` has a row for each of
+    RESOURCES.
+    """
     cpu, memory, _, bandwidth_in, bandwidth_out = limit
     with np.errstate(all="ignore"):
         least = np.minimum(

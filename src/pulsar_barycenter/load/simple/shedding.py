@@ -237,7 +237,7 @@ class SimpleShedder(Shedder[None]):
 
         Only the heaviest bundle, by the broker's bottleneck, is considered. It stays if it was unloaded recently, or if
         no broker that `policies` allow is below the comfort level. If the comfort level is above the overload
-        threshold, that broker may be the bundle's own.
+        threshold, the broker below the comfort level may be the one that has the bundle.
         """
         brokers, bundles = snapshot.brokers, snapshot.bundles
         above = above_load_level(brokers.percent, self.settings.overload)

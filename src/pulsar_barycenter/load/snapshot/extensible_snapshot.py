@@ -1,16 +1,16 @@
 """The snapshot of brokers that run the extensible load manager.
 
-It has all brokers that are registered or whose load is known: a strategy must see the load of a broker that is gone,
-and a broker that has not reported. Its bundles are the bundles in the lists of top bundles, with their loads, and the
-bundles in the ownership channel, without a load if no list has them.
+It has all brokers that are registered or whose load is known: a strategy must see the load of a broker that is not
+registered any more, and a broker that has not reported. Its bundles are the bundles in the lists of top bundles, with
+their loads, and the bundles in the ownership channel, without a load if no list has them.
 
 By default only the averages of the brokers themselves exist: `latest`, `short` and `long` have the same values, those
 of the newest reports, so that code that reads windows uses them.
 
-With the pipeline's windows, `short` and `long` are these for each bundle that has them. Those of a broker are the sums
-over the bundles that it owns by the ownership channel, so a bundle counts for its new owner at once. `throughput_ema`
-is then the sum of the short windows, and the lists of top bundles are ordered by windows. Usage remains the average of
-each broker, because the pipeline has no windows of usage.
+With the pipeline's windows, `short` and `long` of a bundle are its short and long window, if it has windows. `short`
+and `long` of a broker are the sums over the bundles that the broker owns by the ownership channel, so a bundle counts
+for its new owner at once. `throughput_ema` is then the sum of the short windows, and the lists of top bundles are
+ordered by windows. Usage remains the average of each broker, because the pipeline has no windows of usage.
 
 Source: Pulsar's `LoadManagerContext`: two load-data stores and a registry; and the ownership channel.
 """
@@ -75,7 +75,7 @@ NO_WINDOWS: Final = Windows()
 def windows_of_owners(known: ExtensibleDocument, published: Mapping[str, BundleData]) -> Windows:
     """Return the windows of all bundles that are owned or listed, and their sums by owner.
 
-    In the sums a bundle without windows counts with its newest load if its owner lists it.
+    In the sums a bundle without windows counts with its newest load if its owner lists it, else with 0.
     """
     listed = {
         (broker, bundle.bundle_name): bundle.stats
@@ -122,10 +122,10 @@ def build_extensible_snapshot(
 ) -> LoadSnapshot:
     """Return the snapshot of the brokers in `loads` (their loads) and `lookups` (the registered ones), by broker id.
 
-    `owners` maps bundles to their owners. Bundles and lists of top bundles of other brokers are ignored; if a bundle
-    occurs twice in a list, the first position counts. A broker of unknown load has a load of 0, and one that is not
-    registered has no version and no load manager. `windows` are used if `traffic` says so; bundles and brokers without
-    windows have the values of the newest reports.
+    `owners` maps bundles to their owners. Bundles and lists of top bundles of brokers that are in neither are ignored;
+    if a bundle occurs twice in a list, the first position counts. A broker of unknown load has a load of 0, and one
+    that is not registered has no version and no load manager. `windows` are used if `traffic` says so; bundles and
+    brokers without windows have the values of the newest reports.
     """
     if traffic is not TrafficFigures.WINDOWS:
         windows = NO_WINDOWS

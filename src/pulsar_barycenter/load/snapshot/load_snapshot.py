@@ -149,10 +149,11 @@ class BundleTable:
     """One row per reported bundle, sorted by name; a bundle that two brokers report (it is moving) has a row for each.
 
     `owner` is a row of the brokers, `namespace` an index of `LoadSnapshot.namespaces`. `latest` is the traffic in the
-    report, `short` and `long` are the windows. `listed`: the report names the bundle in `bundles`. `sampled`: it has
-    the load of the bundle. Barycenter's own reports do both. `broker_bound`: its namespace is bound to one broker
-    (heartbeat, SLA monitor); bundles of `pulsar/system` may move, as in Pulsar 4.x. `has_windows` false: there are no
-    windows of it, and their columns are 0. `suspect`: a value was not finite.
+    report, `short` and `long` are the windows. `listed`: the report names the bundle in `bundles`. `sampled`: the
+    report has the load of the bundle. In reports of Barycenter's brokers both are set. `broker_bound`: the bundle's
+    namespace is bound to one broker (heartbeat, SLA monitor); bundles of `pulsar/system` may move, as in Pulsar 4.x.
+    `has_windows` false: the bundle has no windows, and `short` and `long` are 0. `suspect`: a value in the report or in
+    the windows was not finite.
     """
 
     names: Sequence[str]
@@ -236,7 +237,9 @@ class BundleTable:
         return row if known else None
 
     def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
-        """Return whether the broker in this row reports `bundle`; `known` is tried first as the bundle's row."""
+        """Return whether the broker in this row reports `bundle`; `known` is a row in which the bundle may be: if it is
+        there, no search is needed.
+        """
         row = self._first_row(bundle, known)
         while row < len(self) and self.names[row] == bundle:
             if self.owner.item(row) == broker:
@@ -255,10 +258,10 @@ class BundleTable:
 class Preallocations(msgspec.Struct, frozen=True, gc=False):
     """Bundles that were assigned to a broker, and that no broker has reported yet.
 
-    `long_rate` is for each broker the sum of their long-term rates in + out (msg/s), `topics` the sum of their topics,
-    and `most_topics` an upper bound of these. `pairs` has (row of the broker, bundle). `arriving` has, by namespace and
-    then by the row of the broker, the number of the namespace's bundles that are about to arrive there. It has no
-    bundles that the broker reports already, and no brokers with 0.
+    `long_rate` is for each broker the sum of their long-term rates in + out (msg/s), and `topics` the sum of their
+    topics. `most_topics` is at least the highest value in `topics`. `pairs` has (row of the broker, bundle). `arriving`
+    has, by namespace and then by the row of the broker, the number of the namespace's bundles that are about to arrive
+    there. A bundle that the broker reports already is not counted, and a broker with 0 has no entry.
     """
 
     long_rate: Floats
@@ -295,8 +298,9 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
         """Return these preallocations and one more: `bundle`, assigned to the broker in the row `broker`. Takes
         constant time.
 
-        `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be a row of the bundle in
-        `bundles`.
+        `rate` is the bundle's long-term rate in + out (msg/s); this function bounds it by `bounded_rate`. `row` is the
+        row of the bundle in `bundles`, if the caller knows it: then the bundle is found faster. The default is correct,
+        too.
         """
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
         long_rate[broker] += bounded_rate(rate)

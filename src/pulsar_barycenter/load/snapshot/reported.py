@@ -1,7 +1,8 @@
 """The read model of a cluster: the values of brokers and bundles from which tables, screens and pages are made.
 
 A `ReportedLoad` has the same fields for reports of the modular and of the extensible load manager. The brokers' own
-bundles (heartbeat, SLA monitor) are left out of bundles and counts. Values are as reported; the caller rounds them.
+bundles (heartbeat, SLA monitor) are left out, except that the number of bundles in a report of the extensible load
+manager includes them. Values are as reported; the caller rounds them.
 """
 
 import math
@@ -22,8 +23,9 @@ Report: TypeAlias = LocalBrokerData | BrokerLoadData
 class ReportedLoad:
     """The load of one broker by its newest report: rates in msg/s, throughput in bytes/s.
 
-    `usages` has the resources whose usage is known, in percent. `bundles` of the extensible load manager's report
-    includes the broker's own. `reported_at_ms` is epoch ms, 0 if the broker never reported.
+    `usages` has the resources whose usage is known, in percent. `bundles` is the number of bundles; by a report of the
+    extensible load manager it includes the broker's own bundles. `reported_at_ms` is epoch ms, 0 if the broker never
+    reported.
     """
 
     usages: Mapping[str, float]

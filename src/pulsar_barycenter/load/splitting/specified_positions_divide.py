@@ -37,6 +37,7 @@ def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
     """
     if not request.positions:
         raise SplitRefusedError(
-            "specified_positions_divide needs the hashes at which to split: in the body, or as --split-boundaries"
+            "specified_positions_divide needs the hashes at which to split: in the body of the request,"
+            " or as --split-boundaries"
         )
     return tuple(sorted({p for p in request.positions if request.range.lower < p < request.range.upper}))

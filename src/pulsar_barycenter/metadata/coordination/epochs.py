@@ -67,7 +67,8 @@ _CODEC = JsonCodec(EpochRecord)
 class Epoch:
     """The term of one leader: its number, and the guard that every write of the leader in this term has.
 
-    `before` is the previous leader, None if there was none. Only the broker that took the epoch knows it.
+    `before` is the previous leader. It is known only to the broker that took the epoch, which gets it from
+    `take_epoch`. None: there was no leader before, or the epoch was read from the store.
     """
 
     number: int
@@ -127,7 +128,8 @@ async def announce_release(store: MetadataStore, leader_path: str, epoch: int, b
     """Write to the store that the leader of an epoch resigns. Call this before the leader's key is deleted.
 
     Raises:
-        MetadataError: the store did not answer; the next leader will assume that the session expired.
+        MetadataError: the store did not answer. If it did not store the record, the next leader will assume that the
+            session expired.
     """
     await store.put(release_path(leader_path), _CODEC.encode(EpochRecord(epoch, broker_id)))
 
@@ -215,7 +217,8 @@ class FencedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write as `MetadataStore.put` does, unless another leader has taken a later epoch than this one.
+        """Write as `MetadataStore.put` does. Raise NotLeadingError if another leader has taken a later epoch than the
+        one that `epoch()` returns.
 
         Raises:
             NotLeadingError: this broker is not the leader, or not any more; nothing was written.
@@ -238,7 +241,8 @@ class FencedStore:
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete as `MetadataStore.delete` does, unless another leader has taken a later epoch than this one.
+        """Delete as `MetadataStore.delete` does. Raise NotLeadingError if another leader has taken a later epoch than
+        the one that `epoch()` returns.
 
         Raises:
             NotLeadingError: this broker is not the leader, or not any more; nothing was deleted.

@@ -178,7 +178,7 @@ class LeaderElection(Generic[T]):
 
     async def close(self) -> None:
         """Leave the election. If this candidate leads, its key is deleted, unless another session has created the key
-        again. Idempotent.
+        again. If the store does not answer, the key stays until the session ends. Idempotent.
 
         `elect` takes part again.
         """
@@ -270,7 +270,7 @@ class LeaderElection(Generic[T]):
 
     async def _resign(self) -> None:
         """Delete the leader's key, but only if this session created it, so that the key of a later leader is not
-        deleted.
+        deleted. Log it if the store does not answer; the key then stays until the session ends.
         """
         try:
             record = await self._store.get(self.path)

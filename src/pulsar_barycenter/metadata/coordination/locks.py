@@ -307,8 +307,8 @@ class ResourceLock(Generic[T]):
             raise LockBusyError(self.path)
 
     def _adopt_for_release(self, record: Record | None) -> None:
-        """Record the version of the lock's key for the release that waits for this check. If the key was deleted, it is
-        not created again.
+        """Record the version of the lock's key for the release that waits for this check. If the key was deleted or
+        belongs to another session, it is not created again, and the lock expires.
         """
         if record is None or not record.stat.created_by_self:
             self.expire()

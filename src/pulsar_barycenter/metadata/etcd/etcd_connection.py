@@ -76,7 +76,8 @@ class EtcdConnection(ServerList[EtcdChannel]):
         free slot.
 
         Raises:
-            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect.
+            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect; or there was no
+                free slot in time, and the request was not sent.
             StoreRefusedError: the server refused; nothing was done. ValueTooLargeError if the value is too large.
             NotFoundError: the lease in the request has ended.
         """

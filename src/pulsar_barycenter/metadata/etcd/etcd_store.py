@@ -119,7 +119,7 @@ class EtcdStore(GrpcStore):
         return await self._get(path, takes_turn=True)
 
     async def get_ahead(self, path: str) -> Record | None:
-        """Read a key before it is requested; see `ReadsAhead`."""
+        """Read a key without waiting for requests that are queued; see `ReadsAhead`."""
         return await self._get(path, takes_turn=False)
 
     async def _get(self, path: str, *, takes_turn: bool) -> Record | None:

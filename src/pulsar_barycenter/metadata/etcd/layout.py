@@ -25,7 +25,7 @@ class Layout:
         return f"{self.chroot}{path}".encode()
 
     def path(self, key: bytes) -> str | None:
-        """Return the path that a key stands for; None if the key is not valid UTF-8, because another program wrote it.
+        """Return the path that a key represents; None if the key is not valid UTF-8, because another program wrote it.
 
         The key is one of the range `all`.
         """

@@ -55,7 +55,9 @@ class EtcdWatch:
         """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow the changes until cancelled, or until the servers refuse the first attempt."""
+        """Follow the changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
+        return. After any later failure, try again.
+        """
         while True:
             line = self._connection.line
             try:
@@ -70,7 +72,7 @@ class EtcdWatch:
 
     async def _follow(self, line: EtcdChannel) -> None:
         """Report changes that the server of this channel sends. Return when the server has compacted changes that were
-        not reported.
+        not reported; raise MetadataError when the watch fails.
         """
         await self._find_revision()
         first, end = self._layout.all

@@ -50,7 +50,7 @@ def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
     except OSError as error:
         if error.errno not in _REMOVED_ERRNOS:
             return None
-        return f"{path} is gone: it was removed or renamed, or its file system was unmounted"
+        return f"{path} is missing: it was removed or renamed, or its file system was unmounted"
     if (status.st_dev, status.st_ino) != opened:
         return f"{path} is not what this process opened: it was replaced, or another file system was mounted there"
     return None

@@ -36,7 +36,9 @@ class Watch(Protocol):
         ...
 
     async def run(self) -> None:
-        """Follow the changes until cancelled, or until the servers refuse the first attempt."""
+        """Follow the changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
+        return. After any later failure, try again.
+        """
         ...
 
 

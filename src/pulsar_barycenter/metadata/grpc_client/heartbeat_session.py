@@ -94,8 +94,8 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _confirm(self, session: int, timeout_s: float) -> bool:
-        """Send a heartbeat, which extends the session by its whole timeout. Return False if the server reports that the
-        session has ended.
+        """Send a heartbeat, which extends the session by its whole timeout. Return False, or raise NotFoundError, if
+        the server reports that the session has ended: both mean the same.
 
         Raises:
             NotFoundError: the session has ended.
@@ -105,7 +105,7 @@ class HeartbeatSession(ABC):
     # ---- the life of it ----
 
     def beat_now(self) -> None:
-        """Send the next heartbeat at once."""
+        """Make `run` send the next heartbeat at once; do not wait for it."""
         self._wake.set()
 
     @property
@@ -141,7 +141,9 @@ class HeartbeatSession(ABC):
                 await self._pause(began_s + self.timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
 
     def ended(self, session: int) -> None:
-        """Record that the session has ended, because the server does not know it any more."""
+        """Record that `session` has ended, because the server does not know it any more. Do nothing if another session
+        has replaced it.
+        """
         if session == self._session:
             self._left = None
             self._lose(self._watch.expired())

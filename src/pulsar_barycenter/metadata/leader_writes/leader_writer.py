@@ -144,7 +144,7 @@ class LeaderWriter:
             looking.cancel()
 
     async def close(self) -> None:
-        """Cancel the writes that are running, and execute no more. Idempotent."""
+        """Cancel the writes that are running, so that their outcome is unknown, and execute no more. Idempotent."""
         self.is_over = True
         await self._tasks.close()
 
@@ -295,7 +295,9 @@ class LeaderWriter:
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
-            return failed(StoreUnavailableError("/", "the leader stopped while it executed the request"))
+            return failed(
+                StoreUnavailableError("/", "the leader stopped before the write was complete: its outcome is not known")
+            )
 
     async def _do(self, request: Request) -> Answer:
         session = request.session
@@ -374,7 +376,7 @@ class LeaderWriter:
                     return Done()
                 except _RacedError:
                     continue
-        return not_done(path, "the key was changed by others during each attempt")
+        return not_done(path, "other clients changed the key during each attempt")
 
     async def _put(self, session: str, change: Put) -> Stat:
         path, guard = change.path, self.epoch.guard

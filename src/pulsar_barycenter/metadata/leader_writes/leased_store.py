@@ -194,7 +194,7 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """Record that notifications were missed when the connection to the store is restored. The end of the session
+        """When the connection to the store is restored, record that notifications were missed. The end of the session
         with the store itself has no effect on this broker's session at the leader.
         """
         if event in CONNECTED_EVENTS:
@@ -205,8 +205,8 @@ class LeasedStore:
         self._patience_s = min(self._patience_s, _CLOSING_PATIENCE_S)
 
     async def close(self) -> None:
-        """End the session with the leader, which then deletes the session's keys. The wrapped store stays open.
-        Idempotent.
+        """End the session with the leader, which then deletes the session's keys. If no leader answers, a leader ends
+        the session later, when it receives no more heartbeats. The wrapped store stays open. Idempotent.
         """
         if self._closed:
             return
@@ -286,7 +286,9 @@ class LeasedStore:
                 assert isinstance(answer, Done)
                 return answer.stat
             except TimeoutError:
-                raise StoreUnavailableError(path, "the leader did not answer") from None
+                raise StoreUnavailableError(
+                    path, "the leader did not answer: it is unknown whether it executed the request"
+                ) from None
             except NotLeadingError:
                 if loop.time() + _RETRY_S >= deadline_s:
                     raise

@@ -12,6 +12,8 @@ def leased(session: str, value: bytes) -> bytes:
 
 
 def split_lease(stored: bytes) -> tuple[str | None, bytes]:
-    """Return the session to which a stored value is leased (None if to no session), and the value without that line."""
+    """Return the session to which a stored value is leased (None if to no session), and the value without the line that
+    names the session.
+    """
     line = _LINE.match(stored)
     return (None, stored) if line is None else (line[1].decode(), stored[line.end() :])

@@ -167,7 +167,7 @@ class SessionTable:
             self._sessions[session].marked_at_s = now_s
 
     def released(self, session: str) -> None:
-        """Record that the session's broker does not use it any more."""
+        """Record that the session's broker does not use the session any more."""
         self._feed(session, LeaseEvent.RELEASED)
 
     def to_mark(self) -> list[str]:

@@ -222,8 +222,8 @@ def fitted(put: Put) -> Put:
     deflated = zlib.compress(put.value, 1) if size <= MAX_INFLATED_BYTES else b""
     if not 0 < len(deflated) <= MAX_VALUE_BYTES:
         limit = (
-            f"a request to the leader has up to {MAX_VALUE_BYTES:,} bytes, after"
-            f" compression of up to {MAX_INFLATED_BYTES:,}"
+            f"in a request to the leader a value has up to {MAX_VALUE_BYTES:,} bytes after compression,"
+            f" and up to {MAX_INFLATED_BYTES:,} bytes before"
         )
         raise ValueTooLargeError(put.path, size, limit)
     return DeflatedPut(put.path, deflated, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

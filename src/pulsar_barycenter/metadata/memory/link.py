@@ -68,7 +68,8 @@ class Link:
     session: int | None = None
     cut: bool = False
     missed: bool = False
-    """A notification was lost during a partition; the next answer to a heartbeat reports it."""
+    """Whether a notification was lost during a partition. The next answer to a heartbeat reports it to the client, and
+    the flag is reset."""
     route: NotificationRoute | None = None
     disorderly: bool = False
     """Whether notifications arrive twice and may overtake each other, as a test asks for."""

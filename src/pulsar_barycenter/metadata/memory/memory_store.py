@@ -57,7 +57,7 @@ class MemoryBackend:
         self.read_only = False
         """Whether every write is refused; sessions continue."""
         self.is_down = False
-        """Whether it neither receives nor sends anything; see `stop`."""
+        """Whether the backend neither receives nor sends anything; see `stop`."""
         self._context = contextvars.copy_context()
         self._sessions: dict[int, _Session] = {}
         self._last_session = 0

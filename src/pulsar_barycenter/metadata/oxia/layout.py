@@ -42,7 +42,7 @@ class Layout:
         return f"{self.root}{_encoded(path)}"
 
     def path(self, key: str) -> str | None:
-        """Return the path that a key stands for, None if the key does not belong to this metadata store."""
+        """Return the path that a key represents; None if the key does not belong to this metadata store."""
         if not key.startswith(f"{self.root}{_SEPARATOR}"):
             return None
         names = key[len(self.root) :].split(_SEPARATOR)

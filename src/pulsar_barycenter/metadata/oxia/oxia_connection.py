@@ -91,7 +91,7 @@ class OxiaChannel(ServerChannel):
             async with asyncio.timeout(LOOK_S):
                 answer = await call.read()
         except TimeoutError:
-            raise NoLeaderError(f"{self.endpoint} did not return the leader of the shard") from None
+            raise NoLeaderError(f"{self.endpoint} did not return the leader of the shard in time") from None
         except aio.AioRpcError as error:
             with translated("session", "/"):
                 if error.code() in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
@@ -104,7 +104,7 @@ class OxiaChannel(ServerChannel):
         finally:
             call.cancel()
         if not isinstance(answer, api.ShardAssignments):
-            raise NoLeaderError(f"{self.endpoint} did not return the leader of the shard")
+            raise NoLeaderError(f"{self.endpoint} ended the request for the leader of the shard without an answer")
         shard = shard_of(answer, settings.namespace)
         if shard is None or not shard.leader:
             raise NoLeaderError(f"{self.endpoint} knows no leader of the shard of the store's keys")
@@ -137,7 +137,8 @@ class OxiaConnection(ServerList[OxiaChannel]):
         With `takes_turn` False the request does not wait for a free slot.
 
         Raises:
-            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect.
+            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect; or there was no
+                free slot or no leader in time, and the request was not executed.
             StoreRefusedError: the server refused; nothing was done.
             NotFoundError: the session in the request has ended.
         """

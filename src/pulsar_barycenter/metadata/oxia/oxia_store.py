@@ -138,7 +138,7 @@ class OxiaStore(GrpcStore):
         return await self._get(path, takes_turn=True)
 
     async def get_ahead(self, path: str) -> Record | None:
-        """Read a key before it is requested; see `ReadsAhead`."""
+        """Read a key without waiting for requests that are queued; see `ReadsAhead`."""
         return await self._get(path, takes_turn=False)
 
     async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
@@ -298,7 +298,9 @@ class OxiaStore(GrpcStore):
         session: int | None = None,
         takes_turn: bool = True,
     ) -> list[api.GetResponse]:
-        """Send read requests, and return the answer to each. If `session` is given and has ended, the requests fail."""
+        """Send read requests, and return the answer to each. If `session` is given and the shard of the session was
+        split, raise SessionLostError and send nothing.
+        """
 
         async def read(leader: Leader, timeout_s: float) -> list[api.GetResponse]:
             if session is not None:

@@ -71,7 +71,9 @@ class OxiaWatch:
         """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow the changes until cancelled, or until the servers refuse the first attempt."""
+        """Follow the changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
+        return. After any later failure, try again.
+        """
         while True:
             line = self._connection.line
             try:
@@ -110,7 +112,9 @@ class OxiaWatch:
         async with ending(call), asyncio.timeout(LOOK_S):
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
-            raise StoreUnavailableError("/", "the server did not say which write was its last")
+            raise StoreUnavailableError(
+                "/", "the server ended the watch of changes at its begin; the broker starts it again"
+            )
         is_followed = (
             self._reported is not None
             and self._reported[0] == leader.shard

@@ -38,8 +38,8 @@ class WorkerListener(Protocol):
     def on_changes(self, changes: list[Notification]) -> None: ...
 
     def on_unknown_changes(self) -> None:
-        """Called after changes of other clients that are not reported yet. Until they are, cached values may be
-        outdated.
+        """Called when other clients have changed keys, and `on_changes` has not been called with these changes yet.
+        Until it is, cached values may be outdated.
         """
         ...
 

@@ -2,8 +2,8 @@
 own.
 
 The kernel releases a file lock when its process ends, for whatever reason. If the lock of a session's file is free, the
-session's process has ended, and nobody needs to wait for the session's timeout. A process that is only paused keeps its
-lock; its session ends by its timeout.
+session's process has ended, and no client needs to wait for the session's timeout. A process that is only paused keeps
+its lock; its session ends by its timeout.
 """
 
 import fcntl

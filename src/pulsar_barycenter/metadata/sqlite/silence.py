@@ -41,7 +41,9 @@ class SilenceWatch:
         self._observed.clear()
 
     def skip(self, now_s: float) -> None:
-        """Record that this client could not make, or act on, an observation that was due at `now_s`."""
+        """Skip the observation that is due at `now_s`, because this client cannot make it or act on it. The time until
+        then does not count as a pause of this client.
+        """
         self._last_look_s = now_s
 
     def silent(self, sessions: Iterable[SeenSession], now_s: float) -> set[int]:

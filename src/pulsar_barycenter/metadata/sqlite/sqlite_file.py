@@ -103,7 +103,9 @@ class SqliteFile:
     # ---- transactions ----
 
     def begin(self) -> None:
-        """Begin a write transaction: take the write lock of the file. Wait while another process has it."""
+        """Begin a write transaction: take the write lock of the file. If another process has the lock, wait for up to
+        `patience_s` seconds, then raise sqlite3.OperationalError.
+        """
         self.patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
     def commit(self) -> None:
@@ -114,7 +116,8 @@ class SqliteFile:
             self._db.execute("ROLLBACK")
 
     def patiently(self, action: Callable[[], Result]) -> Result:
-        """Run `action`; repeat it while another process has the file's lock, for up to `patience_s` seconds.
+        """Run `action`, and return its result. Repeat it while another process has the file's lock, for up to
+        `patience_s` seconds; then raise the sqlite3.OperationalError of the last attempt.
 
         SQLite's own waiting sleeps in growing steps of milliseconds, or in whole seconds if it was built without
         usleep. A transaction on this file takes a fraction of a millisecond.

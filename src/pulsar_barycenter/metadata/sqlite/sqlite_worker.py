@@ -265,7 +265,8 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run `action`, which is repeated later, and return whether it succeeded. An error is logged.
+        """Run `action`, and return whether it succeeded. An error of SQLite or of the operating system is logged and
+        not raised; the caller runs `action` again later.
 
         If errors persist, the heartbeat fails too, and the session ends.
         """
@@ -279,7 +280,7 @@ class SqliteWorker:
         return True
 
     def _action_failed(self, what: str, error: Exception) -> None:
-        """Log that an action failed. If it fails repeatedly with the same error, that is logged once."""
+        """Log that an action failed, unless its previous attempt failed too, with whatever error."""
         if what not in self._failed_actions:
             self._failed_actions.add(what)
             log.warning("metadata_store_trouble", what=what, path=str(self._path), error=str(error))

@@ -81,12 +81,14 @@ class SessionKeeper:
 
     async def wait_connected(self) -> None:
         """Wait until requests can be sent, or until it is certain that they cannot, because there is no session or the
-        store is closed.
+        store is closed. Return in both cases; the caller checks which one it is.
         """
         await self._may_ask.wait()
 
     def link_of(self, session: int | None) -> SessionLink:
-        """Return the link of the current session. If `session` is given, the current session must be this one."""
+        """Return the link of the current session. If `session` is given, the caller has checked that it is the current
+        session.
+        """
         assert session is None or session == self.session
         return self._link
 

@@ -91,7 +91,7 @@ class SessionLink:
 
     @property
     def last_failure(self) -> str:
-        """Why the last attempt to connect failed; blank if no attempt failed."""
+        """Why the last failed attempt to connect failed, even if a later one succeeded; blank if no attempt failed."""
         failure: str = self._client.last_failure
         return failure
 

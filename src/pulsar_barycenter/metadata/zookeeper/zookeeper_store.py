@@ -99,8 +99,8 @@ class ZooKeeperStore(StoreClient):
     ) -> Self:
         """Open a session with the servers `HOST:PORT,HOST:PORT`; a `/PATH` after them is the chroot, which is created.
 
-        The servers limit the session timeout. An operation fails after `operation_timeout_s`. The times in a Stat are
-        those of the servers' clocks.
+        The servers limit the session timeout. An operation without an answer within `operation_timeout_s` raises
+        StoreUnavailableError. The times in a Stat are those of the servers' clocks.
 
         Raises:
             StoreUnavailableError: no server answered within `operation_timeout_s`.
@@ -358,7 +358,9 @@ class ZooKeeperStore(StoreClient):
         await self._delete_empty_parents(path, session)
 
     async def _delete_empty_parents(self, path: str, session: int) -> None:
-        """Delete those nodes above the node of `path` that are not keys and have no children any more."""
+        """Delete those nodes above the node of `path` that are not keys and have no children any more. Stop silently if
+        a request fails: the remaining nodes stay.
+        """
         if is_numbered(path):
             return
         for parent in ancestors(path):
@@ -376,7 +378,9 @@ class ZooKeeperStore(StoreClient):
                 return
 
     def _check_own(self, path: str, found: Any, expected: int | None, session: int) -> int:
-        """Check that this session created the key and that it has the expected version; return its version."""
+        """Check that the key has the expected version and that this session created it; return the key's version.
+        Raises BadVersionError or OtherSessionError if not.
+        """
         if expected is not None and expected != found.version:
             raise BadVersionError(path, expected, found.version)
         if found.ephemeralOwner != session:

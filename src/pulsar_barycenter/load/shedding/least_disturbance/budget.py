@@ -38,7 +38,9 @@ class Budget:
     unlimited_until_ms: int = 0
 
     def grown(self, an_hour: float, minutes: float, settings: Settings) -> "Budget":
-        """Return the budget `minutes` later, when it has grown by its share of the `an_hour` moves of an hour."""
+        """Return the budget `minutes` later, when it has grown by its share of the `an_hour` moves of an hour, up to
+        its maximum: the moves of three rounds, at least one.
+        """
         most = max(1.0, an_hour * settings.saved_min / 60)
         return replace(self, left=min(most, self.left + an_hour * minutes / 60))
 

@@ -71,8 +71,8 @@ class Units(NamedTuple):
 
 
 class Away(NamedTuple):
-    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last two
-    estimates of its work.
+    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last value of
+    each of the two estimates of its work.
     """
 
     broker: str
@@ -210,9 +210,9 @@ def next_loads(
 ) -> BundleLoads:
     """Return the estimated loads of bundles after the next snapshot, which is `minutes` later than the loads `before`.
 
-    On brokers that `urgent` flags changes count at once. On brokers that were `silent` for long only the newest report
-    counts. `doubt` says for each broker how much of its newest report counts as the settled estimates instead, 0 to 1
-    (`usage_lines`); it has no effect with the extensible load manager.
+    On brokers that `urgent` flags changes count at once. On brokers that `silent` flags, which did not report for a
+    long time, only the newest report counts. `doubt` says for each broker how much of its newest report counts as the
+    settled estimates instead, 0 to 1 (`usage_lines`); it has no effect with the extensible load manager.
     """
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)
@@ -386,7 +386,7 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
 
 
 def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:
-    """Return the bundles that no broker reports now, except those that have not been reported for long."""
+    """Return the bundles that no broker reports now, except those that no broker has reported for a long time."""
     longest_ms = 2 * settings.grace_ms + MINUTE_MS
     away = {name: bundle for name, bundle in before.away.items() if now_ms - bundle.since_ms <= longest_ms}
     vanished = np.ones(len(before.names), bool)

@@ -25,7 +25,8 @@ _SETTLED: Final = 5.0
 after it 37 % of a change is still missing."""
 _FREE_ROUNDS: Final = 10
 _SAVED_ROUNDS: Final = 3
-"""For how many rounds moves are free after a change, and for how many the budget saves (`budget`)."""
+"""For how many rounds moves are free after a change, and the moves of how many rounds the budget holds at most
+(`budget`)."""
 _BROKERS_OF_A_MOVE: Final = 2
 _LEAST_MOVES: Final = 30
 """The default budget of an hour: a move for this many brokers, but at least _LEAST_MOVES."""
@@ -84,7 +85,7 @@ class Settings:
 
     @property
     def soon_ms(self) -> int:
-        """How long (ms) a bundle counts as new. Brokers with much work of new bundles are left alone."""
+        """How long (ms) a bundle counts as new. A broker with much work of new bundles neither gives nor takes any."""
         return round(self.patience_min * MINUTE_MS)
 
     @property
@@ -96,8 +97,8 @@ class Settings:
 
     @property
     def saved_min(self) -> float:
-        """For how many minutes the budget of moves saves: three rounds, so that none is full of moves that others left
-        over.
+        """The budget holds at most the moves that it gains in this number of minutes, three rounds, so that the unused
+        moves of a long time do not add up.
         """
         return _SAVED_ROUNDS * self.round_min
 

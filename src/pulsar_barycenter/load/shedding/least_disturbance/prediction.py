@@ -23,9 +23,10 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices
 RECENT: Final = 0
 SETTLED: Final = 1
 _MOST_NEW: Final = 0.25
-"""A broker is left alone if more than this fraction of its work is from new bundles."""
+"""A broker neither gives nor takes bundles if more than this fraction of its work is from new bundles."""
 _MOST_UNLISTED: Final = 0.05
-"""The load of a broker and the sum over its bundles may differ by this fraction."""
+"""The work of a broker that its bundles do not explain counts only if it is more than this fraction of the broker's
+work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ with the load; the groups that were read until then are kept for the next readin
 
 
 class PoliciesReader:
-    """The rules of a cluster, as they were read last. A reading that takes longer than `within_s` raises TimeoutError."""
+    """The rules of a cluster, as they were read last. A reading raises TimeoutError if it takes longer than `within_s`
+    seconds.
+    """
 
     def __init__(self, cluster: AdminCluster, *, within_s: float = _WITHIN_S) -> None:
         self._cluster = cluster

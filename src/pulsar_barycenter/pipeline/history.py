@@ -37,7 +37,7 @@ from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABL
 END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
 UNKNOWN: Final = "unknown"
-"""The load manager of decisions whose log does not say which one made them."""
+"""Takes the place of a load manager for decisions whose log names neither a load manager nor a user."""
 
 PERSON: Final = "person"
 """Takes the place of a load manager for decisions that a user requested."""
@@ -520,7 +520,8 @@ _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
-    """Return the decision that moved a bundle away from its source: the last one since its previous move.
+    """Return the decision that moved a bundle away from its source: the last one at or before the move and after the
+    bundle's previous move.
 
     Return {} if no such decision is recorded.
     """
@@ -532,7 +533,7 @@ def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
     """Return the decisions of the load manager `manager`. "": all decisions. PERSON: those that users requested.
 
-    UNKNOWN: those without a load manager and a user.
+    UNKNOWN: those that name neither a load manager nor a user.
     """
     if not manager:
         return rows

@@ -57,7 +57,7 @@ log = structlog.get_logger(__name__)
 FELL_SHORT: Final = 3
 """The exit code of a run whose tables are incomplete: it dropped or refused input, or input came too late.
 
-`pipeline status` counts these.
+`pipeline status` shows how many of each.
 """
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
@@ -66,7 +66,9 @@ _LOOK_S = 5.0
 _REMOTE_LOOK_S = 60.0
 _HOUSE_S = 60.0
 _REMOTE_HOUSE_S = 600.0
-"""Longer: listing all dates of all tables in an object store takes seconds and costs money."""
+"""The seconds between two compactions if the data directory is not local. Longer than for a local one, because listing
+all dates of all tables in an object store takes seconds and costs money.
+"""
 
 
 _CANNOT_RUN: tuple[type[Exception], ...] = (

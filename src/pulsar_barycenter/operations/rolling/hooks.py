@@ -108,7 +108,9 @@ class PersonHooks:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process of a command and all processes of its group."""
+    """Send SIGTERM to the process of a command and to all processes of its group; if the command itself does not end in
+    time, send them SIGKILL.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

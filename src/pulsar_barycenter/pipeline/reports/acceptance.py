@@ -21,10 +21,14 @@ SEQUENCE_MEMORY_MS = 172_800_000
 """How long an incarnation is remembered after its last report: well above the retention of the report log."""
 
 HOLD_MS = 10_000
-"""How long a report waits for its predecessor: until a report of any broker is newer by this time."""
+"""How long a report waits for its predecessor: until a report of any broker is newer by this time. Then it is taken
+without the predecessor.
+"""
 
 MOST_GAPS: Final = 256
-"""The maximum number of gaps (ranges of missing sequences) that are stored for an incarnation: the newest ones."""
+"""The maximum number of gaps (ranges of missing sequences) that are stored for an incarnation. If there are more, the
+gaps with the smallest sequences are dropped.
+"""
 
 _LEAST: Final = -(2**63)
 

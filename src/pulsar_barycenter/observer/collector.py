@@ -306,7 +306,7 @@ class Collector:
         try:
             place = await self._place_of_records(self._address[brokers[0]])
         except AdminRequestError as error:
-            return None, f"the place of the ownership records is not known: {without_report(error)}; {_BY_LISTS}"
+            return None, f"it is not known where the ownership records are stored: {without_report(error)}; {_BY_LISTS}"
         if place == _IN_STORE:
             return None, f"ownership is in the metadata store ({_PLACE_KEY}), which no client can read; {_BY_LISTS}"
         if place != _IN_TOPIC:

@@ -2,10 +2,10 @@
 
 With Barycenter, `ownedNamespaces` of a broker shows which bundles it serves. With Apache Pulsar, a look-up shows the
 owner. The reason: a broker of Pulsar's modular load manager that gets the request `ownedNamespaces` while it acquires a
-bundle can deadlock in the thread that receives notifications of its metadata store; it then serves no new bundles until
-it is restarted (seen with 4.2.4). A look-up assigns a bundle without an owner. If that is not wanted, Apache Pulsar is
-asked to list the non-persistent topics of the bundle: the owner returns them, other brokers redirect to the owner, and
-all report it if there is no owner.
+bundle can deadlock in the thread that receives notifications of its metadata store; the broker then serves no new
+bundles until it is restarted (seen with Pulsar 4.2.4). A look-up assigns a bundle without an owner. If that is not
+wanted, Apache Pulsar is asked to list the non-persistent topics of the bundle: the owner returns them, other brokers
+redirect to the owner, and all report it if there is no owner.
 
 A bundle without an owner gets one with the next look-up of one of its topics. That look-up is made here: of a topic
 that exists, else of a generated name that falls into the bundle and that a look-up does not create.
@@ -347,9 +347,9 @@ class AdminCluster:
     async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
         """Return a topic of the bundle that exists, None if there is none.
 
-        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: if it
-        has not read the bundles of the namespace before, it blocks for ever, with all requests that need its metadata
-        store.
+        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: a broker
+        that has not read the bundles of the namespace before would block for ever, with all requests that need its
+        metadata store.
         """
         namespace = str(bundle.namespace)
         if str(bundle) not in await self.bundles_of(namespace):

@@ -1,4 +1,4 @@
-"""Reads the rules of administrators, and asks a broker for them as seldom as they change.
+"""Reads the rules of administrators; as they seldom change, a broker is seldom asked for them.
 
 | rule | is read |
 |---|---|
@@ -135,7 +135,8 @@ class PoliciesOfCluster:
 
 
 def due(namespaces: Collection[str], read_ms: Mapping[str, int], *, since_ms: int | None, now_ms: int) -> list[str]:
-    """Return the namespaces whose groups are to be read now: all that never were, then those read longest ago.
+    """Return the namespaces whose groups are to be read now: first all whose groups were never read, then some of the
+    others, those whose groups were read longest ago.
 
     `read_ms` has the time of the last reading of each known namespace, `since_ms` is the time of the last reading of
     any namespace, None before the first; both are epoch ms. Each known namespace is read again within GROUPS_MS if

@@ -1,9 +1,8 @@
-"""Runs the pipeline until it is told to stop: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by
-spark-submit.
+"""Runs the pipeline until a signal stops it: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by spark-submit.
 
-Prints one line on standard output for each phase of its start; the last is `ready`, when it reads reports. Prints one
-JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of the
-process named by BARYCENTER_PARENT_PID. SIGKILL loses nothing. During its start, SIGTERM ends it at once.
+Prints one line on standard output for each phase of its start; the last is `ready`, when it begins to read reports.
+Prints one JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of
+the process named by BARYCENTER_PARENT_PID. SIGKILL loses nothing. During its start, SIGTERM ends it at once.
 """
 
 import os

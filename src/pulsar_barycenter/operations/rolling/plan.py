@@ -375,8 +375,9 @@ def best_plan(
     """Try several orders of brokers, and return the best plan: with the fewest bundles without room, then with the
     fewest moves.
 
-    The leader is last, if it is one of the `brokers`. Up to 5 other brokers all orders are tried; of more, each broker
-    as the first, as far as the cluster is small enough, and then those with more bundles before those with fewer.
+    The leader is last, if it is one of the `brokers`. With up to 5 other brokers in a small cluster, all orders are
+    tried. Otherwise as many brokers are tried as the first as the size of the cluster permits, beginning with those
+    that have the fewest bundles; after the first, brokers with more bundles come earlier.
     """
     plans = (
         forecast(cluster, batches_of(order, batch), restarted=restarted, refills=refills, overflow=overflow)

@@ -323,10 +323,10 @@ def _to_start(now: Progress) -> tuple[str, ...]:
 
 
 def with_leader_last(now: Progress, leader: str) -> RollOrder:
-    """Return the order changed so that the present leader restarts in the last step, if it has not restarted yet.
+    """Return the order changed so that a leader which is in the present step restarts in the last step instead.
 
-    The order is unchanged if the leader's step is the last one, or if a restart of the present step was requested
-    already.
+    The order is unchanged if the leader is not in the present step, if that step is the last one, or if a restart of
+    the present step was requested already.
     """
     left = [batch for batch in now.order.batches if not set(batch) <= set(now.settled)]
     if leader not in now.batch or len(left) < 2 or now.restarting:
@@ -372,9 +372,9 @@ def condition(now: Progress) -> str:
         if broker in now.back:
             words.append(f"{broker} is back")
         elif broker in now.restarted:
-            words.append(f"{broker} was asked to restart and was not seen back")
+            words.append(f"the restart of {broker} was requested, and it has not been seen in service since")
         elif broker in dict(now.restarting):
-            words.append(f"the restart of {broker} had begun")
+            words.append(f"the restart of {broker} was about to be requested, and may have been")
         elif now.is_emptied:
             words.append(f"{broker} is empty")
     return "; ".join(words)

@@ -56,7 +56,8 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
     """The sequences of one incarnation of a broker that were taken (accepted or late): all up to `last`, except
     `missing` and `gaps`.
 
-    Earlier versions wrote only `missing` (single sequences), and removed those more than 128 below `last`.
+    Earlier versions of Barycenter wrote only `missing` (single sequences), and removed those more than 128 below
+    `last`; this version reads `missing`, and writes it empty.
     """
 
     broker: str
@@ -74,8 +75,8 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def first_at(self) -> int:
-        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state of an earlier version, which
-        has no `begun`, `reported_at`.
+        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state that an earlier version of
+        Barycenter wrote without `begun`, `reported_at`.
         """
         return self.reported_at if self.begun is msgspec.UNSET else self.begun
 

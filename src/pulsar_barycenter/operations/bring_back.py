@@ -65,8 +65,9 @@ def back(
     other bundle that left, why it stays where it is.
 
     `decisions` are the unloads since the drain began, oldest first; `owned` are the bundles that each broker serves. A
-    bundle that has moved again since then is not moved back. Neither is a bundle without an owner: it may have been
-    split, or gets an owner with the next look-up.
+    bundle that `broker` serves again is in neither result. A bundle that has moved again since the operator's move is
+    not moved back. Neither is a bundle without an owner: it may have been split, or gets an owner with the next
+    look-up.
     """
     owners = {bundle: owner for owner, bundles in owned.items() for bundle in bundles}
     sent = {

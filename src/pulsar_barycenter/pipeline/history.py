@@ -67,9 +67,9 @@ class BundleLife:
     `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended (why the ownership ended: "moved",
     "split" or "broker gone"). `decisions` has the decisions about the bundle: at, by (the broker that decided),
     manager, strategy, kind, source, destination, refused, principal, sentence (the reason as a text), request. `load`
-    has the means of each interval, weighted by time: interval_start, broker (the owner at the end of the interval),
-    samples, covered (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput (bytes/s in +
-    out), topics.
+    has the means of each interval, weighted by time: interval_start, broker (of the newest report that holds in the
+    interval), samples, covered (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput
+    (bytes/s in + out), topics.
     """
 
     bundle: str
@@ -269,10 +269,11 @@ class History:
         return means.append_column("covered", covered).select(names)
 
     def bundle_life(self, bundle: str, *, every: timedelta = timedelta(minutes=15), manager: str = "") -> BundleLife:
-        """Return the owners of a bundle, the decisions about it, and its load per interval.
+        """Return the owners of a bundle, the decisions about it, and its load per interval. A table without rows is
+        empty.
 
         Raises:
-            NoHistoryError: the period has no record of the bundle.
+            NoHistoryError: all three tables have no rows of the bundle in the period.
         """
         questions: tuple[Callable[[], pa.Table], ...] = (
             lambda: self.bundle_owners(bundle),

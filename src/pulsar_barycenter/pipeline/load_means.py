@@ -42,7 +42,7 @@ class _Rows:
 
 
 def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
-    """Return the times of all reports of each broker, sorted; `rows` are tables with the columns broker and
+    """Return the times of all reports of each broker, sorted; `reports` are tables with the columns broker and
     reported_at.
     """
     found: dict[str, list[Times]] = {}

@@ -68,7 +68,9 @@ class Options:
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The result of one run of an import. Times are epoch ms; the end is exclusive."""
+    """The result of an import: its folder's whole period, and what this run counted. Times are epoch ms; `until` is
+    exclusive.
+    """
 
     cluster: str
     since: int
@@ -409,5 +411,5 @@ def _of_time(followed: Followed) -> list[str]:
     minutes = (longest[1] - longest[0]) / 60_000
     return [
         f"{count_of(len(followed.gaps), 'gap')} without any metric; the longest is {minutes:,.0f}"
-        f" min, from {longest[0]} to {longest[1]} (epoch ms). Replays need a period without one: --since, --until"
+        f" min, from {longest[0]} to {longest[1]} (epoch ms). Replays need a period without a gap: --since, --until"
     ]

@@ -58,7 +58,7 @@ class Progress(msgspec.Struct, rename="camel", kw_only=True):
         seen = set(self.figures)
         found = [text for figures, text in _MISSING if not figures & seen]
         if self.wanted.hardware.cores is None:
-            found.append("cores: CPU counts in percent of a broker, as if each had one core")
+            found.append("cores: CPU counts in percent of a broker, as if each broker had one core")
         if self.wanted.hardware.network_gbits is None and {"network_in", "network_out"} & seen:
             found.append("capacity of the network, and so its usage")
         return [*found, "memory and direct memory"]

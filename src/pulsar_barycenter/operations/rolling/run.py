@@ -140,8 +140,10 @@ class RollJournal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollOptions:
-    """`room` is the limit of a receiver, as of `limits_of`; `back_s` the time for a broker to be back, `reports_s` that
-    for reports to arrive. With `leaves_behind`, bundles that no other broker may serve stay on their broker."""
+    """`room` is the limit of a receiver, as of `limits_of`; `back_s` and `reports_s` are the time limits for a broker
+    to be back and for a report to arrive, after which the roll stops. With `leaves_behind`, bundles that no other
+    broker may serve stay on their broker.
+    """
 
     pace: Pace = _USUAL_PACE
     room: float = 1.2
@@ -433,10 +435,10 @@ class Roll:
 
     async def _check(self, leaving: Collection[str], expected: Sequence[str] = ()) -> None:
         """Check that the brokers other than `leaving` are listed and healthy, and that the cluster's own shedding and
-        splitting are still off.
+        splitting are still off, unless the roll has restored them.
 
         Raises:
-            RollStopped: they are not.
+            RollStopped: one of these checks failed.
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(

@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """The difference of the two values, divided by the greater one of their amounts."""
+        """The difference of the two values, divided by the greater of their absolute values."""
         return abs(self.refolded - self.recorded) / max(abs(self.refolded), abs(self.recorded))
 
 
@@ -47,7 +47,7 @@ class Comparison:
     """The result of a comparison: the number of computed rows (`rows`), and how many of these have a recorded row
     (`matched`).
 
-    `greatest` is the greatest difference; None if all values are equal.
+    `greatest` is the greatest relative difference of a value; None if all values of rows with a recorded row are equal.
     """
 
     rows: int

@@ -9,8 +9,8 @@ _OWN_TOPIC: Final = "/lookup/v2/topic/persistent/pulsar/{broker}/healthcheck"
 
 
 async def address_of(client: AdminClient, broker: str, source: str) -> str:
-    """Return the web address of the broker with the id `broker`. The address uses TLS if `source` does, the address of
-    the broker that returned the id.
+    """Return the web address of the broker with the id `broker`. `source` is the address of the broker that returned
+    the id: if it uses TLS, the returned address does, too.
 
     A broker id has the port without TLS, if the broker has one. The port with TLS comes from a look-up of the broker's
     own health-check topic, which a broker always serves.

@@ -20,7 +20,8 @@ _MAX_LENGTH: Final = 300
 _ADVICE: Final = (
     (
         "CERTIFICATE_VERIFY_FAILED",
-        f"if your own authority signed it, give its file with --tls-trust-cert-path or {CERTIFICATES_VARIABLE}",
+        "if your own authority signed the certificate, give the authority's file with --tls-trust-cert-path or"
+        f" {CERTIFICATES_VARIABLE}",
     ),
     ("WRONG_VERSION_NUMBER", "this address does not use TLS; try http://"),
     ("Bad status line", "try https://"),

@@ -30,22 +30,24 @@ _MAX_ANSWER_BYTES: Final = 256 * 2**20
 """The limit of one answer: the load report of a broker with half a million bundles has this size."""
 _SNAPSHOT: Final = "snapshot.json"
 _SUBSCRIPTION: Final = "barycenter-collect"
-"""It has one consumer, so that a second collector of a cluster is refused."""
+"""The subscription to the load topics. Pulsar accepts one consumer of it, and so refuses a second collector of a
+cluster.
+"""
 _ERRORS: Final = "/dev/stderr"
 
 Tell: TypeAlias = Callable[[Round | str], None]
-"""Receives the result of a round, or why it failed."""
+"""A function that gets the result of a round, or a text that says why the round failed."""
 
 NewPolicies: TypeAlias = Callable[[AdminClient], PoliciesSource]
-"""Returns what reads the rules of administrators, by that client."""
+"""A function that returns a reader of the rules of administrators, which sends its requests with the given client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
     """The options of a collection: the brokers at `urls` are queried every `interval_s`, into the data folder `out`.
 
-    It ends after `rounds` rounds, or after a signal if `rounds` is 0. `service_url` is needed if brokers run the
-    extensible load manager.
+    The collection ends after `rounds` rounds or at a signal; if `rounds` is 0, only at a signal. `service_url` is
+    needed if brokers run the extensible load manager.
     """
 
     urls: Sequence[str]
@@ -59,8 +61,9 @@ class Collection:
 async def collect_rounds(
     new_client: NewClient, conf: ClientConf, wanted: Collection, tell: Tell, new_policies: NewPolicies
 ) -> bool:
-    """Collect the load reports of the brokers, round after round, until SIGINT or SIGTERM; return whether the last
-    round could list the brokers.
+    """Collect the load reports of the brokers, round after round, until `wanted.rounds` rounds are done, or until
+    SIGINT or SIGTERM; return whether the last round succeeded. A later round that fails is passed to `tell` as text,
+    and the next round follows.
 
     `conf` has the credentials and the trust for Pulsar's client.
 
@@ -121,12 +124,12 @@ async def open_collector(
 ) -> AsyncIterator[Collector]:
     """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
 
-    The settings of the cluster are recorded there as well. `keeps` receives the snapshot of brokers with the extensible
-    load manager in each round. `subscription` is the name of the one on their topics; only one process may use it.
-    With `new_policies` the rules of administrators are recorded as well.
+    The settings of the cluster are recorded in `wanted.out`, too. `keeps` receives the snapshot of brokers with the
+    extensible load manager in each round. `subscription` is the name of the subscription to the load topics; only one
+    process may use it. With `new_policies` the rules of administrators are recorded in `wanted.out`, too.
 
     Raises:
-        OSError: the numbers cannot be read.
+        OSError: the file of the report numbers cannot be read.
     """
     client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
     clients: list[Any] = []
@@ -183,8 +186,11 @@ def open_load_topics(
 
 
 async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:
-    """Collect load reports for `rounds` rounds or until `stop` is set; return whether the last round could list the
-    brokers.
+    """Collect load reports for `rounds` rounds (0: without an end) or until `stop` is set; return whether the last
+    round succeeded. A later round that fails is passed to `tell` as text, and the next round follows.
+
+    Raises:
+        CollectError: the first round failed.
     """
     loop = asyncio.get_running_loop()
     due, number, is_well = loop.time(), 0, False

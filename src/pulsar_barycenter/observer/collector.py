@@ -62,7 +62,7 @@ _NOTHING_YET: Final = (
 
 
 class CollectError(Exception):
-    """The cluster cannot be queried; the text says what was tried."""
+    """The cluster cannot be queried; the text says which request failed, and why."""
 
 
 class OwnershipUnreadableError(Exception):
@@ -80,7 +80,7 @@ class PoliciesSource(Protocol):
         """Return the rules for these namespaces, from the broker at the web address `url`; `now_ms` is epoch ms.
 
         Raises:
-            PoliciesUnreadableError: they cannot be read.
+            PoliciesUnreadableError: the rules cannot be read.
         """
         ...
 
@@ -95,7 +95,8 @@ class ExtensibleTopics(Protocol):
     def tops(self) -> Mapping[str, TopBundlesLoadData]: ...
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle from the ownership channel, if it is a topic; blocks.
+        """Return the owner of each bundle from the ownership channel; blocks. Call it only if the channel is a topic:
+        reading would create a missing topic.
 
         Raises:
             OwnershipUnreadableError: the channel cannot be read.
@@ -109,8 +110,9 @@ class Round:
     reason; times are epoch ms.
 
     `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
-    if there is no channel, or it could not be read; `ownership` then says why. `policies` says why the rules of
-    administrators could not be read; blank if they were.
+    if there is no channel, or the channel could not be read; in the second case `ownership` says why, otherwise it is
+    blank. `policies` says why the rules of administrators could not be read; it is blank if they were read or are not
+    to be read.
     """
 
     at: int
@@ -185,8 +187,9 @@ class Collector:
         self._settings: RecordedSettings | None = None
         self._policies = NO_POLICIES
         self._namespaces: dict[str, frozenset[str]] = {}
-        """The namespaces of each broker that is listed, by its last report: one that is silent for a round has them
-        still."""
+        """The namespaces of each listed broker, from its last report. A broker without a report in a round keeps its
+        entry.
+        """
         self._topics: ExtensibleTopics | None = None
 
     @property
@@ -196,11 +199,12 @@ class Collector:
 
     @property
     def policies(self) -> ClusterPolicies:
-        """The rules of administrators, as they were read last."""
+        """The rules of administrators, as the last reading that succeeded returned them; no rules before the first."""
         return self._policies
 
     async def collect(self) -> Round:
-        """Query all brokers once, and append their load reports to the log.
+        """Query all brokers once, and append their load reports to the log. A broker without a report is in the result.
+        After an error the reports may be in the log already.
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
@@ -302,7 +306,7 @@ class Collector:
         try:
             place = await self._place_of_records(self._address[brokers[0]])
         except AdminRequestError as error:
-            return None, f"the place of the ownership records is not known: {without_report(error)}; {_BY_LISTS}"
+            return None, f"it is not known where the ownership records are stored: {without_report(error)}; {_BY_LISTS}"
         if place == _IN_STORE:
             return None, f"ownership is in the metadata store ({_PLACE_KEY}), which no client can read; {_BY_LISTS}"
         if place != _IN_TOPIC:
@@ -327,7 +331,7 @@ class Collector:
         settings that were read last stay valid.
 
         Raises:
-            CollectError: they cannot be written.
+            CollectError: the settings cannot be written.
         """
         try:
             runtime = await self._client.call("GET", address, _RUNTIME)
@@ -349,7 +353,7 @@ class Collector:
         they cannot be read, return why; the rules that were read last stay valid.
 
         Raises:
-            CollectError: they cannot be written.
+            CollectError: the rules cannot be written.
         """
         if self._source_of_policies is None:
             return ""

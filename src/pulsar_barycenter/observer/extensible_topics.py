@@ -27,7 +27,7 @@ from pulsar_barycenter.observer.ownership_topic import OwnershipTopic
 log = structlog.get_logger(__name__)
 
 MAX_BROKERS: Final = 10_000
-"""The maximum number of brokers whose data is kept."""
+"""The maximum number of brokers whose data is kept; messages of further brokers are ignored."""
 _MAX_ID_LENGTH: Final = 2_048
 _MAX_LOGGED: Final = 1_000
 

@@ -34,9 +34,9 @@ from pulsar_barycenter.observer.collector import OwnershipUnreadableError
 log = structlog.get_logger(__name__)
 
 MAX_BUNDLES: Final = 500_000
-"""The maximum number of records: about 256 MiB."""
+"""The maximum number of records, which take about 256 MiB; records of further bundles are ignored."""
 MAX_MESSAGES: Final = 5_000_000
-"""The maximum number of messages of one reading."""
+"""The maximum number of messages of one reading; a reading of a longer topic fails."""
 MAX_SECONDS: Final = 60.0
 _LARGEST_RECORD: Final = 1 << 20
 _MAX_KEY_LENGTH: Final = 2_048
@@ -117,10 +117,11 @@ class OwnershipTopic:
     def owners(self) -> Mapping[str, str]:
         """Return the owner of each bundle. At least all messages that the topic has when this is called are read.
 
-        Blocks while the records are read, at most about MAX_SECONDS.
+        Blocks while the records are read, at most about MAX_SECONDS; after that it raises.
 
         Raises:
-            OwnershipUnreadableError: the records cannot be read, or not all of them in that time.
+            OwnershipUnreadableError: the records cannot be read, not all of them in that time, or there are more than
+                MAX_MESSAGES messages.
         """
         records, deadline = OwnershipRecords(self._logged), time.monotonic() + MAX_SECONDS
         try:
@@ -146,5 +147,6 @@ class OwnershipTopic:
             with suppress(pulsar.PulsarException):
                 reader.close()
         raise OwnershipUnreadableError(
-            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s; check that it is compacted"
+            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s, or has too many messages;"
+            " check that it is compacted"
         )

@@ -10,15 +10,16 @@ from pulsar_barycenter.whole_files.lines import append_line
 from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_FILE_BYTES: Final = 64 << 20
-"""The size up to which a file is read and appended to."""
+"""A file of this size or more gets no more records."""
 _MAX_RECORD_BYTES: Final = 4 << 20
-"""The last record may be beyond MAX_FILE_BYTES by so much."""
+"""The last record may end this number of bytes after MAX_FILE_BYTES; a longer file cannot be read."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 def append_record(file: Path, record: msgspec.Struct) -> None:
-    """Append a record to the file. A file of MAX_FILE_BYTES gets no more: what it records has changed for years.
+    """Append a record to the file, which is created if it does not exist. If the file has MAX_FILE_BYTES or more, the
+    record is dropped without an error: the file has the changes of years.
 
     Raises:
         OSError: the file cannot be written.

@@ -31,7 +31,7 @@ class PoliciesFile:
         self._last: PoliciesDocument | None = None
 
     def note(self, at_ms: int, policies: ClusterPolicies) -> None:
-        """Append the rules if they are not those of the last call.
+        """Append the rules if they are not those of the previous call of this object; the first call always appends.
 
         Raises:
             OSError: the file cannot be written.

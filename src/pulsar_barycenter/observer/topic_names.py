@@ -25,7 +25,9 @@ MAX_PARTITIONS: Final = 10_000
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 << 20
 _NOT_THERE: Final = (404, 405)
-"""Status codes for a namespace or a topic that does not exist, and for a domain that is switched off."""
+"""Status codes for a namespace or a topic that does not exist, and for a domain (persistent, non-persistent) that the
+broker's settings switch off.
+"""
 _MAX_NAMES: Final = 5
 
 

@@ -2,10 +2,10 @@
 
 With Barycenter, `ownedNamespaces` of a broker shows which bundles it serves. With Apache Pulsar, a look-up shows the
 owner. The reason: a broker of Pulsar's modular load manager that gets the request `ownedNamespaces` while it acquires a
-bundle can deadlock in the thread that receives notifications of its metadata store; it then serves no new bundles until
-it is restarted (seen with 4.2.4). A look-up assigns a bundle without an owner. If that is not wanted, Apache Pulsar is
-asked to list the non-persistent topics of the bundle: the owner returns them, other brokers redirect to the owner, and
-all report it if there is no owner.
+bundle can deadlock in the thread that receives notifications of its metadata store; the broker then serves no new
+bundles until it is restarted (seen with Pulsar 4.2.4). A look-up assigns a bundle without an owner. If that is not
+wanted, Apache Pulsar is asked to list the non-persistent topics of the bundle: the owner returns them, other brokers
+redirect to the owner, and all report it if there is no owner.
 
 A bundle without an owner gets one with the next look-up of one of its topics. That look-up is made here: of a topic
 that exists, else of a generated name that falls into the bundle and that a look-up does not create.
@@ -40,7 +40,8 @@ _MAX_TRIED_NAMES: Final = 1 << 20
 _AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 60.0
 _READ_S: Final = 5.0
-"""The time after which a request is repeated."""
+"""The time limit of a GET request. After it, the request fails with NotNowError, and the caller may repeat the request.
+"""
 
 
 class AdminCluster:
@@ -69,7 +70,7 @@ class AdminCluster:
         return self._url
 
     def turn_to(self, url: str) -> None:
-        """Send requests to the broker at this web address from now on; it must belong to the same cluster."""
+        """Send requests to the broker at this web address from now on; the broker must belong to the same cluster."""
         self._url = url
 
     async def brokers(self) -> list[str]:
@@ -142,7 +143,7 @@ class AdminCluster:
         return frozenset(bundle for bundle, state in owned.items() if state.get("is_active", False))
 
     async def owners(self, bundles: Collection[str]) -> dict[str, str]:
-        """Return the broker that serves each bundle, blank if none does. This assigns no bundle.
+        """Return for each bundle the broker that serves the bundle, blank if no broker does. This assigns no bundle.
 
         Raises:
             NotNowError, RefusedError: an owner cannot be read, or a bundle without an owner does not exist.
@@ -181,7 +182,8 @@ class AdminCluster:
         return msgspec.convert(answer, dict[str, str], strict=False)
 
     async def set_dynamic(self, key: str, value: str, *, expected: str) -> None:
-        """Change a dynamic key from `expected` to `value`; each broker uses it after its notification.
+        """Store a new value of a dynamic key if the stored value is `expected`. Return when it is stored; each broker
+        uses it later, after its notification.
 
         Raises:
             NotNowError: the value was not stored, perhaps because another client changed it: read it again.
@@ -200,7 +202,9 @@ class AdminCluster:
         return msgspec.convert(answer or {}, dict[str, str], strict=False)
 
     async def set_override(self, key: str, value: str) -> None:
-        """Set a dynamic key on all brokers, whatever its present value is. Raises what `set_dynamic` does."""
+        """Store a value of a dynamic key for all brokers, whatever its present value is. Return when it is stored;
+        brokers may use it a little later. Raises what `set_dynamic` does.
+        """
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path)
 
@@ -272,7 +276,8 @@ class AdminCluster:
         return frozenset(f"{namespace}/{lower}_{upper}" for lower, upper in pairwise(boundaries))
 
     async def split(self, bundle: str) -> None:
-        """Ask the owner to split a bundle by its own algorithm; the parts stay there. It may find no hash.
+        """Ask the owner to split a bundle by the owner's own algorithm; the parts stay on the owner. If the owner finds
+        no hash at which to split, the bundle stays whole; the answer may show no error.
 
         Raises:
             NotNowError, RefusedError: the request was not answered, or is refused.
@@ -342,9 +347,9 @@ class AdminCluster:
     async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
         """Return a topic of the bundle that exists, None if there is none.
 
-        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: if it
-        has not read the bundles of the namespace before, it blocks for ever, with all requests that need its metadata
-        store.
+        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: a broker
+        that has not read the bundles of the namespace before would block for ever, with all requests that need its
+        metadata store.
         """
         namespace = str(bundle.namespace)
         if str(bundle) not in await self.bundles_of(namespace):
@@ -379,7 +384,7 @@ class AdminCluster:
 
 
 def translated(error: AdminRequestError) -> NotNowError | RefusedError:
-    """Return the error that the executor of moves understands: NotNowError if the request may succeed soon, else
+    """Return the error that the executor of moves understands: NotNowError if a repeated request may succeed, else
     RefusedError.
     """
     text = without_report(error)

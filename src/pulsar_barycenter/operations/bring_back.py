@@ -15,7 +15,7 @@ from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
 
 WITHIN_S: Final = 30.0
-"""The time limit for querying all brokers for the bundles they serve."""
+"""The time limit for querying all brokers for the bundles they serve; after it, TimeoutError is raised."""
 _AT_ONCE: Final = 16
 
 
@@ -65,8 +65,9 @@ def back(
     other bundle that left, why it stays where it is.
 
     `decisions` are the unloads since the drain began, oldest first; `owned` are the bundles that each broker serves. A
-    bundle that has moved again stays. So does a bundle without an owner: it may have been split, or gets an owner with
-    the next look-up.
+    bundle that `broker` serves again is in neither result. A bundle that has moved again since the operator's move is
+    not moved back. Neither is a bundle without an owner: it may have been split, or gets an owner with the next
+    look-up.
     """
     owners = {bundle: owner for owner, bundles in owned.items() for bundle in bundles}
     sent = {

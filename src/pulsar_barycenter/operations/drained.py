@@ -176,7 +176,7 @@ async def _placed(
     """Return where the leader would place the bundles of a drained broker, why other bundles stay, and the loads of
     brokers and of bundles.
 
-    Each placement counts for the next one.
+    Each placement takes the placements before it into account.
     """
     # these bring numpy, which `undrain` does without
     from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines

@@ -45,8 +45,8 @@ def spread(
     """Return moves of bundles from `source`, each to the allowed broker with the fewest bundles; and for each bundle
     that cannot move, why.
 
-    `counts` are the numbers of bundles of all registered brokers. At a tie the smaller name counts. Anti-affinity
-    groups and load are ignored.
+    `counts` are the numbers of bundles of all registered brokers. If several brokers have the fewest bundles, the one
+    with the smaller name is chosen. Each move counts for the next choice. Anti-affinity groups and load are ignored.
     """
     left = {broker: count for broker, count in sorted(counts.items()) if broker != source}
     moves, stay = [], {}

@@ -1,8 +1,9 @@
 """Carries out a plan, with a limit on moves at the same time and per minute, and checks that each move arrived.
 
 A move that the cluster has already made counts as done. The plan stops if a bundle is neither on its source nor on its
-destination, because then something else moves bundles too. It also stops if a move fails; moves in progress are
-completed. At the end all moved bundles are checked once more, as they may have moved again.
+destination, because then something else moves bundles too. It also stops if a move fails. A plan that stops begins no
+more moves; moves in progress are completed. At the end all moved bundles are checked once more, as they may have moved
+again.
 """
 
 import asyncio
@@ -21,7 +22,9 @@ _LOOKS_AT_MOST_S: Final = 2.0
 _HEEDS_S: Final = 1.0
 _LOOKS_BACK_S: Final = 60.0
 MAX_FINAL_CHECKS: Final = 10_000
-"""The number of bundles that the final check covers: those that were moved last."""
+"""The maximum number of bundles that the final check covers: those that were moved last. Bundles that were moved before
+them are not checked.
+"""
 
 T = TypeVar("T")
 
@@ -72,7 +75,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The number of completed moves, and what stopped the plan or failed in the final check; blank if nothing did.
+    """The result of a plan: the numbers of completed and of failed moves, and a text that says what stopped the plan or
+    failed in the final check; blank if nothing did.
 
     `moved_away` is the number of completed moves whose bundle another broker serves now.
     """
@@ -227,7 +231,7 @@ class _Run:
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
     """Return the cluster's answer to the request that the function `ask` makes; repeat the request with growing delays
-    while it raises NotNowError.
+    while it raises NotNowError, without an end: the caller sets a time limit.
     """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:

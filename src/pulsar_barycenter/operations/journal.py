@@ -64,7 +64,8 @@ def move_journal(file: Path) -> Journal:
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
     """Return the moves that are not done, in the plan's order, including moves that began and did not end.
 
-    A move whose bundle has moved again counts as done: an operator has to decide whether to repeat it.
+    A move whose bundle has moved again since counts as done and is left out: an operator has to decide whether to
+    repeat the move.
 
     Raises:
         JournalError: the entries belong to another plan.

@@ -1,8 +1,8 @@
 """A file of JSON lines, one for each entry, that outlives a crash; one process at a time uses it.
 
 An entry is on the disk when `append` returns. An incomplete last line is ignored and replaced. The lock on the file is
-released by the operating system when the process ends for any reason. Another process asks it to stop through a file
-next to the journal, and sees by the lock that it has ended.
+released by the operating system when the process ends for any reason. Another process asks the process that has the
+lock to stop, through a file next to the journal, and sees by the lock when that process has ended.
 """
 
 import fcntl
@@ -92,7 +92,7 @@ class JournalFile(Generic[E]):
             yield
 
     def is_held(self) -> bool:
-        """Return whether a process carries out moves with this journal."""
+        """Return whether a process has locked this journal, that is, carries out its operation now."""
         try:
             with self._file.open("rb") as file:
                 return not _is_locked_now(file.fileno())
@@ -100,7 +100,7 @@ class JournalFile(Generic[E]):
             return False
 
     def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
-        """Ask the process that uses the journal to begin no more moves.
+        """Ask the process that uses the journal to begin no more moves. Return at once: the process stops later.
 
         Raises:
             OSError: the request cannot be written next to the journal.
@@ -123,7 +123,9 @@ class JournalFile(Generic[E]):
 
 
 def _is_locked_now(descriptor: int) -> bool:
-    """Lock an open file; return False if another process has locked it. Closing the file releases the lock."""
+    """Lock an open file and return True; return False at once if another process has locked it. Closing the file
+    releases the lock.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

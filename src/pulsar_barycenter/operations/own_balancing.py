@@ -1,9 +1,9 @@
 """Switches the cluster's own shedding and splitting off while something else moves bundles, and restores them.
 
-Rules. What was there before is remembered before anything is changed, so that it can be written to disk first. It
-counts until it is restored, also for a process that takes over after a crash. A value that somebody else has set
-meanwhile stays. A key that had no override gets its old value first and then loses the override: brokers keep the last
-value of a deleted override until they restart.
+Rules. The values from before are read before any setting is changed, so that they can be written to disk first. They
+are the values to restore, also for a process that takes over after a crash. A value that another client has set
+meanwhile is not changed. A key that had no override gets its old value first and then loses the override: brokers keep
+the last value of a deleted override until they restart.
 
 `remember`, `to_pause` and `to_restore` are pure; `Balancing` sends the requests. `operations.rolling` switches both
 keys off, `balancer` those that it takes over.
@@ -73,7 +73,9 @@ class ControlledSettings(Protocol):
 
 
 def is_on(key: str, settings: Mapping[str, str]) -> bool:
-    """Return whether a broker with these settings sheds or splits on its own."""
+    """Return whether `key` (which enables shedding or splitting) is true in the `settings` of a broker; False if the
+    key is missing.
+    """
     return settings.get(key, OFF).strip().lower() == "true"
 
 
@@ -114,7 +116,7 @@ def to_restore(
         now = overrides.get(known.key, "").lower()
         used = _values(known.key, in_force)
         if now and now not in (OFF, known.value):
-            kept[known.key] = f"somebody set it to {now} meanwhile"
+            kept[known.key] = f"another client set it to {now} meanwhile"
             continue
         if now != known.value and (now or known.is_override or used != {known.value}):
             values[known.key] = known.value
@@ -157,8 +159,8 @@ class Balancing:
             return not to_pause(await self._in_force(), self._keys)
 
     async def restore(self, before: Sequence[Remembered]) -> Mapping[str, str]:
-        """Restore the keys in `before`; return those that are not changed, with the reason. A call that failed may be
-        repeated, and restores the remaining keys.
+        """Restore the keys in `before`; return the keys that are not restored, because another client has set them
+        meanwhile, with this reason. A call that failed may be repeated, and restores the remaining keys.
         """
         async with asyncio.timeout(self._within_s):
             overrides = await when_told(self._cluster.overrides)

@@ -1,4 +1,4 @@
-"""Reads the rules of administrators, and asks a broker for them as seldom as they change.
+"""Reads the rules of administrators; as they seldom change, a broker is seldom asked for them.
 
 | rule | is read |
 |---|---|
@@ -32,7 +32,7 @@ from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
 
 MAX_NAMESPACES: Final = 10_000
-"""The number of namespaces whose anti-affinity groups are read; with more the rules are not known."""
+"""The number of namespaces whose anti-affinity groups are read; with more, reading raises RefusedError."""
 RULES_MS: Final = 5 * 60_000
 """How long isolation policies and failure domains that were read are used."""
 GROUPS_MS: Final = 60 * 60_000
@@ -40,11 +40,15 @@ GROUPS_MS: Final = 60 * 60_000
 _AT_ONCE: Final = 8
 _WITHIN_S: Final = 120.0
 _WITHIN_A_ROUND_S: Final = 20.0
-"""A collector goes on with the load after this time; what was read of the groups meanwhile is kept."""
+"""The time limit of a reading for a collector. After it, PoliciesUnreadableError is raised, and the collector goes on
+with the load; the groups that were read until then are kept for the next reading.
+"""
 
 
 class PoliciesReader:
-    """The rules of a cluster, as they were read last. A reading may take `within_s`."""
+    """The rules of a cluster, as they were read last. A reading raises TimeoutError if it takes longer than `within_s`
+    seconds.
+    """
 
     def __init__(self, cluster: AdminCluster, *, within_s: float = _WITHIN_S) -> None:
         self._cluster = cluster
@@ -57,10 +61,12 @@ class PoliciesReader:
         self._last_ms: int | None = None
 
     async def read(self, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
-        """Return the rules for these namespaces, MAX_NAMESPACES at most; `now_ms` is epoch ms.
+        """Return the rules for these namespaces; `now_ms` is epoch ms. Requests are only sent for rules that are due to
+        be read.
 
         Raises:
-            NotNowError, RefusedError, TimeoutError: they cannot be read, or an isolation policy is not valid.
+            NotNowError, RefusedError, TimeoutError: the rules cannot be read, there are more than MAX_NAMESPACES
+                namespaces, or an isolation policy is not valid.
         """
         if len(namespaces) > MAX_NAMESPACES:
             raise RefusedError(
@@ -77,10 +83,11 @@ class PoliciesReader:
         return self._policies()
 
     async def changed(self, namespaces: Collection[str], now_ms: int) -> list[str]:
-        """Read the groups of these namespaces; return those whose group is another one now, by name.
+        """Read the groups of these namespaces; return the namespaces whose group differs from the one at the last
+        reading, sorted by name.
 
         Raises:
-            NotNowError, RefusedError, TimeoutError: they cannot be read.
+            NotNowError, RefusedError, TimeoutError: the groups cannot be read.
         """
         before = dict(self._groups)
         async with asyncio.timeout(self._within_s):
@@ -128,10 +135,12 @@ class PoliciesOfCluster:
 
 
 def due(namespaces: Collection[str], read_ms: Mapping[str, int], *, since_ms: int | None, now_ms: int) -> list[str]:
-    """Return the namespaces whose groups are to be read now: all that never were, then those read longest ago.
+    """Return the namespaces whose groups are to be read now: first all whose groups were never read, then some of the
+    others, those whose groups were read longest ago.
 
-    `read_ms` are the times of the last readings of each one, `since_ms` is that of the last reading of any, None before
-    the first (epoch ms). Each known namespace is read again within GROUPS_MS if readings go on.
+    `read_ms` has the time of the last reading of each known namespace, `since_ms` is the time of the last reading of
+    any namespace, None before the first; both are epoch ms. Each known namespace is read again within GROUPS_MS if
+    readings go on.
     """
     new = sorted(name for name in namespaces if name not in read_ms)
     if since_ms is None:

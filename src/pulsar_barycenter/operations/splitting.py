@@ -1,8 +1,9 @@
-"""Splits a bundle of a running cluster, notes each step in a journal, and finds out what happened to a request.
+"""Splits a bundle of a running cluster, records each step in a journal, and finds out whether a request was carried
+out.
 
 A bundle is split when it is not between the boundaries of its namespace any more. A request without an answer may have
-been carried out, and so may one that a killed process sent: the boundaries tell. The owner chooses the hash. It may
-find none, as of a bundle with one topic by `topic_count_equally_divide`; then the bundle stays whole.
+been carried out, and so may a request that a killed process sent: the boundaries show it. The owner chooses the hash.
+It may find none, as of a bundle with one topic by `topic_count_equally_divide`; then the bundle stays whole.
 
 The parts stay with the owner. Moves of rounds take them away, within the limits of moves.
 
@@ -26,7 +27,9 @@ from pulsar_barycenter.operations.journal_file import JournalFile
 _LOOKS_AGAIN_S: Final = 0.05
 _LOOKS_AT_MOST_S: Final = 2.0
 _SEEN_WITHIN_S: Final = 5.0
-"""How long a broker may still show the boundaries from before a split that the owner has answered."""
+"""How long a broker may still show the former boundaries after the owner has answered. A bundle that is whole after
+this time counts as not split.
+"""
 
 
 class PlannedSplit(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +47,9 @@ class SplitState(enum.StrEnum):
     GONE = "gone"
     """Something else had split or deleted the bundle before the request was sent."""
     FAILED = "failed"
-    """The bundle is whole, and stays so for now."""
+    """No split was seen: the request was not sent, was refused, or had no effect within the time limit. After a time
+    limit, the owner may still split the bundle.
+    """
 
 
 class SplitEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -87,7 +92,9 @@ class SplittableCluster(Protocol):
         ...
 
     async def split(self, bundle: str) -> None:
-        """Ask the owner to split a bundle by its own algorithm; the parts stay there. It may find no hash."""
+        """Ask the owner to split a bundle by the owner's own algorithm; the parts stay on the owner. If the owner finds
+        no hash at which to split, the bundle stays whole; the answer may show no error.
+        """
         ...
 
 
@@ -98,8 +105,8 @@ TellSplit: TypeAlias = Callable[[SplitState, str], None]
 async def carry_out_split(
     bundle: str, cluster: SplittableCluster, *, max_bundles: int, timeout_s: float, tell: TellSplit
 ) -> SplitState:
-    """Split a bundle, unless its namespace has `max_bundles` bundles or more. `tell` is called with each state of the
-    split; the last state is returned.
+    """Split a bundle, unless its namespace has `max_bundles` bundles or more before the split: then the result is
+    FAILED. `tell` is called with each state of the split; the last state is returned. After `timeout_s` it is FAILED.
     """
     try:
         async with asyncio.timeout(timeout_s):

@@ -1,4 +1,5 @@
-"""How long each load report holds, and means that are weighted by it: docs/measures.md, "Weighted by time". Pure.
+"""For how long each load report is valid ("holds"), and means that are weighted by this time: docs/measures.md,
+"Weighted by time". Pure.
 
 A report holds from its own time until the earliest of these: the next report of its broker, the next report of the same
 thing by any broker, LONGEST_HELD after it, the end of the period. A mean leaves out times for which no report holds;

@@ -37,7 +37,7 @@ from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABL
 END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
 UNKNOWN: Final = "unknown"
-"""The load manager of decisions whose log does not say which one made them."""
+"""Takes the place of a load manager for decisions whose log names neither a load manager nor a user."""
 
 PERSON: Final = "person"
 """Takes the place of a load manager for decisions that a user requested."""
@@ -67,9 +67,9 @@ class BundleLife:
     `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended (why the ownership ended: "moved",
     "split" or "broker gone"). `decisions` has the decisions about the bundle: at, by (the broker that decided),
     manager, strategy, kind, source, destination, refused, principal, sentence (the reason as a text), request. `load`
-    has the means of each interval, weighted by time: interval_start, broker (the owner at the end of the interval),
-    samples, covered (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput (bytes/s in +
-    out), topics.
+    has the means of each interval, weighted by time: interval_start, broker (of the newest report that holds in the
+    interval), samples, covered (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput
+    (bytes/s in + out), topics.
     """
 
     bundle: str
@@ -269,10 +269,11 @@ class History:
         return means.append_column("covered", covered).select(names)
 
     def bundle_life(self, bundle: str, *, every: timedelta = timedelta(minutes=15), manager: str = "") -> BundleLife:
-        """Return the owners of a bundle, the decisions about it, and its load per interval.
+        """Return the owners of a bundle, the decisions about it, and its load per interval. A table without rows is
+        empty.
 
         Raises:
-            NoHistoryError: the period has no record of the bundle.
+            NoHistoryError: all three tables have no rows of the bundle in the period.
         """
         questions: tuple[Callable[[], pa.Table], ...] = (
             lambda: self.bundle_owners(bundle),
@@ -520,7 +521,8 @@ _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
-    """Return the decision that moved a bundle away from its source: the last one since its previous move.
+    """Return the decision that moved a bundle away from its source: the last one at or before the move and after the
+    bundle's previous move.
 
     Return {} if no such decision is recorded.
     """
@@ -532,7 +534,7 @@ def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
     """Return the decisions of the load manager `manager`. "": all decisions. PERSON: those that users requested.
 
-    UNKNOWN: those without a load manager and a user.
+    UNKNOWN: those that name neither a load manager nor a user.
     """
     if not manager:
         return rows

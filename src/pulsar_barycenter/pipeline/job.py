@@ -1,9 +1,8 @@
-"""Runs the pipeline until it is told to stop: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by
-spark-submit.
+"""Runs the pipeline until a signal stops it: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by spark-submit.
 
-Prints one line on standard output for each phase of its start; the last is `ready`, when it reads reports. Prints one
-JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of the
-process named by BARYCENTER_PARENT_PID. SIGKILL loses nothing. During its start, SIGTERM ends it at once.
+Prints one line on standard output for each phase of its start; the last is `ready`, when it begins to read reports.
+Prints one JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of
+the process named by BARYCENTER_PARENT_PID. SIGKILL loses nothing. During its start, SIGTERM ends it at once.
 """
 
 import os
@@ -57,7 +56,7 @@ log = structlog.get_logger(__name__)
 FELL_SHORT: Final = 3
 """The exit code of a run whose tables are incomplete: it dropped or refused input, or input came too late.
 
-`pipeline status` counts these.
+`pipeline status` shows how many of each.
 """
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
@@ -66,7 +65,9 @@ _LOOK_S = 5.0
 _REMOTE_LOOK_S = 60.0
 _HOUSE_S = 60.0
 _REMOTE_HOUSE_S = 600.0
-"""Longer: listing all dates of all tables in an object store takes seconds and costs money."""
+"""The seconds between two compactions if the data directory is not local. Longer than for a local one, because listing
+all dates of all tables in an object store takes seconds and costs money.
+"""
 
 
 _CANNOT_RUN: tuple[type[Exception], ...] = (

@@ -42,7 +42,7 @@ class _Rows:
 
 
 def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
-    """Return the times of all reports of each broker, sorted; `rows` are tables with the columns broker and
+    """Return the times of all reports of each broker, sorted; `reports` are tables with the columns broker and
     reported_at.
     """
     found: dict[str, list[Times]] = {}
@@ -58,7 +58,7 @@ def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
     """Return the means of each bundle, unsorted; a bundle without a report that holds in the period has no row.
 
     Input: bundle, broker, topics, reported_at and FIGURES. Output: bundle, broker and topics (of its newest row),
-    samples (reported within the period), covered_s, of each figure the mean, and its greatest as `…_max`.
+    samples (reported within the period), covered_s, for each of FIGURES the mean, and the greatest value as `…_max`.
     """
     found = _sorted(rows, "bundle", period)
     count = len(found.names)

@@ -27,9 +27,13 @@ from pulsar_barycenter.pipeline.tables.reading import DamagedTableError, opened_
 
 _ROWS_AT_ONCE: Final = 65_536
 _ROWS_KEPT: Final = 500_000
-"""When more rows are in memory, those that are more than _ORDER_SLACK_US after the earliest row are summed."""
+"""When more rows are in memory, those that are more than _ORDER_SLACK_US later than the earliest row are added to the
+sums and dropped.
+"""
 _ORDER_SLACK_US: Final = 3_600_000_000
-"""Reports of a broker may be in files in the wrong order. They are sorted if they differ by at most this time."""
+"""Reports of a broker may be in files in the wrong order. Reports are put in the right order if their times differ by
+at most this time.
+"""
 _LONGEST_HELD_MS: Final = round(LONGEST_HELD.total_seconds() * 1000)
 _TIME: Final = "reported_at"
 _USAGES: Final = (
@@ -105,7 +109,7 @@ def read_load(
     whole_since = max(table.whole_since_ms for table in tables)
     spoiled, notes = [each for table in tables for each in table.spoiled], []
     if whole_since > question.since_ms:
-        notes.append("The tables have more rows than one answer may read: older load is missing.")
+        notes.append("The tables have more than one answer may read (rows, bytes, seconds): older load is missing.")
     if spoiled:
         more = "" if len(spoiled) == 1 else f" {len(spoiled) - 1} more cannot be read either."
         notes.append(f"{spoiled[0]}.{more} `barycenter history` says what to do.")

@@ -25,7 +25,7 @@ from pulsar_barycenter.pipeline.tables.time_travel import FilePart, all_parts, c
 MEMORY_MIB: Final = 1024
 """The memory that DuckDB may use for a query. Beyond it, DuckDB writes to a temporary folder."""
 DISK_MIB: Final = 20 * 1024
-"""The space that DuckDB may use in the temporary folder. A query that needs more is refused."""
+"""The space that DuckDB may use in the temporary folder. A query that needs more fails with QueryError."""
 
 _ROWS_AT_ONCE: Final = 2048
 _SUGGESTIONS: Final = 3
@@ -57,11 +57,11 @@ def run_local_sql(
 
     The query sees the tables as they are at the call; with `as_of_batch`, as they were after that batch. Only the
     tables that the query names are opened; all of them if it names none, such as `show tables`. Takes at most
-    `MEMORY_MIB` in addition to the result. Nulls are ordered as in Spark SQL; times are UTC.
+    `MEMORY_MIB` of memory in addition to the result. Nulls are ordered as in Spark SQL; times are UTC.
 
     Raises:
         QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or does not only read.
-        DamagedTableError: a file of a table that it names cannot be read.
+        DamagedTableError: a file of a table that the query names cannot be read.
         TimeTravelError: the tables as of that batch are not available.
     """
     if as_of_batch is not None:

@@ -46,10 +46,10 @@ class Move(NamedTuple):
 
 class Flapping(NamedTuple):
     """A bundle that moved again too soon: `moves` is the number of its moves, `flaps` of them came too soon, and `back`
-    of these returned to a former owner.
+    of these flaps returned to the broker that the bundle had just left.
 
-    `soonest` is the shortest time between two moves, `first` and `last` are the times of the first and the last flap,
-    `brokers` are all owners, by name.
+    `soonest` is the shortest time between a flap and the move before it, `first` and `last` are the times of the first
+    and the last flap, `brokers` are all owners, by name.
     """
 
     bundle: str
@@ -106,7 +106,9 @@ def flapping_of(
 
 
 def moves_of(intervals: Iterable[Owned]) -> list[Move]:
-    """Return the moves, oldest first; a broker that returns with the same bundles is not a move."""
+    """Return the moves, oldest first. If the next owner of a bundle is the same broker again, such as after a restart,
+    that is not a move.
+    """
     ordered = sorted(intervals, key=attrgetter("bundle", "since", "broker"))
     found = [move for _, owned in groupby(ordered, attrgetter("bundle")) for move in _of_bundle(owned)]
     found.sort(key=attrgetter("at", "bundle"))

@@ -166,7 +166,7 @@ def test_what_goes_beyond_the_bounds_is_left_out_and_the_rest_is_whole(layout: P
     seconds, question = count(), LoadQuestion(QUESTION.since_ms, BEGIN_MS + 48 * STEP_MS, STEP_MS)
     found = read_load(layout, question, bounds, now=lambda: float(next(seconds)))
     assert question.since_ms < found.whole_since_ms < question.until_ms
-    assert "more rows than one answer may read" in found.note
+    assert "more than one answer may read" in found.note
     rest = LoadQuestion(found.whole_since_ms, question.until_ms, STEP_MS)
     for figure in ("usage", "msg_rate"):
         whole = told(read_load(layout, rest), figure)

@@ -1,8 +1,8 @@
 """Reads metrics from files: answers of query_range as JSON, or OpenMetrics text with times.
 
-A file ends with .json, or is text. Lines of text are those of `promtool tsdb dump` (times in ms) and of OpenMetrics
-(times in seconds). All files are in memory, so their size is bounded. A point counts at the first step at its time or
-after it, if the step before was earlier.
+A file whose name ends with .json is read as JSON, every other file as text. Lines of text are those of `promtool tsdb
+dump` (times in ms) and of OpenMetrics (times in seconds). All files are in memory, so their size is bounded. A step has
+the newest value since the step before it (exclusive), up to its own time (inclusive).
 """
 
 import io
@@ -54,8 +54,8 @@ class ExportFiles:
     """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
-        """Start with the series `every`, each of which has the label `__name__`. Only series with all of `labels`
-        count.
+        """Start with the series `every`, each of which has the label `__name__`. Series without all of `labels` are
+        ignored.
         """
         self._by_name: dict[str, list[Series]] = {}
         for series in every:
@@ -118,8 +118,8 @@ def read_files(paths: Sequence[Path]) -> list[Series]:
     size = sum(path.stat().st_size for path in paths)
     if size > MAX_FILE_BYTES:
         raise ImportRefusedError(
-            f"{count_of(len(paths), 'file')} of {size:,} bytes are more than {MAX_FILE_BYTES:,}; import a shorter"
-            " period, and add the others with the same --out later"
+            f"{count_of(len(paths), 'file')} with {size:,} bytes together exceed the limit of"
+            f" {MAX_FILE_BYTES:,}; import a shorter period, and add the others with the same --out later"
         )
     return [series for path in paths for series in _series_in(path)]
 

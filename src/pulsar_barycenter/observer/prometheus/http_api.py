@@ -1,7 +1,8 @@
 """Queries the HTTP API of Prometheus, and of servers with the same one, such as Thanos, Mimir and VictoriaMetrics.
 
-A server that is busy is asked again, after delays that double. A token is read from its file for each request, so that
-a renewed one counts. Redirects are not followed, as they would take the token elsewhere.
+If a server is busy or does not answer, the request is repeated after delays that double, TRIES times in all; then it
+fails. A token is read from its file for each request, so that a renewed token is used. A redirect is an error: to
+follow it would send the token to another server.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ MAX_ANSWER_BYTES: Final = 256 << 20
 """The maximum size of an answer."""
 TIMEOUT_S: Final = 120.0
 TRIES: Final = 6
-"""A request is sent at most so many times."""
+"""The maximum number of times that a request is sent."""
 MAX_TOKEN_BYTES: Final = 64 << 10
 FIRST_BACK_OFF_S: Final = 1.0
 LONGEST_BACK_OFF_S: Final = 30.0
@@ -43,7 +44,7 @@ _CLUSTER: Final = "cluster"
 _BUSY: Final = (0, 408, 429, 500, 502, 503, 504)
 _TOO_MUCH: Final = ("maximum resolution", "too many samples", "timed out", "limit", "too large")
 _SCANS: Final = 500
-"""How many times an extent is looked for."""
+"""The maximum number of steps in the query for the begin and the end of the metrics."""
 _TOO_LONG: Final = "the answer has more than"
 _OF_BROKERS: Final = "|".join(name for name in BROKER_SERIES.values() if name.startswith("pulsar_"))
 
@@ -68,7 +69,7 @@ class PrometheusApi:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Prepare to read from the API at `url`. Only series with all of `labels` count. `client` has the credentials
-        and the limit of an answer; the caller closes it.
+        and the size limit of an answer; the caller closes `client`.
         """
         self._url = url.rstrip("/")
         self._client = client
@@ -143,7 +144,8 @@ class PrometheusApi:
             if "timeout" in why or "timed out" in why:
                 raise AnswerTooLargeError(why)
         raise ImportRefusedError(
-            f"{why}; asked {count_of(TRIES, 'time')}. The same command goes on where this one stopped"
+            f"{why}; asked {count_of(TRIES, 'time')}. Give the same command again: it continues after"
+            " the last stored step"
         )
 
     def _understood(self, status: int, body: bytes) -> bytes:

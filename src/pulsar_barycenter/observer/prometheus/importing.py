@@ -44,7 +44,9 @@ MOST_STEPS: Final = 2_000
 """The maximum number of steps of a window; Prometheus answers at most 11,000."""
 _FIRST_STEPS: Final = 30
 _POINTS: Final = 400_000
-"""A window is chosen so that an answer has about so many points, some 20 MB."""
+"""The number of points (about 20 MB) that an answer is to have at most; the number of steps of a window follows from
+it.
+"""
 _GROWTH: Final = 4
 MAX_NAMESPACES: Final = 10_000
 """The maximum number of namespaces whose boundaries are asked for."""
@@ -66,7 +68,9 @@ class Options:
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The result of one run of an import. Times are epoch ms; the end is exclusive."""
+    """The result of an import: its folder's whole period, and what this run counted. Times are epoch ms; `until` is
+    exclusive.
+    """
 
     cluster: str
     since: int
@@ -88,12 +92,12 @@ class Boundaries:
         """
         self.bundles = known
         self.gone: list[str] = []
-        """Namespaces that no longer exist; each counts as one bundle."""
+        """The requested namespaces that no longer exist in the cluster; each counts as one bundle."""
         self._client = client
         self._url = url
 
     async def learn(self, names: Sequence[str]) -> None:
-        """Read from the broker the boundaries of those topics' namespaces whose boundaries are not known yet.
+        """Read from the broker the boundaries that are not known yet of the namespaces of the topics `names`.
 
         Raises:
             ImportRefusedError: the broker does not answer, or boundaries are missing and there is no broker to ask.
@@ -128,8 +132,8 @@ class Boundaries:
 async def import_metrics(
     source: MetricsSource, boundaries: Boundaries | None, wanted: Options, tell: Callable[[int, int], None]
 ) -> Outcome:
-    """Import the metrics of a source into a folder, or go on with an import into it. `tell` receives how many steps
-    of how many are done. Without `boundaries` the metrics of bundles are read.
+    """Import the metrics of a source into a folder, or go on with an import into it. `tell` receives the number of
+    steps that are done and the number of all steps. Without `boundaries` the metrics of bundles are read.
 
     Raises:
         ImportRefusedError: the metrics or the folder cannot be used.
@@ -144,11 +148,11 @@ async def import_metrics(
 
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
-    """Lock a folder for one import: two would give different reports the same numbers. A folder that was made for
-    nothing is removed.
+    """Lock the folder `out` while the block runs, since two imports would give different reports the same numbers.
+    Create the folder if it does not exist; at the end, remove a folder that was created here and is empty.
 
     Raises:
-        ImportRefusedError: another process fills the folder.
+        ImportRefusedError: another process imports into the folder.
         OSError: the folder cannot be made or opened.
     """
     is_new = not out.exists()
@@ -158,7 +162,7 @@ def _held(out: Path) -> Iterator[None]:
             stack.enter_context(locked_folder(out))
         except FolderInUseError:
             raise ImportRefusedError(
-                f"another process fills {out}; wait until it has ended, or give another folder"
+                f"another process imports into {out}; wait until it has ended, or give another folder"
             ) from None
         try:
             yield
@@ -309,7 +313,8 @@ class _Import:
             except AnswerTooLargeError as error:
                 if window.steps == 1:
                     raise ImportRefusedError(
-                        f"{error}; one step is the least that can be asked: choose a part of the brokers with --match"
+                        f"{error}; a request for one step cannot be divided further:"
+                        " choose a part of the brokers with --match"
                     ) from error
                 window = Window(window.first_ms, window.step_ms, max(1, window.steps // 4))
 
@@ -386,8 +391,9 @@ class _Import:
         followed = self._progress.followed
         if followed.overlaps > 0.02 * followed.placed:
             found.append(
-                f"at {followed.overlaps / followed.placed:.0%} of the times, two brokers had metrics of a bundle: the"
-                " boundaries are not those of that time, or a step is shorter than the interval of scrapes"
+                f"in {followed.overlaps / followed.placed:.0%} of all pairs of bundle and step, two brokers had"
+                " metrics of the bundle: the boundaries are not those of that time, or a step is shorter than the"
+                " interval of scrapes"
             )
         return found
 
@@ -405,5 +411,5 @@ def _of_time(followed: Followed) -> list[str]:
     minutes = (longest[1] - longest[0]) / 60_000
     return [
         f"{count_of(len(followed.gaps), 'gap')} without any metric; the longest is {minutes:,.0f}"
-        f" min, from {longest[0]} to {longest[1]} (epoch ms). Replays need a period without one: --since, --until"
+        f" min, from {longest[0]} to {longest[1]} (epoch ms). Replays need a period without a gap: --since, --until"
     ]

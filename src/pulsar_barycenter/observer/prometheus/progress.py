@@ -23,12 +23,12 @@ _MISSING: Final = (
     ({"network_in", "network_out"}, "usage of the network"),
     ({"started"}, "starts of brokers: without them, a restart is not seen"),
 )
-"""What cannot be known if none of the figures is stored."""
+"""Sets of values, and what an import does not know if no metric of a set has a value."""
 
 
 class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The options that decide what an import reads; a later run into the same folder must have the same. Times are
-    epoch ms.
+    """The options that decide what an import reads; a later run into the same folder is refused if its options other
+    than `source` differ. Times are epoch ms.
     """
 
     source: str
@@ -58,7 +58,7 @@ class Progress(msgspec.Struct, rename="camel", kw_only=True):
         seen = set(self.figures)
         found = [text for figures, text in _MISSING if not figures & seen]
         if self.wanted.hardware.cores is None:
-            found.append("cores: CPU counts in percent of a broker, as if each had one core")
+            found.append("cores: CPU counts in percent of a broker, as if each broker had one core")
         if self.wanted.hardware.network_gbits is None and {"network_in", "network_out"} & seen:
             found.append("capacity of the network, and so its usage")
         return [*found, "memory and direct memory"]

@@ -3,8 +3,8 @@
 A broker is a scrape target. Its id is the `broker` of its metrics of load with the port of the target, as the target of
 a pod is often an IP address. A broker that started again has another incarnation.
 
-Only one broker serves a bundle, but two may have its metrics at a step while it moves. Then the broker counts that had
-none of it at the step before; if there is no such broker, the owner stays.
+Only one broker serves a bundle, but two may have its metrics at a step while it moves. Then the owner is the broker
+that had no metrics of the bundle at the step before; if there is no such broker, the owner of the step before stays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,9 +35,11 @@ from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 SILENCE_MS: Final = 20 * 60_000
 """Replays refuse a history in which no broker reports for longer."""
 MAX_GAPS: Final = 1_000
-"""The maximum number of gaps that are stored; later ones are only counted."""
+"""The maximum number of gaps that are stored; later gaps are left out."""
 _MOST_OVERLAPPING: Final = 5
-"""A broker may have two targets for so many steps of a window, while its pod is replaced."""
+"""A broker may have two targets for this number of steps of a window (inclusive), while its pod is replaced; with more,
+the import is refused.
+"""
 _KBITS_A_GBIT: Final = 1_000_000.0
 
 
@@ -80,7 +82,7 @@ class Followed(msgspec.Struct, rename="camel"):
     gaps: list[tuple[int, int]] = []
     overlaps: int = 0
     placed: int = 0
-    """The number of bundles at all steps."""
+    """The number of bundles with metrics, added up over all steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def load_reports(
     """Return the reports of all steps of a window, by time and broker, and what is known at its end.
 
     Raises:
-        ImportRefusedError: two instances are the same broker for many steps.
+        ImportRefusedError: two instances are the same broker for more than 5 steps of the window.
     """
     following = msgspec.json.decode(msgspec.json.encode(before), type=Followed)
     found: list[LocalBrokerData] = []
@@ -195,7 +197,9 @@ def _note_gap(following: Followed, at_ms: int, window: Window) -> None:
 def _owned(
     following: Followed, told: Mapping[str, list[str]], sums: WindowSums, row: int
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the bundles of each instance at a step, as keys of the sums, and remember who had metrics of them."""
+    """Return the bundles of each instance at a step, as keys of `sums.bundles`; store in `following` which instances
+    had metrics of each bundle.
+    """
     found: dict[str, list[tuple[str, str]]] = {}
     holders: dict[str, list[str]] = {}
     for bundle, instances in told.items():

@@ -20,7 +20,9 @@ TOPIC_SERIES: Final = {
     "producers": "pulsar_producers_count",
     "consumers": "pulsar_consumers_count",
 }
-"""The figures of topics, and their metrics; of each topic if `exposeTopicLevelMetricsInPrometheus` is true."""
+"""The values that are read for topics, each with its metric. Pulsar exports them for each topic if
+`exposeTopicLevelMetricsInPrometheus` is true.
+"""
 BUNDLE_SERIES: Final = {
     RATE_IN: "pulsar_bundle_msg_rate_in",
     "rate_out": "pulsar_bundle_msg_rate_out",
@@ -30,7 +32,9 @@ BUNDLE_SERIES: Final = {
     "consumers": "pulsar_bundle_consumer_count",
     TOPICS: "pulsar_bundle_topics_count",
 }
-"""The figures of bundles, and their metrics; with `exposeBundlesMetricsInPrometheus`."""
+"""The values that are read for bundles, each with its metric. Pulsar exports them if `exposeBundlesMetricsInPrometheus`
+is true.
+"""
 BROKER_SERIES: Final = {
     CPU: "pulsar_lb_cpu_usage",
     NETWORK_IN: "pulsar_lb_bandwidth_in_usage",
@@ -38,16 +42,18 @@ BROKER_SERIES: Final = {
     "alive": "pulsar_broker_topics_count",
     STARTED: "process_start_time_seconds",
 }
-"""The figures of brokers, and their metrics. Usages are in percent of the limit.
+"""The values that are read for brokers, each with its metric. Usages are in percent of the limit.
 
-Other processes export the last one, too, so it does not show that an instance is a broker.
+Processes that are no brokers export the last metric, too, so it does not show that an instance is a broker.
 """
 OF_BARYCENTER: Final = "barycenter_brokers_active"
-"""Only Barycenter's brokers export it."""
+"""A metric that only Barycenter's brokers export: it shows that a cluster is no Apache Pulsar."""
 
 
 MAX_VALUE: Final = 1e15
-"""The greatest value of a series that counts: what is computed of it stays finite, and a time fits into a report."""
+"""The greatest value of a series; greater values are ignored. Results that are computed from it are finite, and a time
+fits into a report.
+"""
 MAX_TIME_S: Final = 253_402_214_400.0
 """The latest time in an answer, epoch seconds: the last day of the year 9999, the end of dates."""
 

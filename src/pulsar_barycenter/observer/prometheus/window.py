@@ -49,10 +49,10 @@ class WindowSums:
     def __init__(self, window: Window, placing: Placing) -> None:
         self.window = window
         self.bundles: dict[tuple[str, str], BundleFigures] = {}
-        """By instance and bundle."""
+        """The values of each bundle, by (instance, bundle)."""
         self.instances: dict[str, InstanceFigures] = {}
         self.seen: set[str] = set()
-        """The figures that have a value."""
+        """The keys of the metrics that a series was added of."""
         self.points = 0
         self._placing = placing
 

@@ -4,9 +4,9 @@ Problem. A rolling restart done by hand moves many bundles several times, becaus
 later; it restarts a broker before the leader knows the load of the others; and it leaves settings changed when it is
 interrupted.
 
-Rules. The plan is made before anything starts, and made anew from the present owners before each step. A broker
-restarts only when it is empty and all others are healthy. The next one follows only when the reports of this one and of
-the receivers have arrived. The journal shows what was done; a killed roll goes on from it.
+Rules. The plan is made before anything starts; before each step, its moves are planned again from the present owners. A
+broker restarts only when it is empty and all others are healthy. The next one follows only when the reports of this one
+and of the receivers have arrived. The journal shows what was done; a killed roll goes on from it.
 
 - `plan` decides order, destinations and limits; `order` applies it to what an operator wants. Both are pure.
 - `progress` folds the journal into a state and gives the next action; `reports` decides whether a report has arrived.

@@ -1,6 +1,6 @@
 """A running cluster of Barycenter or Apache Pulsar, as a roll needs it: each of its brokers may be away.
 
-Requests go to one broker; when it does not answer, another known one is asked from then on.
+Requests go to one broker; if that broker does not answer, requests go to another known broker from then on.
 """
 
 import asyncio
@@ -53,7 +53,8 @@ class RunningCluster:
         self._given = tuple(urls)
         self._known: dict[str, str] = {}
         self._groups: dict[str, str] = {}
-        """Namespace to its anti-affinity group, blank if it has none; read once in a roll."""
+        """Maps a namespace to its anti-affinity group, blank if it has none. Each group is read once by this process.
+        """
         self._source: ReportSource = UnseenReports()
         self._has_source = False
         self._turn_to(urls[0])
@@ -71,7 +72,9 @@ class RunningCluster:
             raise
 
     async def _look_elsewhere(self) -> None:
-        """Send requests to another known broker from now on if the present one does not answer."""
+        """If the present broker does not answer, send requests to another known broker that answers from now on; if
+        none answers, change nothing.
+        """
         if await self._answers(self._url):
             return
         for address in dict.fromkeys((*self._known.values(), *self._given)):

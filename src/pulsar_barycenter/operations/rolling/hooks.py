@@ -1,8 +1,8 @@
 """Runs what restarts a broker: a command of the operator, or the operator.
 
 A command runs in a shell, in a process group of its own. `{broker}`, `{host}`, `{port}` and `{pod}` (the first label of
-the host) in it are replaced by quoted texts; its environment has the same as BARYCENTER_BROKER, and so on. It must be
-safe to run twice, since a roll that was killed while it ran may run it again.
+the host) in it are replaced by quoted texts; its environment has the same values as BARYCENTER_BROKER, and so on. The
+command must be safe to run twice, since a roll that was killed while the command ran may run it again.
 """
 
 import asyncio
@@ -108,7 +108,9 @@ class PersonHooks:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process of a command and all processes of its group."""
+    """Send SIGTERM to the process of a command and to all processes of its group; if the command itself does not end in
+    time, send them SIGKILL.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -1,4 +1,4 @@
-"""Decides the order of a roll from a reading of the cluster, and what it would do; pure."""
+"""Decides the order of a roll from a reading of the cluster, and the moves that the roll would make; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -44,8 +44,8 @@ MayServe: TypeAlias = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that a broker may have that receives bundles during a roll: a number of bundles, and a load; infinite if
-    there is no limit.
+    """The most that a broker which receives bundles during a roll may have: a number of bundles, and a load; infinite
+    if there is no limit.
     """
 
     bundles: float = math.inf
@@ -53,7 +53,9 @@ class Limit:
 
 
 class OverflowTo(enum.StrEnum):
-    """Where those bundles go for which the brokers that have restarted already have no room."""
+    """Where bundles go if the brokers that have restarted already have no room for them: to the emptiest broker that
+    has not restarted, or to the last one.
+    """
 
     EMPTIEST = "emptiest"
     LAST = "last"
@@ -207,7 +209,8 @@ def emptied(
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> Step:
     """Return the step that empties the brokers `leaving`. Their bundles go to brokers that have restarted, and if these
-    have no room, to brokers that wait for their restart, in the order of the roll. A leaving broker gets none.
+    have no room, to brokers that wait for their restart (`waiting`, in the order of the roll). A leaving broker gets no
+    bundle.
     """
     return _emptied(cluster.occupied(), cluster.may_serve, leaving, restarted, waiting, overflow)
 
@@ -375,8 +378,9 @@ def best_plan(
     """Try several orders of brokers, and return the best plan: with the fewest bundles without room, then with the
     fewest moves.
 
-    The leader is last, if it is one of the `brokers`. Up to 5 other brokers all orders are tried; of more, each broker
-    as the first, as far as the cluster is small enough, and then those with more bundles before those with fewer.
+    The leader is last, if it is one of the `brokers`. With up to 5 other brokers in a small cluster, all orders are
+    tried. Otherwise as many brokers are tried as the first as the size of the cluster permits, beginning with those
+    that have the fewest bundles; after the first, brokers with more bundles come earlier.
     """
     plans = (
         forecast(cluster, batches_of(order, batch), restarted=restarted, refills=refills, overflow=overflow)

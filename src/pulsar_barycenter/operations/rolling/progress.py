@@ -20,20 +20,24 @@ from pulsar_barycenter.operations.own_balancing import Remembered
 
 class RollEvent(enum.StrEnum):
     BEGUN = "begun"
-    """The order is fixed, and what the settings were is remembered. Nothing has been changed yet."""
+    """The order and the settings from before are in this entry. Nothing in the cluster has been changed yet."""
     PAUSED = "paused"
     """Shedding and splitting are off on all brokers."""
     REORDERED = "reordered"
-    """The leader changed; the rest of the order is another one."""
+    """Another broker is the leader now; the remaining steps have the order in this entry."""
     STARTED = "started"
     """A broker of the second pool is in service."""
     EMPTIED = "emptied"
     RESTARTING = "restarting"
-    """The restart of a broker is about to be asked for; `identity` is that of the old process."""
+    """The roll is about to request the restart of a broker; `identity` is that of the process before the restart."""
     RESTARTED = "restarted"
-    """The hook has ended without an error, or the person was asked."""
+    """The restart was requested: the hook's command has ended without an error, or the operator was asked to restart
+    the broker.
+    """
     BACK = "back"
-    """The broker is listed, healthy and resolvable; of a second pool: the old broker is gone."""
+    """The broker is listed, healthy and resolvable after its restart; with a second pool: the old broker is not listed
+    any more.
+    """
     SETTLED = "settled"
     """The reports of the step's brokers and receivers have arrived; `detail` says how that is known."""
     ROLLED_BACK = "rolling back"
@@ -42,12 +46,14 @@ class RollEvent(enum.StrEnum):
     SHOWN = "canaries shown"
     """The canary brokers have restarted and have their bundles; the roll waits for the operator's next command."""
     RESTORED = "restored"
-    """The settings are what they were."""
+    """The settings of shedding and splitting have their values from before the roll."""
     FINISHED = "finished"
     ABORTED = "aborted"
-    """An operator ended the roll; the settings are restored, the brokers stay as they are."""
+    """An operator ended the roll; the settings are restored. The brokers are neither restarted nor emptied any more,
+    and bundles stay where they are.
+    """
     STOPPED = "stopped"
-    """The command ended before the roll did; the same command goes on."""
+    """The command ended before the roll did; the same command, given again, continues the roll."""
 
 
 class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -317,10 +323,10 @@ def _to_start(now: Progress) -> tuple[str, ...]:
 
 
 def with_leader_last(now: Progress, leader: str) -> RollOrder:
-    """Return the order changed so that the present leader restarts in the last step, if it has not restarted yet.
+    """Return the order changed so that a leader which is in the present step restarts in the last step instead.
 
-    The order is unchanged if the leader's step is the last one, or if a restart of the present step was requested
-    already.
+    The order is unchanged if the leader is not in the present step, if that step is the last one, or if a restart of
+    the present step was requested already.
     """
     left = [batch for batch in now.order.batches if not set(batch) <= set(now.settled)]
     if leader not in now.batch or len(left) < 2 or now.restarting:
@@ -366,9 +372,9 @@ def condition(now: Progress) -> str:
         if broker in now.back:
             words.append(f"{broker} is back")
         elif broker in now.restarted:
-            words.append(f"{broker} was asked to restart and was not seen back")
+            words.append(f"the restart of {broker} was requested, and it has not been seen in service since")
         elif broker in dict(now.restarting):
-            words.append(f"the restart of {broker} had begun")
+            words.append(f"the restart of {broker} was about to be requested, and may have been")
         elif now.is_emptied:
             words.append(f"{broker} is empty")
     return "; ".join(words)

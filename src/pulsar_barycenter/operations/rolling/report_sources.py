@@ -3,7 +3,7 @@
 - Barycenter: the leader's snapshot has the reports that it decides by.
 - Apache Pulsar, modular or simple load manager: a broker returns its report with the time of its last publication.
 - Apache Pulsar, extensible load manager: the leader gets reports from a topic that is not persistent, and so does
-  `observer.extensible_topics` with a service URL. Without one they are not visible.
+  `observer.extensible_topics` with a service URL. Without a service URL the reports are not visible.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ class TopicReports:
 
 
 class UnseenReports:
-    """The source for a cluster whose load reports cannot be read: it has no report and no load."""
+    """The source for a cluster whose load reports cannot be read: it returns no report and no load."""
 
     async def report(self, broker: str) -> SeenReport:
         return SeenReport(Where.UNSEEN)
@@ -127,7 +127,8 @@ async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrok
     """Return the load report of the broker at an address.
 
     Raises:
-        NotNowError, RefusedError: it returns none; of the extensible load manager always RefusedError.
+        NotNowError, RefusedError: the broker returns no report. A broker with the extensible load manager never has
+            one: RefusedError.
     """
     try:
         answer = await client.call("GET", address, LOAD_REPORT)

@@ -1,9 +1,9 @@
 """Carries out a roll: does the next action, writes what was done to the journal, and repeats.
 
 Before each step the cluster is read again: which brokers are listed and healthy, who leads, whether shedding and
-splitting are still off, and who owns which bundle. What does not fit stops the roll with a sentence; the same command
-goes on later. A stop by an operator takes effect between two requests: moves in progress and a running hook are
-completed first.
+splitting are still off, and who owns which bundle. If a check fails, the roll stops with a sentence that says why; the
+same command, given again, continues it. A stop by an operator takes effect between two requests: moves in progress and
+a running hook are completed first.
 """
 
 import asyncio
@@ -66,13 +66,17 @@ _LOOKS_AT_MOST_S: Final = 2.0
 _PASSES: Final = 5
 """The number of attempts to empty a broker: each moves what it got during the previous one."""
 _AWAY_S: Final = 30.0
-"""The time for a broker to come back after a restart that an earlier process asked for; then it is asked again."""
+"""How long a roll that continues waits for a broker whose restart an earlier run requested; after that, it requests the
+restart again.
+"""
 _UNKNOWN_IDENTITY_S: Final = 30.0
-"""The time after which a healthy broker counts as restarted, if its process cannot be told from the old one."""
+"""The time after which a healthy broker counts as restarted, if no identity distinguishes its process from the one
+before.
+"""
 _ANSWERS_S: Final = 120.0
 _USUAL_PACE: Final = Pace(looks_back=False)
 UNKNOWN: Final = "unknown"
-"""The identity in the journal of a process that cannot be told from the next one."""
+"""The identity in the journal if the cluster does not return one: it distinguishes no process from the next."""
 
 T = TypeVar("T")
 
@@ -136,8 +140,10 @@ class RollJournal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollOptions:
-    """`room` is the limit of a receiver, as of `limits_of`; `back_s` the time for a broker to be back, `reports_s` that
-    for reports to arrive. With `leaves_behind`, bundles that no other broker may serve stay on their broker."""
+    """`room` is the limit of a receiver, as of `limits_of`; `back_s` and `reports_s` are the time limits for a broker
+    to be back and for a report to arrive, after which the roll stops. With `leaves_behind`, bundles that no other
+    broker may serve stay on their broker.
+    """
 
     pace: Pace = _USUAL_PACE
     room: float = 1.2
@@ -301,7 +307,7 @@ class Roll:
     # ---- the actions ----
 
     async def _pause(self) -> None:
-        self._told.say("switching shedding and splitting off, and waiting until every broker knows")
+        self._told.say("switching shedding and splitting off, and waiting until every broker uses the new settings")
         await self._balancing.pause()
         self._note(RollEvent.PAUSED)
 
@@ -339,8 +345,9 @@ class Roll:
         self._note(RollEvent.RESTARTED, brokers=(broker,))
 
     async def _has_taken_effect(self, broker: str, identity: str) -> bool:
-        """Return whether a restart of `broker` has happened that an earlier run of the command requested; wait a while
-        for a broker that does not answer. `identity` is that of the broker before the restart.
+        """Return whether a restart of `broker` has happened that an earlier run of the command requested. If the broker
+        is not listed: with a second pool return True, else wait up to 30 s for it to be listed, and then return False.
+        `identity` is that of the broker before the restart.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -367,7 +374,7 @@ class Roll:
         if self.progress.order.pool:
             await self._until_gone(broker)
             self._note(RollEvent.BACK, brokers=(broker,))
-            self._told.say(f"{broker} is gone")
+            self._told.say(f"{broker} has ended: it is not listed any more")
             return
         await self._until_in_service(broker, identity, self._options.back_s)
         self._note(RollEvent.BACK, brokers=(broker,))
@@ -428,10 +435,10 @@ class Roll:
 
     async def _check(self, leaving: Collection[str], expected: Sequence[str] = ()) -> None:
         """Check that the brokers other than `leaving` are listed and healthy, and that the cluster's own shedding and
-        splitting are still off.
+        splitting are still off, unless the roll has restored them.
 
         Raises:
-            RollStopped: they are not.
+            RollStopped: one of these checks failed.
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(
@@ -472,7 +479,7 @@ class Roll:
             )
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
-        """Return the moves that empty `brokers`, planned for the cluster as it is now.
+        """Return the step with the moves that empty `brokers`, planned for the cluster as it is now.
 
         Raises:
             RollStopped: bundles cannot leave.
@@ -586,7 +593,7 @@ class Roll:
         if now and now == identity:
             return "it is still the old process", False
         if identity in ("", UNKNOWN) and not may_be_new:
-            return "it was not seen away", False
+            return "no interruption of it was seen, so it may not have restarted", False
         if not await self._is_healthy(broker):
             return "it is not healthy at its own address", False
         if not await self._ask(partial(self._cluster.resolves, broker)):
@@ -610,7 +617,7 @@ class Roll:
         cluster cannot answer now.
 
         Raises:
-            RollStopped: it does not answer in time, or an operator asks to stop meanwhile.
+            RollStopped: the cluster does not answer within 120 s, or an operator asks to stop meanwhile.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

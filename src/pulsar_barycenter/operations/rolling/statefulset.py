@@ -169,7 +169,7 @@ def _of_template(found: StatefulSet) -> list[Lack]:
             Lack(
                 is_error=False,
                 sentence="no container has a preStop hook: a pod that ends without a roll takes its bundles with it",
-                mend="let it call POST /admin/v2/brokers/shutdown at the pod's own address, and wait",
+                mend="add one that calls POST /admin/v2/brokers/shutdown at the pod's own address, and waits",
             )
         )
     if not any(container.readiness_probe for container in spec.containers):

@@ -43,7 +43,7 @@ class CheckedRange:
     """The time range that is checked, from `since_ms`, inclusive, to `until_ms`, exclusive, in epoch ms. `until_ms`
     None: the range has no end.
 
-    `are_logs_whole` says that the logs begin no later than the tables.
+    `are_logs_whole` is True if the logs begin no later than the tables, or the tables are empty.
     """
 
     since_ms: int
@@ -84,10 +84,11 @@ def check_tables(
     on_range: Callable[[CheckedRange], None] = lambda checked: None,
     progress: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Iterator[Checked]:
-    """Compute the tables again from the logs, compare the recorded tables with them, and return one result per table.
+    """Compute the tables again from the logs, compare the recorded tables with them, and yield one result per table, as
+    soon as the table is checked.
 
-    `on_range` is called with the range before the comparison. `since_ms` and `until_ms` are epoch ms; None: the begin
-    or the end of the logs. Averages are compared only if `until_ms` is None and the logs are whole.
+    `on_range` is called once with the range, before the first comparison. `since_ms` and `until_ms` are epoch ms; None:
+    the begin or the end of the logs. Averages are compared only if `until_ms` is None and the logs are whole.
 
     Raises:
         ValueError: there is no report in the logs.

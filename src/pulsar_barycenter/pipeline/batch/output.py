@@ -3,9 +3,9 @@
 On a local file system, the tables of a refold are in `.refold-<number>/`. The link `.refold` names the current one of
 these folders, and `<table>.parquet` is a link through `.refold`. One rename replaces `.refold`, and with it all tables.
 If the process is killed before the rename, the tables of the earlier refold remain, or none if there was no earlier
-refold. After the rename, the new ones are there. The next refold deletes other leftovers. Earlier versions wrote plain
-files and folders instead of links. They are converted to links with the same content first. A rename cannot replace a
-folder by a link, so such a folder is missing for a moment.
+refold. After the rename, the new tables are there. The next refold deletes other leftovers. Earlier versions of
+Barycenter wrote plain files and folders instead of links. The next refold first converts these to links with the same
+content. A rename cannot replace a folder by a link, so such a folder is missing for a moment.
 
 At other addresses (`hdfs:`, `s3a:`) there are no links. All tables are complete before the first one is replaced, and
 then they are replaced one by one. A refold that is killed during these renames leaves some tables of each refold, each

@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """The difference of the two values, divided by the greater one of their amounts."""
+        """The difference of the two values, divided by the greater of their absolute values."""
         return abs(self.refolded - self.recorded) / max(abs(self.refolded), abs(self.recorded))
 
 
@@ -47,7 +47,7 @@ class Comparison:
     """The result of a comparison: the number of computed rows (`rows`), and how many of these have a recorded row
     (`matched`).
 
-    `greatest` is the greatest difference; None if all values are equal.
+    `greatest` is the greatest relative difference of a value; None if all values of rows with a recorded row are equal.
     """
 
     rows: int
@@ -65,10 +65,10 @@ class Comparison:
 def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[str], key: str) -> Comparison:
     """Compare `refolded` with the rows of the same `key` in `files`, paths in `storage`, oldest first.
 
-    `key` is `bundle` or `broker`. For each key it takes the first recorded row that is not older than the refolded row.
-    The refolded row may be older than the newest recorded one: the pipeline may have continued, and its newest report
-    may be from a broker without bundles, which has no samples. Reads the files from the newest backwards, and stops
-    about ten minutes before the refolded rows.
+    `key` is `bundle` or `broker`. For each key, the refolded row is compared with the earliest recorded row that is not
+    older. The refolded row may be older than the newest recorded one: the pipeline may have continued, and its newest
+    report may be from a broker without bundles, which has no samples. Reads the files from the newest backwards, and
+    stops at the first file that ends more than ten minutes before the oldest refolded row.
     """
     wanted = refolded.drop_columns([name for name in ("topics",) if name in refolded.column_names])  # not recorded
     oldest = pc.min(wanted.column("as_of")).as_py() - _SLACK if len(wanted) else None

@@ -36,7 +36,10 @@ class TenantNames:
         return self._mention.sub(REDACTED, text) if self.tenant in text else text
 
     def pruned(self, value: Any) -> Any:
-        """Return a JSON value without the tenant's keys, names in lists, and records of bundles."""
+        """Return a JSON value from which the tenant's entries are removed: keys of objects that are names of the
+        tenant, and items of lists that are such a name or the record of such a bundle. In other texts, the tenant's
+        names are replaced by `REDACTED`.
+        """
         if isinstance(value, dict):
             return {key: self.pruned(item) for key, item in value.items() if not self.owns(str(key))}
         if isinstance(value, list | tuple):

@@ -36,8 +36,8 @@ def make_states(storage: LocalStorage, names: TenantNames) -> None:
 
 
 def put_in_place(storage: LocalStorage) -> int:
-    """Replace the pipeline's states by the copies that `make_states` wrote, unless that was done already; return the
-    number of states.
+    """Replace the pipeline's states by the copies that `make_states` wrote, unless that was done already; return how
+    many states the pipeline has after that.
     """
     made = f"{_SCRATCH}/{STATE}"
     if storage.exists(made):

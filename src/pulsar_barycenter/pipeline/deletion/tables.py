@@ -23,7 +23,8 @@ _TEXTS = {"decisions": ("refused", "principal", "request", "reason", "sentence")
 
 
 def delete_rows(storage: Storage, name: str, names: TenantNames) -> int:
-    """Delete a tenant's rows from all files of a table; return how many rows the table lost.
+    """Delete a tenant's rows from all files of a table; return how many rows this call deleted, without those in files
+    that compaction has replaced.
 
     Raises:
         DamagedTableError: a file cannot be read, so it may have such rows.

@@ -62,7 +62,7 @@ def delete_tenant(storage: LocalStorage, tenant: str, *, clock_ms: Callable[[], 
     """Delete all data of a tenant in the data directory. The caller holds `exclusive(storage)`.
 
     Raises:
-        OtherDeletionError: the deletion of another tenant is unfinished.
+        OtherDeletionError: the deletion of another tenant is unfinished; nothing has changed.
         TableFormatError: the tables are Delta, and deltalake is not installed; nothing has changed.
         DamagedTableError, DamagedStateError: a file cannot be read; the deletion is unfinished.
         OSError: the file system refuses an operation; the deletion is unfinished.

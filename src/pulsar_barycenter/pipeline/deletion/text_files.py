@@ -18,11 +18,14 @@ _ENCODING = "utf-8"
 _ERRORS = "surrogateescape"
 
 Line = Callable[[str, TenantNames], str]
-"""A function that returns a line without the tenant's names. An empty text deletes the line."""
+"""A function that returns a line without the tenant's names. If it returns an empty text, the line is removed from the
+file.
+"""
 
 
 def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Line) -> bool:
-    """Replace each line of a file by the result of the function `line` for it; return whether the file changed.
+    """Replace each line of a file that names the tenant by the result of the function `line` for it; return whether the
+    file changed.
 
     Lines that another process appends meanwhile are kept.
     """

@@ -31,7 +31,8 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 class OwnersChange:
     """What a batch of reports changed in the ownership of bundles.
 
-    `rows` are (date, interval) for the table. `brokers` are those that reported or left.
+    `rows` are (date, interval) for the table. `brokers` are those that reported, and those that were removed because
+    they had been silent for more than the history gap.
     """
 
     rows: list[tuple[str, Interval]]
@@ -46,7 +47,7 @@ class Owners:
         """Start from the stored state `before`, or without owners if `before` is None. `before` is not changed."""
         before = before or Ownership()
         self.holdings: dict[str, Holding] = {}
-        """By broker. For reading only."""
+        """The bundles that each broker owns, by broker. Callers may read this, but not change it."""
         self._date = before.date
         self._owners: dict[str, tuple[str, ...]] = {}
         self._ended: dict[int, Interval] = {}
@@ -174,7 +175,9 @@ class Owners:
         return [*(self._ended[number] for number in self._ended_of.get(bundle, ())), *self._open(bundle)]
 
     def lost_until(self, at: int, history_gap_ms: int) -> set[str]:
-        """Return the bundles that an owner lost up to `at`, inclusive, and less than `history_gap_ms` before it."""
+        """Return the bundles that an owner lost at `at` or less than `history_gap_ms` before; whether they have an
+        owner again does not matter.
+        """
         return {i.bundle for i in self._ended.values() if i.lost_at <= at < i.lost_at + history_gap_ms}
 
     def starts_in(self, namespaces: Iterable[str]) -> dict[str, list[tuple[str, str, int]]]:

@@ -64,8 +64,9 @@ class Ownership(msgspec.Struct, rename="camel"):
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     """How one report changes the bundles that a broker owns.
 
-    `is_new`: the broker is new or restarted, and owns nothing from before. The ownership of gained bundles begins at
-    `reported_at`. `lost` and `gained` are in the order of names.
+    `is_new`: the broker is new, has restarted, or was silent for more than the history gap; in all cases it starts
+    without bundles. The ownership of gained bundles begins at `reported_at`. `lost` and `gained` are in the order of
+    names.
     """
 
     broker: str
@@ -88,7 +89,7 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
-    """How a batch changed `Ownership`. Applied to the same state, it gives the same state again.
+    """How a batch changed `Ownership`. Applied to the state before the batch, it gives the state after the batch.
 
     `gone` are brokers to remove after the steps. `split` are earlier intervals that turned out to be splits. Ended
     intervals that were lost before `ended_since` are removed.

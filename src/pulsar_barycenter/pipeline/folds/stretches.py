@@ -47,7 +47,8 @@ class Counts:
     """Columns over bundles that count samples; the code of a bundle is its position. `samples` is the number of samples
     since the bundle's history began, `first_at` and `last_at` are the times (ms) of its first and last sample.
 
-    `cut`: its history restarted within the stretch, after a silence. `late`: its rows were not in the order of time.
+    `cut`: the bundle's history restarted within the stretch, after a silence. `late`: the bundle's rows were not in the
+    order of time.
     """
 
     samples: NDArray[np.int64]

@@ -138,7 +138,9 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._last({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the next batch: the last message of each topic, or an earlier one because of `limit`."""
+        """Return the end of the next batch: the position of the last message of each topic (for a query of the kind
+        "available now": the one that was recorded at its begin), or an earlier position because of `limit`.
+        """
         known = positions_from_json(start)
         if self._target is None:
             ends = self._last(known)

@@ -16,8 +16,9 @@ MESSAGE_ID: Final = T.StructType(
         T.StructField("batch_index", T.IntegerType(), False),
     ]
 )
-"""Its order is that of the messages in a topic or partition. `partition` is -1 if the topic has no partitions,
-`batch_index` is -1 if the message is not in a batch."""
+"""The schema of the id of a message. Ids of one topic or partition are ordered like its messages. `partition` is -1 if
+the topic has no partitions, `batch_index` is -1 if the message is not in a batch.
+"""
 
 MESSAGES: Final = T.StructType(
     [

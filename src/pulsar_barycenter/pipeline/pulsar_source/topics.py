@@ -30,7 +30,7 @@ from pulsar_barycenter.pipeline.pulsar_source.options import (
 from pulsar_barycenter.pipeline.pulsar_source.positions import EARLIEST, WHOLE_ENTRY, Position
 
 _STEP_MS: Final = 1_000
-"""How long a read waits before it asks whether more messages are available."""
+"""How long a read waits for a message before it checks whether the topic has more messages."""
 
 _PAUSE_S: Final = 0.1
 
@@ -125,7 +125,7 @@ class Topics:
     def before(self, topic: str, time_ms: int) -> Position:
         """Return the position before the first message published at or after `time_ms`.
 
-        Without such a message, the position of the last message.
+        If there is no such message, return the position of the last message.
         """
         with self.told(f"find the messages of {topic} from a time on", topic):
             with closing(self.open(topic, EARLIEST)) as reader:
@@ -140,7 +140,9 @@ class Topics:
             return self.last(topic)
 
     def bookmark(self, topic: str, subscription: str) -> "Bookmark":
-        """Return the bookmark of `subscription`; a new subscription begins before all messages."""
+        """Return the bookmark of `subscription`. If the subscription does not exist, it is created, before all messages
+        of the topic.
+        """
         with self.told(f"subscribe to {topic} as {subscription}", topic):
             consumer = self._client.subscribe(
                 topic,
@@ -156,7 +158,8 @@ class Topics:
         """Yield the messages after `start` (exclusive) up to `end` (inclusive), in order, each once.
 
         Raises:
-            MessagesGoneError: the topic ends before `end`, and `failOnDataLoss` is true.
+            MessagesGoneError: the topic ends before `end`, and `failOnDataLoss` is true. If it is false, the messages
+                that the topic still has are yielded, and no error is raised.
             PulsarSourceError: no message arrived for `pollTimeoutMs`, or the topic cannot be read.
         """
         options = self._options
@@ -198,7 +201,9 @@ class Topics:
             return self._client.create_reader(topic, latest, start_message_id_inclusive=True, receiver_queue_size=1)
 
     def has_more(self, reader: pulsar.Reader) -> bool:
-        """Return whether more messages are available to `reader`. Waits while its topic moves to another broker."""
+        """Return whether more messages are available to `reader`. Waits while its topic moves to another broker; raises
+        the Pulsar client's error if the move takes longer than the operation timeout.
+        """
         deadline = time.monotonic() + self._options.service.operation_timeout_ms / 1000
         while True:
             try:
@@ -275,7 +280,9 @@ class MessageCounter:
         self._reader.close()
 
     def advance(self, count: int | None, end: Position | None) -> int:
-        """Advance by at most `count` messages, up to `end` (inclusive); return the number of messages passed."""
+        """Advance by at most `count` messages (None: all), up to `end` (inclusive; None: the end of the topic); return
+        the number of messages passed. Ends earlier if the topic has no more messages.
+        """
         passed = 0
         with self._topics.told(f"count the messages of {self._topic}", self._topic):
             while (count is None or passed < count) and (end is None or self.position < end):
@@ -345,7 +352,9 @@ def _get(url: str, service: ServiceOptions) -> list[str]:
 
 
 def _trust(service: ServiceOptions) -> ssl.SSLContext:
-    """Return a TLS context that trusts the same certificates as the Pulsar client. Host names are always checked."""
+    """Return a TLS context that trusts the same certificates as the Pulsar client. Host names are checked, unless the
+    options allow insecure connections: then neither they nor certificates are.
+    """
     context = ssl.create_default_context(cafile=service.trust_certs_file)
     # Since Python 3.13 this flag makes it refuse authorities that Pulsar clients accept.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

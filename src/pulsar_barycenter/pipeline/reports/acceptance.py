@@ -21,10 +21,14 @@ SEQUENCE_MEMORY_MS = 172_800_000
 """How long an incarnation is remembered after its last report: well above the retention of the report log."""
 
 HOLD_MS = 10_000
-"""How long a report waits for its predecessor: until a report of any broker is newer by this time."""
+"""How long a report waits for its predecessor: until a report of any broker is newer by this time. Then it is taken
+without the predecessor.
+"""
 
 MOST_GAPS: Final = 256
-"""The maximum number of gaps (ranges of missing sequences) that are stored for an incarnation: the newest ones."""
+"""The maximum number of gaps (ranges of missing sequences) that are stored for an incarnation. If there are more, the
+gaps with the smallest sequences are dropped.
+"""
 
 _LEAST: Final = -(2**63)
 
@@ -52,7 +56,8 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
     """The sequences of one incarnation of a broker that were taken (accepted or late): all up to `last`, except
     `missing` and `gaps`.
 
-    Earlier versions wrote only `missing` (single sequences), and removed those more than 128 below `last`.
+    Earlier versions of Barycenter wrote only `missing` (single sequences), and removed those more than 128 below
+    `last`; this version reads `missing`, and writes it empty.
     """
 
     broker: str
@@ -70,8 +75,8 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def first_at(self) -> int:
-        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state of an earlier version, which
-        has no `begun`, `reported_at`.
+        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state that an earlier version of
+        Barycenter wrote without `begun`, `reported_at`.
         """
         return self.reported_at if self.begun is msgspec.UNSET else self.begun
 

@@ -89,8 +89,8 @@ _decode_code = msgspec.json.Decoder(_Code).decode
 def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: int = 0) -> NewDecisions:
     """Read the lines that were added to the logs since `offsets`, which are keyed by `log_name`.
 
-    Each log is read to its end, or until a decision is later than `until_ms` (epoch ms) by `CLOCK_SLACK_MS`. At least
-    one piece of each log is read.
+    Each log is read in pieces, to its end or up to the first piece (inclusive) whose last decision is more than
+    `CLOCK_SLACK_MS` later than `until_ms` (epoch ms).
     """
     found = NewDecisions({})
     keys: set[tuple[str, int, int]] = set()

@@ -77,7 +77,8 @@ _LEAST_LIMIT = 1e-45
 def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
     """Write the list of the reports and decisions that a batch refused, and copies of its report `files`.
 
-    A batch that runs again writes the same files. Files above `_KEPT_BYTES` are not copied.
+    A batch that runs again writes the same files. Files above `_KEPT_BYTES`, and files that are missing or not
+    readable, are not copied. If the quarantine cannot be written, this is logged, and no error is raised.
     """
     lines = b"".join(msgspec.json.encode(item) + b"\n" for item in refused)
     if not lines:

@@ -47,8 +47,8 @@ def make_archive(environment: Mapping[str, str]) -> ClassArchive:
     """Return the archive of Spark's classes for the Java that `environment` selects; create the archive if it is
     missing.
 
-    Waits if another process creates an archive. Creation takes about as long as three starts of Spark, and deletes the
-    archives that were used longest ago if they take too much space.
+    While another process creates an archive, waits without a time limit. Creation takes about as long as three starts
+    of Spark, and deletes the archives that were used longest ago if they take too much space.
 
     Raises:
         CannotMakeError: the archive cannot be created here, or Java did not create it.

@@ -124,7 +124,8 @@ class PipelineJob:
         return shortcomings(self.status)
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
-        """Fold reports until `stop` is set or `must_stop` returns True. A failed batch is tried again, after a pause.
+        """Fold reports until `stop` is set or `must_stop` returns True; a job that runs once also ends after all
+        existing reports. A failed batch is tried again, after a pause.
 
         Raises the error of Spark or of the file system if the job runs once and all attempts failed.
         """
@@ -245,8 +246,8 @@ class PipelineJob:
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 
     def _meet_full_batch(self) -> None:
-        """End the batch before it is folded if more files wait than it takes, because those files may have older
-        reports.
+        """If more files wait than one batch takes, raise `_BacklogError`, which ends the batch before it is folded: the
+        waiting files may have older reports than the batch.
         """
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
@@ -276,7 +277,9 @@ class PipelineJob:
             log.warning("pipeline_look_not_noted", file=str(self._look_file), reason=str(error))
 
     def _keep_house(self) -> None:
-        """Compact the tables and delete their old data if the last time was long enough ago."""
+        """Compact the tables and delete their old data, unless this was done less than the configured time ago
+        (`every_s`).
+        """
         if self._last_batch < 1 or time.monotonic() - self._house_kept_at < self._settings.compaction.every_s:
             return
         self._keep_house_now(completed_batch=self._last_batch - 1)  # Spark may run the last one again

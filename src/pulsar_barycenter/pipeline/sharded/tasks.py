@@ -70,7 +70,8 @@ def _names_alone(samples: pa.ChunkedArray) -> pa.Array:
 def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
     """Fold the samples of a shard into its block of windows, and write the samples and the new block to files.
 
-    Returns the keys of the reports that came after a later report of the same bundles.
+    Returns the keys of the overtaken reports: those with a sample that is not newer than the newest sample of its
+    bundle in earlier batches.
     """
     chosen, ranks = [], []
     for part, orders in sorted(plan.orders.items()):

@@ -103,7 +103,9 @@ class ClassArchive:
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Record that the archive could not be created or used, so that not every start of Java tries again."""
+        """Record that the archive could not be created or used. Starts of Java do not create it from then on; a
+        creation on request does, and deletes this record.
+        """
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
 

@@ -52,7 +52,7 @@ def open_cache(environment: Mapping[str, str]) -> JavaCache:
             with tempfile.TemporaryFile(dir=folder):
                 pass
     except (OSError, RuntimeError) as error:
-        return JavaCache(_passing_folder(), f"its folder cannot be used: {error}")
+        return JavaCache(_passing_folder(), f"the folder for files of Java cannot be used: {error}")
     writable = writable_by_others(folder)
     if writable is not None:
         return JavaCache(_passing_folder(), f"other users may write to {writable}")

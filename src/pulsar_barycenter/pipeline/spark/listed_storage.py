@@ -17,8 +17,8 @@ from pulsar_barycenter.pipeline.storage.files import Entry
 
 
 class ListedStorage:
-    """The files of a data directory under `address`, read through the Spark Connect server of `session`. Each folder is
-    listed only once, when it is first used.
+    """The files of a data directory under `address`, read through the Spark Connect server of `session`. Each top
+    folder is listed only once, when it is first used; files that are added later are not seen.
     """
 
     local_root = None

@@ -24,7 +24,7 @@ from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS
 
 _Answer = TypeVar("_Answer")
 _END_S: Final = 30.0
-"""How long a cancelled job may take to end."""
+"""How long to wait for the end of a cancelled job; after that, the job is left alone."""
 _FAILED: Final = re.compile(r"Task (\d+) in stage \d+\.0 failed")
 _DIED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+: )?(.+)")
 _RAISED: Final = re.compile(r"^\w[\w.]*(?:Error|Exception): .+", re.MULTILINE)
@@ -76,7 +76,8 @@ def answers(
     """Call `work` with each question in a separate task, all in one job; yield index and answer as each task ends.
 
     `work` is pickled, and the executors' Python must be able to import its module. Answers are not kept after they were
-    yielded. `what` describes the job for people. Closing the iterator cancels the job. The session needs `SETTINGS`.
+    yielded. `what` is the name of the job in Spark's web page. Closing the iterator cancels the job. The session needs
+    `SETTINGS`.
 
     Raises:
         TaskError: `work` raised an error, or its process died, as often as Spark tries a task.

@@ -104,7 +104,7 @@ def test_two_imports_do_not_fill_one_folder(tmp_path: Path) -> None:
     folder = os.open(tmp_path / "out", os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     result = imported(tmp_path, file)
-    assert (result.exit_code, "another process fills" in result.output) == (1, True)
+    assert (result.exit_code, "another process imports into" in result.output) == (1, True)
     assert not list((tmp_path / "out").iterdir())
     os.close(folder)
     assert imported(tmp_path, file).exit_code == 0

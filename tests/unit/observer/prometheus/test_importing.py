@@ -175,7 +175,7 @@ async def test_a_server_that_is_busy_is_asked_again(tmp_path: Path) -> None:
         await from_server(fake, tmp_path)
         assert compared(stored(tmp_path)) == compared(list(load.reports()))
         fake.first = [web.Response(status=503, text="busy") for _ in range(TRIES)]
-        with pytest.raises(ImportRefusedError, match=r"answered 503: busy; asked 6 times. The same command goes on"):
+        with pytest.raises(ImportRefusedError, match=r"answered 503: busy; asked 6 times. Give the same command again"):
             await from_server(fake, tmp_path)
 
 

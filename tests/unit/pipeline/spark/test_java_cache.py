@@ -55,7 +55,7 @@ def test_where_no_folder_can_be_made_a_passing_one_takes_its_place(private: Path
     (private / "file").write_text("")
     cache = open_cache({"BARYCENTER_CACHE": str(private / "file")})
     assert cache.hindrance is not None
-    assert cache.hindrance.startswith("its folder cannot be used: ")
+    assert cache.hindrance.startswith("the folder for files of Java cannot be used: ")
     assert cache.folder.is_dir()
 
 

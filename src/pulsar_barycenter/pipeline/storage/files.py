@@ -62,7 +62,7 @@ class ReadableStorage(Protocol):
 
     @property
     def local_root(self) -> Path | None:
-        """The data directory, if it is a folder of this machine."""
+        """The data directory, if it is a folder of this machine; otherwise None."""
         ...
 
     def address(self, path: str = "") -> str:
@@ -111,7 +111,9 @@ class Storage(ReadableStorage, Protocol):
         ...
 
     def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error."""
+        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error;
+        otherwise it is deleted, and an earlier file at `path` stays.
+        """
         ...
 
     def make_folder(self, path: str) -> None: ...

@@ -51,7 +51,7 @@ def as_metadata(segments: Iterable[Segment]) -> dict[str, str]:
 def rows_as_of(segments: Sequence[Segment], batch_id: int) -> int | None:
     """Return how many of the first rows belong to batches up to `batch_id` (inclusive).
 
-    None if a segment has batches before and after it.
+    None if one segment has both batches up to `batch_id` and later ones, so that its rows cannot be divided.
     """
     rows = 0
     for segment in segments:

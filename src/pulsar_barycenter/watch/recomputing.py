@@ -54,7 +54,7 @@ def configuration_in_force(
     settings: Mapping[str, str], changes: Collection[str], reports: Mapping[str, LocalBrokerData]
 ) -> BrokerConfig:
     """Return the configuration of recorded settings, with `changes` (key=value); values that are not allowed here are
-    left out. Of settings that are not recorded, the load manager is that of the reports.
+    left out. If the load manager is not recorded, the configuration has that of the reports.
 
     Raises:
         ConfigError, WrongWordError: a change is not allowed.

@@ -1,9 +1,11 @@
 """Says why a bundle moved, by comparing the move that was seen with the recomputed rounds of that time. Pure.
 
+The first row that applies gives the reason:
+
 | the move | basis | agrees |
 |---|---|---|
-| the broker that had the bundle is gone | seen | - |
 | the journal of `balance` has it | journal | - |
+| the broker that had the bundle has ended | seen | - |
 | the cluster's own shedding was off | seen | - |
 | its strategy is not known here, or too little load was recorded before | seen | - |
 | a recomputed round moves this bundle from this broker | recomputed | yes |
@@ -47,7 +49,8 @@ class Why:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of the time of a move. `rounds` are the recomputed ones, oldest first; `journal` maps a bundle and
-    its destination to the reason that the journal of `balance` has. `problem` says why no round can be recomputed.
+    its destination to the reason that the journal of `balance` has. `sheds` is whether the cluster's own shedding was
+    on. `problem` says why no round can be recomputed; "" if rounds can be.
     `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed."""
 
     rounds: Sequence[RecomputedRound]

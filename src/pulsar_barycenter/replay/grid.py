@@ -186,6 +186,7 @@ def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:
     """
     if not 1 <= parts <= steps:
         raise ReplayInputError(
-            f"{count_of(steps, 'step')} cannot be divided into {parts} periods; give fewer with --parts"
+            f"{count_of(steps, 'step')} cannot be divided into {parts} periods; give 1 or more with --parts, and no"
+            " more than there are steps"
         )
     return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

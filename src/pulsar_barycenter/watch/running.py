@@ -33,7 +33,8 @@ class Wanted:
     reports those of the last `span_ms` are read.
 
     The cluster or folder is read every `interval_s`. The run ends after `rounds` readings (0: no limit), or earlier
-    after a signal. `port` is a port of 127.0.0.1, 0 for any. `changes` are settings (key=value) that override the cluster's.
+    after a signal. `port` is a port of 127.0.0.1, 0 for any. `changes` are settings (key=value) that override those of
+    the cluster.
     """
 
     urls: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
-"""Reads a cluster by asking its brokers, as `collect` does; nothing is written but a small folder that is deleted at the end.
+"""Reads a cluster by asking its brokers, as `collect` does.
 
-The brokers are asked for their load, their settings and the rules of administrators. All requests are GETs.
+Nothing is written but a small folder that is deleted at the end. The brokers are asked for their load, their settings
+and the rules of administrators. All requests are GETs.
 """
 
 import asyncio

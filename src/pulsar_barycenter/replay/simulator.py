@@ -2,8 +2,8 @@
 
 A step has these parts:
 
-1. Events within the step happen, and settings change. 2. Bundles without an owner are assigned, as lookups would make
-them assigned. 3. Clients produce and consume the step's traffic. Brokers measure and report (`replay.reports`). 4. If a
+1. Events within the step happen, and settings change. 2. Bundles without an owner are assigned, as look-ups would
+assign them. 3. Clients produce and consume the step's traffic. Brokers measure and report (`replay.reports`). 4. If a
 round is due, the leader runs it on the reports: `load.rounds.round`, the code of a live leader. 5. The leader has
 bundles split that are too large, with the configured strategy and algorithm.
 

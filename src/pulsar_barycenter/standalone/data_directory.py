@@ -81,7 +81,7 @@ def holder_of(directory: DataDirectory) -> int | None:
 
 
 class DataDirectoryLock:
-    """Locks a data directory for one cluster; the lock ends with the process.
+    """Locks a data directory for one cluster until the block ends, or the process.
 
     Raises (on entering):
         DataDirectoryBusyError: another process holds the lock.

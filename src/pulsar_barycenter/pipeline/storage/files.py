@@ -49,7 +49,7 @@ def local_folder(address: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or folder. `modified_s` is by the clock of the file system; the size of a folder has no meaning."""
+    """A file or folder. `modified_s` (epoch s) is by the file system's clock; the size of a folder has no meaning."""
 
     name: str
     is_folder: bool

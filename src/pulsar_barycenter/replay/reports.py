@@ -1,9 +1,9 @@
 """The reports of simulated brokers, and the snapshot that a leader makes of them.
 
 A broker measures its load once in each step. Like a live broker, it reports if the load has changed enough since its
-last report, or if that report is old. So two brokers may report the same bundle, until the former one reports again; or
-none may report it. A bundle that moves counts as a preallocation of its destination until the destination reports it.
-Windows get one sample of each bundle from each report.
+last report, or if that report is old. So two brokers may report the same bundle, until the former owner reports again;
+or none may report it. A bundle that moves counts as a preallocation of its destination until the destination reports
+it. Windows get one sample of each bundle from each report.
 
 Brokers of the extensible load manager smooth their usage at every measurement, report their heaviest bundles in each
 step, and restart the smoothing when a bundle comes or goes. The load of a broker and the list of its bundles are two

@@ -1,4 +1,4 @@
-"""How many brokers a recorded load needs over the week, and what following that would have cost, beside a CPU rule.
+"""How many brokers a recorded load needs over the week, and what following that would have cost, next to a CPU rule.
 
 Both rules are replayed over the last part of the history, which the plan has not seen. A new broker serves `START_MS`
 after it was asked for; a broker is given back at once, since `drain` moves its bundles before it ends.

@@ -9,8 +9,8 @@
 | averages of brokers | `broker_data` |
 
 The snapshot has the brokers that reported shortly before that time. Without the first two tables, which earlier
-versions did not write, the usage of brokers is unknown, and only strategies that use traffic can decide. The snapshot
-lacks what the tables do not have: assignments that no broker has confirmed, recent unloads, policies.
+versions of Barycenter did not write, the usage of brokers is unknown, and only strategies that use traffic can decide.
+The snapshot lacks what the tables do not have: assignments that no broker has confirmed, recent unloads, policies.
 """
 
 from collections.abc import Iterable

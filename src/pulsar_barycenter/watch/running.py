@@ -1,4 +1,4 @@
-"""Reads the cluster again and again, serves the pages meanwhile, and tells what was seen, until the process ends."""
+"""Reads the cluster again and again, serves the pages meanwhile, and reports what was seen, until the process ends."""
 
 import asyncio
 import signal

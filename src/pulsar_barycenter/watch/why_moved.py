@@ -65,7 +65,7 @@ def why_moved(move: SeenMove, known: Known) -> Why:
     if (said := known.journal.get((move.bundle, move.destination))) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
     if move.whose is Whose.FAILOVER:
-        return _seen(f"{move.source} is gone, so another broker serves it")
+        return _seen(f"{move.source} is no longer in the cluster, so another broker serves the bundle")
     if not known.sheds:
         return _seen(
             f"the cluster's own shedding was off ({SHEDDING_ENABLED_KEY}=false), so a person or a program moved it"

@@ -2,7 +2,7 @@
 
 A compacted file has the rows of its sources one after another, in the order of their batches. Its metadata has the
 number of rows of each source (a segment), so the rows as of a batch are the first rows of the file. A file that an
-early release compacted has no such metadata: it is one segment, which cannot be divided.
+early release of Barycenter compacted has no such metadata: it is one segment, which cannot be divided.
 """
 
 from collections.abc import Iterable, Sequence

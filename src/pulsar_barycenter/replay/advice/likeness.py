@@ -1,4 +1,4 @@
-"""Compares the recorded history with its replay under today's configuration, and tells whether they differ much."""
+"""Compares the recorded history with its replay under today's configuration, and says whether they differ much."""
 
 from collections.abc import Sequence
 from statistics import fmean

@@ -54,7 +54,7 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
     brokers.
 
     Raises:
-        TablesError: the tables have no rows up to that time, or a table lacks columns or has values of wrong types.
+        TablesError: the tables have no rows up to that time, or the files of a table do not fit together.
         DamagedTableError: a file is damaged; the error names it.
         OSError: a file cannot be read.
     """

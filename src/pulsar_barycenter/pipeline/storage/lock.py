@@ -94,8 +94,8 @@ def exclusive(
 ) -> Iterator[None]:
     """Hold the lock or lease of `storage` until the block ends, and create the folders of the pipeline.
 
-    If this process renews the lease too late, and then finds that it is missing or belongs to another process,
-    `on_lost` is called once, from another thread. The block goes on; `on_lost` has to end it.
+    If a renewal finds that the lease is missing or belongs to another process, because it came too late, `on_lost` is
+    called once, from another thread. The block goes on; `on_lost` has to end it.
 
     Raises:
         AlreadyRunningError: another process holds the lock or lease.

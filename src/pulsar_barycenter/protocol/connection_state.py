@@ -148,8 +148,8 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """`joins_sends`: a broker receives consecutive similar SENDs together, as one `SEND_RUN`. The checksums of
-        their entries are then verified already.
+        """If `joins_sends` is True, a broker receives consecutive similar SENDs together, as one `SEND_RUN`; the
+        checksums of their entries are then verified already.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
@@ -274,7 +274,9 @@ class Connection:
     def _illegal(self, number: int) -> RemoteProtocolError:
         if self.state is State.OPEN and number not in (api.BaseCommand.CONNECT, api.BaseCommand.CONNECTED):
             return UnsupportedCommandError(number)
-        return RemoteProtocolError(f"{_name(number)} in state {self.state.value} of a {self.role.value}'s connection")
+        return RemoteProtocolError(
+            f"{_name(number)} is not legal in state {self.state.value} of a {self.role.value}'s connection"
+        )
 
     def data_to_send(self) -> bytes:
         """Return and drop the bytes to send to the peer: PONGs, and frames passed to `send`."""

@@ -160,7 +160,9 @@ def payload_header(command: bytes, entry_size: int) -> bytes:
 
 
 def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
-    """Build the entry that a producer sends, from serialized MessageMetadata and the payload."""
+    """Build the entry that a producer sends, from serialized MessageMetadata and the payload; with its CRC32C unless
+    `checksum` is False.
+    """
     body = _U32.pack(len(metadata)) + metadata + payload
     return _CHECKSUM_HEAD.pack(0x0E01, crc32c(body)) + body if checksum else body
 
@@ -178,7 +180,7 @@ def _skip_broker_metadata(entry: bytes) -> int:
 
 
 def verify_checksum(entry: bytes) -> None:
-    """Verify the entry's CRC32C. An entry without a checksum (clients before version 6) passes.
+    """Verify the entry's CRC32C. An entry without a checksum (from a client of a protocol version below 6) passes.
 
     Raises:
         ChecksumMismatchError: the bytes do not match the checksum.

@@ -81,8 +81,8 @@ def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int]
 
 
 def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
-    """Return the shape of the plain SEND at `offset` if another one of the same size follows; None if the SEND is
-    unusual.
+    """Return the shape of the plain SEND at `offset`; None if this SEND is unusual, or if no frame with the same
+    beginning follows it.
     """
     head = data[offset : offset + _HEAD_SIZE]
     total, command_size = SIZES.unpack_from(head)

@@ -40,7 +40,7 @@ _UNITS: Final = {
 
 
 def print_rows(rows: pa.Table, form: str, *, kind: str = "") -> None:
-    """Print rows as "table", "json" (one object on each line, with `kind` if given), or "csv"."""
+    """Print rows as "table", "json" (an object a line, with the field `kind` unless `kind` is blank), or "csv"."""
     if form == "json":
         extra = {"kind": kind} if kind else {}
         for row in rows.to_pylist():
@@ -93,8 +93,9 @@ def _cell(name: str, value: Any) -> str:
 def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
     """Return a bundle's owners for a table, oldest first; an interval ends at the begin of the next one at the latest.
 
-    The times come from load reports, which two brokers send at different times. A bundle without a next owner was
-    "unloaded"; for the last interval this is only known if the period reaches the end of the recording.
+    The times come from load reports, which two brokers send at different times. If a bundle left its broker, and no
+    other broker owned it next, the interval ended as "unloaded"; for the last interval this is only known if the period
+    reaches the end of the recording (`is_to_the_end`).
 
     Example: a from 16:16:51 to 16:17:06, b from 16:17:02. In the table a ends at 16:17:02.
     """
@@ -110,8 +111,8 @@ def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
 
 
 def trend(title: str, rows: pa.Table, kind: str) -> str:
-    """Return a line with a title, and bars that show the load or the imbalance over time; without values the line has
-    no bars.
+    """Return a line with a title, and bars that show the load (`kind` "load") or the imbalance ("balance") over time;
+    only the title for any other kind, or with fewer than two values.
     """
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
     values = [value for value in rows.column(column).to_pylist() if value is not None] if column else []

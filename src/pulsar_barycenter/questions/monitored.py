@@ -42,7 +42,7 @@ class NothingReportedError(Exception):
 async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
     """Return the brokers with their load, by name; `place` is the web address of a broker, or a metadataStoreUrl.
 
-    A broker that does not answer is left out.
+    A broker that does not answer, or has no load report, is left out.
 
     Raises:
         ClusterError, MetadataError, UnknownStoreError, NothingReportedError: there is no load report.
@@ -122,7 +122,11 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
     for folder in (_BROKERS, _AVERAGES):
         names = await store.children(folder)
         if len(names) > _MAX_BROKERS:
-            raise MetadataError(folder, f"this folder of the store has more than {_MAX_BROKERS:,} keys, the maximum")
+            raise MetadataError(
+                folder,
+                f"this folder of the store has more than {_MAX_BROKERS:,} keys, the maximum; give the web address of a"
+                " broker instead",
+            )
         for name in names:
             record = await store.get(f"{folder}/{name}")
             if record is not None:
@@ -150,10 +154,10 @@ def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
             others += 1
     if not found:
         raise NothingReportedError(
-            f"the store has no load reports, and {others} registrations without one: the extensible load manager has "
-            "its load elsewhere; give the web address of a broker of Barycenter"
+            f"the store has no load report, only {others} registrations of brokers without one: the extensible load "
+            "manager has its load elsewhere; give the web address of a broker of Barycenter"
             if others
-            else "no broker is registered there"
+            else "no broker is registered in the store"
         )
     return found
 

@@ -59,8 +59,8 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Read page after page, and return the decisions of all pages, up to the number that `question` asks for, and the
-    last page.
+    """Read page after page, the newest first, until the pages together have the number of decisions that `question`
+    asks for, or no decision is left. Return all decisions that were read, oldest first, and the last page.
     """
     found: list[DecisionRecord] = []
     for _ in range(_MAX_PAGES):

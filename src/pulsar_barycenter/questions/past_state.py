@@ -51,10 +51,13 @@ class Subject:
 class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The state of a topic, bundle or broker at a past time.
 
-    `broker` is its owner, "" if it had none or it is not known. `bundle` is the topic's bundle at that time, or the
-    bundle from which it was split. `last` is the decision that assigned it, `before` the previous one; `refused` are
-    the last decisions since then that were considered and not carried out. `round` is the last result of shedding. For
-    a broker, `recent` are the last bundles that arrived or left.
+    `broker` is the owner of the topic or bundle, "" if no broker owned it or the owner is not known. `bundle` is the
+    bundle that the last decision names: that of the topic at that time, or the bundle from which it was split. `last`
+    is the last decision about the topic or bundle that was carried out, `before` the one before; `refused` are the
+    last decisions since `last` that were considered and not carried out. `round` is the last result of shedding.
+
+    For a broker, `broker` is its own name, "" if no decision names it; `recent` are the last decisions by which bundles
+    arrived or left.
     """
 
     kind: str = "then"

@@ -20,9 +20,9 @@ from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.status.board import BundleRow, TopicRow, topic_row
 
 MAX_TOPICS: Final = 200
-"""The number of topics whose stats are read: the first ones by name, bundle after bundle."""
+"""The maximum number of topics whose stats are read: the first ones by name, bundle after bundle."""
 MAX_BUNDLES: Final = 20
-"""The number of bundles whose topics are listed if no bundle is chosen."""
+"""The maximum number of bundles whose topics are listed if no bundle is chosen."""
 _AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 10.0
 _MAX_ANSWER_BYTES: Final = 16 << 20
@@ -80,8 +80,8 @@ async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow
 
 
 async def _answer(client: AdminClient, url: str, path: str, params: dict[str, str]) -> Any:
-    """Send a GET request for `path` and return the answer; None if the broker answers that the object does not
-    exist.
+    """Send a GET request for `path` and return the answer; None if the broker has not loaded the topic, or the domain
+    is switched off.
     """
     try:
         return await client.call("GET", url, f"/admin/v2{path}", params=params)

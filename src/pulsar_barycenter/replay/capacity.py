@@ -88,7 +88,8 @@ class Fit:
 def fit(cpu: Floats, rate: Floats, throughput: Floats, like: CapacityModel | None = None) -> Fit:
     """Return the model with the least squared error of CPU (percent of one core), without negative coefficients.
 
-    `rate` and `throughput` are in + out; the memory terms are those of `like`. Least squares are computed for each
+    `rate` and `throughput` are in + out; the memory terms are those of `like`. Reports whose CPU is
+    negative or not finite do not count. Least squares are computed for each
     subset of the three terms, and the best result without a negative coefficient is returned. So a term that explains
     nothing is 0.
     """

@@ -51,8 +51,8 @@ class ReportsLost:
 
 @dataclass(frozen=True, slots=True)
 class LeaderLost:
-    """The leader is lost: no round and no split until `until_ms`, exclusive. The next leader knows what brokers last
-    reported, and remembers nothing else.
+    """The leader is lost: no round and no split until `until_ms`, exclusive. The next leader knows the last report of
+    each broker, and has no other memory.
     """
 
     at_ms: int

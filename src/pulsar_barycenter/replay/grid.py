@@ -36,7 +36,8 @@ MOST_RUNS: Final = 100_000
 class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One run of a grid of replays: a strategy, settings, a seed and a period.
 
-    `settings` are keys of broker.conf with their values as text, `period` are steps of the input, end exclusive.
+    `settings` are keys of broker.conf with their values as text, `period` is the first step of the input (inclusive)
+    and the end (exclusive).
     """
 
     strategy: str
@@ -80,7 +81,8 @@ CONFIGURED: Final = "configured"
 def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
     """Return the keys that select a strategy: a shedder, a shedder and a placement strategy (`A+B`), or a load manager.
 
-    A shedder alone keeps the placement strategy of `base`, unless the two cannot be combined.
+    A shedder alone keeps the placement strategy of `base`, unless the two cannot be combined; then the keys also select
+    a placement strategy that can be.
 
     Raises:
         StrategyError: no strategy has this name.
@@ -186,6 +188,7 @@ def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:
     """
     if not 1 <= parts <= steps:
         raise ReplayInputError(
-            f"{count_of(steps, 'step')} cannot be divided into {parts} periods; give fewer with --parts"
+            f"{count_of(steps, 'step')} cannot be divided into {parts} periods; give 1 or more with --parts, and no"
+            " more than there are steps"
         )
     return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

@@ -1,9 +1,9 @@
 """The reports of simulated brokers, and the snapshot that a leader makes of them.
 
 A broker measures its load once in each step. Like a live broker, it reports if the load has changed enough since its
-last report, or if that report is old. So two brokers may report the same bundle, until the former one reports again; or
-none may report it. A bundle that moves counts as a preallocation of its destination until the destination reports it.
-Windows get one sample of each bundle from each report.
+last report, or if that report is old. So two brokers may report the same bundle, until the former owner reports again;
+or none may report it. A bundle that moves counts as a preallocation of its destination until the destination reports
+it. Windows get one sample of each bundle from each report.
 
 Brokers of the extensible load manager smooth their usage at every measurement, report their heaviest bundles in each
 step, and restart the smoothing when a bundle comes or goes. The load of a broker and the list of its bundles are two
@@ -116,7 +116,7 @@ class _Sent:
 
 
 def change_percent(before: Floats, now: Floats) -> Floats:
-    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if both are.
+    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if `before` and `now` are 0.
 
     The column form of `load_report.percent_change`.
     """
@@ -140,7 +140,9 @@ class Reports:
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
         )
-        """The newest report of each broker that arrived, and that it sent."""
+        """For each broker: `_told` has the newest of its reports that arrived at the leader, `_sent` the newest that
+        the broker sent without a failure.
+        """
         self._sent_at_ms: Integers = np.full(count, NEVER, np.int64)
         self._listed_at_ms: Integers = np.full(count, NEVER, np.int64)
         self._deliveries = Deliveries(delivery, seed)
@@ -164,7 +166,7 @@ class Reports:
     # ---- what changes ----
 
     def start(self, broker: int, now_ms: int) -> None:
-        """Record that a broker starts at `now_ms`, of which the leader has no report yet."""
+        """Record that a broker starts at `now_ms`; drop what is known from its earlier reports."""
         self.forget(broker)
         self.started_at_ms[broker] = now_ms
 
@@ -213,7 +215,9 @@ class Reports:
     def measure(
         self, now: Measured, bundles: Bundles, able: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
     ) -> Flags:
-        """Let the brokers that are `able` report if a report is due, and return the flags of those that sent one."""
+        """Let the brokers that are `able` report if a report is due; return the flags of those whose report was due,
+        also if the report was lost or failed.
+        """
         if kind is ManagerKind.EXTENSIBLE:
             self._smooth(now, able, config, now_ms)
         due = able & self._is_due(now, config, now_ms, kind)
@@ -238,7 +242,7 @@ class Reports:
     ) -> Flags:
         """Send the loads of the brokers in `due` and the lists of those in `listing`: in one message, or in two.
 
-        Return the flags of the brokers whose report of their load failed, and that know it.
+        Return the flags of the brokers whose report of their load failed, which these brokers notice.
         """
         of_loads = self._deliveries.of(due)
         of_lists = self._deliveries.of(listing) if kind is ManagerKind.EXTENSIBLE else of_loads

@@ -1,4 +1,4 @@
-"""How many brokers a recorded load needs over the week, and what following that would have cost, beside a CPU rule.
+"""How many brokers a recorded load needs over the week, and what following that would have cost, next to a CPU rule.
 
 Both rules are replayed over the last part of the history, which the plan has not seen. A new broker serves `START_MS`
 after it was asked for; a broker is given back at once, since `drain` moves its bundles before it ends.
@@ -41,9 +41,10 @@ class Followed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 class RightSizing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The number of brokers that the hours of a week need. `today` is the present number of brokers, `saved` the
-    broker-hours a week that fewer brokers would save.
+    broker-hours that a week would take less with the needed brokers than with `today` brokers in every hour.
 
-    `plan` and `cpu_rule` are replays over the last `hours`; None: the history is shorter than two days.
+    `plan`, `cpu_rule` and `fixed` (always `today` brokers) are replays over the last `hours`; None: the history is
+    shorter than two days.
     """
 
     rule: SizingRule
@@ -75,7 +76,7 @@ def loads_over_time(demand: Demand, model: CapacityModel, brokers: Sequence[Capa
 def right_sizing(start_ms: int, step_ms: int, loads: Sequence[float], rule: SizingRule, today: int) -> RightSizing:
     """Return how many brokers the hours of a week need, from the loads at steps, and the replays of both rules.
 
-    The last week is replayed if there are two, else the last day if there are two.
+    The last week is replayed if the loads span two weeks or more; else the last day, if they span two days or more.
     """
     times = [start_ms + row * step_ms for row in range(len(loads))]
     week = week_of(zip(times, loads, strict=True), rule)
@@ -121,7 +122,7 @@ def _planned(before: list[tuple[int, float]], rule: SizingRule, part_ms: int) ->
 
 
 _Wanting = Callable[[int, float, int], int]
-"""Returns the wanted number of brokers at a time, for a load, with so many brokers."""
+"""Returns the wanted number of brokers; the arguments are the time (epoch ms), the load, and the present number."""
 
 
 def _lead_ms(step_ms: int) -> int:

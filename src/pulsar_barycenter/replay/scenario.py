@@ -129,8 +129,8 @@ def run_case(case: Case, strategy: str, seed: int) -> Measures:
     """Replay a scenario with a strategy or a reference, its default settings and the scenario's settings; return the
     measures.
 
-    `strategy` may be followed by settings: NAME key=value. For a reference, bundles without an owner are assigned as
-    with LeastDisturbance.
+    `strategy` may be followed by settings: NAME key=value; settings of the scenario take precedence. For a reference,
+    bundles without an owner are assigned as with LeastDisturbance.
     """
     return measure(run_setup(case.make(seed), strategy, seed))
 

@@ -88,7 +88,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Load(_Part, frozen=True):
-    """`usage` is the mean usage of the brokers of the start (a fraction), if each had its share. `noise` and `drift`
+    """`usage` is the mean usage of the brokers of the start (a fraction), if the load is balanced. `noise` and `drift`
     are standard deviations of the logarithm of the load of a bundle: of each minute by itself, and of a change that
     lasts about three hours. `swing` is the amplitude of the day, with a phase of each bundle's own."""
 
@@ -170,7 +170,7 @@ class Balance(_Part, frozen=True):
 
 class Steady(_Part, frozen=True):
     """An expectation: in the last `minutes` minutes, no broker's usage differs from its own mean by more than the share
-    `at_most` of that mean.
+    `at_most` of that mean. Brokers that are in the cluster for a part of these minutes only are not checked.
     """
 
     at_most: Annotated[float, Meta(ge=0, le=1e3)]
@@ -281,11 +281,14 @@ def _problem_of_brokers(found: ScenarioFile) -> str:
     for each in sorted(found.events, key=lambda event: event.minute):
         number = None if isinstance(each, LosesLeader | Sets) else each.broker
         if isinstance(each, Adds) and number in there:
-            return f"broker {number} is added at minute {each.minute:g}, but it is there; give another number"
+            return f"broker {number} is added at minute {each.minute:g}, but is there already; give another number"
         if isinstance(each, Grows) and each.broker > found.brokers:
-            return f"the load of broker {number} changes, but there are {found.brokers} at the start"
+            return (
+                f"the load of broker {number} changes, but {found.brokers} brokers are there at the start; give one of"
+                " these"
+            )
         if number is not None and not isinstance(each, Adds | Grows) and number not in there:
-            return f"broker {number} is not there at minute {each.minute:g}; give one of those that are"
+            return f"broker {number} is not in the cluster at minute {each.minute:g}; give one that is"
         if isinstance(each, Adds):
             there.add(each.broker)
         elif isinstance(each, Removes | Crashes):
@@ -422,7 +425,7 @@ def _steady(expected: Steady, outcome: Outcome) -> Verdict:
     off = np.where(always & (mean > 0), np.abs(usage - mean).max(axis=0) / np.where(mean > 0, mean, 1.0), 0.0)
     worst = int(off.argmax())
     text = (
-        f"the usage of {outcome.brokers[worst]} was up to {off[worst]:.3g} of its mean away from it;"
+        f"the usage of {outcome.brokers[worst]} was up to {off[worst]:.3g} of its mean away from that mean;"
         f" at most {expected.at_most:g} is allowed in {_last(expected.minutes)}"
     )
     return Verdict(bool(off[worst] <= expected.at_most), f"steady: {text}")

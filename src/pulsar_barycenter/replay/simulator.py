@@ -2,8 +2,8 @@
 
 A step has these parts:
 
-1. Events within the step happen, and settings change. 2. Bundles without an owner are assigned, as lookups would make
-them assigned. 3. Clients produce and consume the step's traffic. Brokers measure and report (`replay.reports`). 4. If a
+1. Events within the step happen, and settings change. 2. Bundles without an owner are assigned, as look-ups would
+assign them. 3. Clients produce and consume the step's traffic. Brokers measure and report (`replay.reports`). 4. If a
 round is due, the leader runs it on the reports: `load.rounds.round`, the code of a live leader. 5. The leader has
 bundles split that are too large, with the configured strategy and algorithm.
 
@@ -96,7 +96,7 @@ def replay(
     `delivery` says how reports reach the leader; a reference does not see them.
 
     Raises:
-        ReplayInputError: an event or an owner does not fit the cluster.
+        ReplayInputError: an event or an owner does not fit the cluster, or the cluster has no broker or too many.
         StrategyError: the configuration names strategies that do not exist, or that cannot be combined.
         ConfigError: an event sets a key to a value that is not allowed.
     """
@@ -453,8 +453,8 @@ class _Run:
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
 
     def _shed(self, now_ms: int) -> LoadSnapshot | None:
-        """Run one shedding round of the leader. Return the round's snapshot if the round moved nothing, since the
-        snapshot is then still valid.
+        """Run one shedding round of the leader. Return the round's snapshot, which is still valid, if the round moved
+        nothing; otherwise None.
         """
         snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
         outcome: RoundOutcome

@@ -145,7 +145,9 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
     if len(set(question.without)) == len(names) and not question.added:
         raise ReplayInputError("no broker would be left in the cluster; add brokers, or let one stay")
     if not (0 < question.scale <= 1000 and 0 <= question.added <= MOST_ADDED):
-        raise ReplayInputError(f"the load can be scaled by at most 1000, and at most {MOST_ADDED} brokers can be added")
+        raise ReplayInputError(
+            f"the load can be scaled by more than 0 and at most 1000, and at most {MOST_ADDED} brokers can be added"
+        )
     if not 1 <= question.minutes <= LONGEST_MINUTES:
         raise ReplayInputError(
             f"a forecast for {question.minutes} minutes is not possible; give 1 to {LONGEST_MINUTES}"

@@ -66,5 +66,8 @@ def _authentication(config: BrokerConfig) -> tuple[OpeningStep, ...]:
         return (Authenticate(found[name].load()(config.bookkeeper_client_authentication_parameters)),)
     except Exception as error:  # whatever the module of another package raises
         raise ConfigError(
-            "bookkeeperClientAuthenticationPlugin", name, f"a plug-in that can be made: {type(error).__name__}: {error}"
+            "bookkeeperClientAuthenticationPlugin",
+            name,
+            "the name of a plug-in that can be loaded and accepts bookkeeperClientAuthenticationParameters; this one"
+            f" raised {type(error).__name__}: {error}",
         ) from error

@@ -144,7 +144,8 @@ async def client_of(
     config: BrokerConfig, store: MetadataStore, opened: AsyncExitStack
 ) -> tuple[LedgerClient, MetadataStore]:
     """Return a client of the bookies that the configuration names, and the store with the metadata of the bookies.
-    `store` is the brokers' metadata store; `opened` closes the other one at the end, if it is another one.
+    `store` is the brokers' metadata store; if the metadata of the bookies is in another store, `opened` closes that
+    store at the end.
 
     Raises:
         LedgerError: there is no cluster of bookies.
@@ -174,11 +175,11 @@ async def client_of(
 
 
 async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
-    """Check that a cluster with this configuration can have its form of the records of topics; and, where no broker has
-    chosen one yet, that the topics of `store` have it.
+    """Check that brokers with this configuration can use its form of the records of topics; and, if no broker has
+    recorded its kind of storage in `store` yet, that the topics which are in `store` have this form.
 
     Raises:
-        LedgerError: they have another form, or the configuration contradicts itself.
+        LedgerError: the topics have another form, or the configuration contradicts itself.
         MetadataError: the store did not answer.
     """
     records = config.barycenter_ledger_records
@@ -199,7 +200,9 @@ async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
 
 
 def _compacts_owners(config: BrokerConfig) -> bool:
-    """Return whether the load manager keeps ownership records in a topic; one that is not known is refused later."""
+    """Return whether the load manager keeps ownership records in a topic; False for an unknown one, which another check
+    refuses.
+    """
     try:
         kind = manager_kind(config.load_manager_class_name)
     except StrategyError:

@@ -43,8 +43,8 @@ _LIBRARY_LEVEL: Final = logging.WARNING
 
 
 def log_level(configured: str, environment: Mapping[str, str]) -> int:
-    """Return the log level that the environment variable LEVEL_VARIABLE names, in any case; if it is not set, the
-    `configured` one.
+    """Return the log level that the environment variable LEVEL_VARIABLE names, in upper or lower case; the `configured`
+    level if the variable is not set, or does not name a level.
     """
     wanted = environment.get(LEVEL_VARIABLE, "").strip().lower()
     return _LEVELS.get(wanted, _LEVELS[configured])

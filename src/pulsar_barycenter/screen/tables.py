@@ -19,8 +19,8 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column of a table on the screen of `top`. `key` sorts rows, None last; numbers are right-aligned and sorted
-    with the greatest first.
+    """A column of a table on the screen of `top`. Rows are sorted by the result of `key`, None last. A column of
+    numbers (`is_figure`) is right-aligned, and sorted with the greatest first.
     """
 
     title: str

@@ -35,7 +35,7 @@ from pulsar_barycenter.status.board import Board, BundleRow, arranged, heaviest
 from pulsar_barycenter.terminal.tables import printable
 
 MAX_SHOWN: Final = 500
-"""The number of rows that are shown: the first ones in the sort order."""
+"""The maximum number of rows that are shown: the first ones in the sort order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ClusterView:
 
 Ask = Callable[[], Awaitable[ClusterView]]
 AskTopics = Callable[[Sequence[BundleRow]], Awaitable[SeenTopics]]
-"""Query the cluster; the second function reads the topics of bundles.
+"""`Ask` queries the cluster, `AskTopics` reads the topics of the given bundles.
 
 Raises:
     ClusterError: the cluster does not answer.
@@ -152,7 +152,7 @@ class TopScreen(App[None]):
 
     @work(group="asking", exclusive=True)
     async def look(self) -> None:
-        """Query the cluster and show the answer; if it does not answer, the previous state stays."""
+        """Query the cluster and show the answer. If the cluster does not answer, show why; the previous state stays."""
         trouble = self.query_one("#trouble", Static)
         try:
             self._seen = await self._ask()
@@ -166,7 +166,7 @@ class TopScreen(App[None]):
 
     @work(group="asking topics", exclusive=True)
     async def look_at_topics(self) -> None:
-        """Read the topics of the chosen bundle, else of the heaviest bundles."""
+        """Read and show the topics of the chosen bundle, or of the heaviest bundles if no bundle is chosen."""
         if self._seen is None:
             return
         trouble, bundles = self.query_one("#trouble", Static), self._seen.board.bundles

@@ -52,7 +52,7 @@ def role_of(name: str) -> Role:
     """Return the role of a strategy, SHEDDING or PLACEMENT; SHEDDING for a strategy that does both.
 
     Raises:
-        WrongWordError: there is no strategy of that name.
+        WrongWordError: there is no shedding or placement strategy of that name.
     """
     roles = {row.role for row in _named(name)} - {Role.SPLITTING}
     if not roles:
@@ -72,8 +72,8 @@ def configured(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration for a decision on a snapshot, as `configuration_of` does, from the configuration that
-    came with the snapshot.
+    """Return the configuration for a decision on a snapshot: that of `configuration_of`, which starts from the
+    configuration that came with the snapshot. Raises what `configuration_of` does.
     """
     return configuration_of(found.configuration, conf, changes, strategy, placement)
 

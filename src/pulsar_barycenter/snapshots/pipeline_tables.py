@@ -9,8 +9,8 @@
 | averages of brokers | `broker_data` |
 
 The snapshot has the brokers that reported shortly before that time. Without the first two tables, which earlier
-versions did not write, the usage of brokers is unknown, and only strategies that use traffic can decide. The snapshot
-lacks what the tables do not have: assignments that no broker has confirmed, recent unloads, policies.
+versions of Barycenter did not write, the usage of brokers is unknown, and only strategies that use traffic can decide.
+The snapshot lacks what the tables do not have: assignments that no broker has confirmed, recent unloads, policies.
 """
 
 from collections.abc import Iterable
@@ -48,13 +48,13 @@ _IDENTITY: Final = ("broker", "incarnation", "sequence")
 
 
 def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:
-    """Return the snapshot at a time (epoch ms, inclusive), or at the newest report.
+    """Return the snapshot at the time `at_ms` (epoch ms, inclusive), or, if it is None, at the newest report.
 
     The snapshot leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all
     brokers.
 
     Raises:
-        TablesError: the tables have no rows up to that time.
+        TablesError: the tables have no rows up to that time, or the files of a table do not fit together.
         DamagedTableError: a file is damaged; the error names it.
         OSError: a file cannot be read.
     """
@@ -92,7 +92,9 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
 
 
 def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str, Any]]:
-    """Return the rows of a table from the last day and a half before the time; empty if the table does not exist."""
+    """Return the last row of each bundle and broker in a table up to `at_ms` (inclusive; None: no limit), from the
+    files of the newest date up to then and of the date before; empty if the table does not exist.
+    """
     folders = sorted((root / name).glob("date=*"))
     if at_ms is not None:
         last = f"date={datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"

@@ -79,7 +79,9 @@ def settings_in_words(
 def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the settings of a data folder at a time (epoch ms); `folder` is that folder, or its `tables`.
 
-    The first value maps keys to their texts; the second has warnings about them, one sentence each.
+    The first value maps keys to their texts; the second has warnings about them, one sentence each. Of a setting that
+    changed after `at_ms`, the present text is returned, with a warning. The exception is the shedding strategy: if the
+    decision logs name one up to `at_ms`, the last of these is returned.
 
     Raises:
         ConfigError: a broker.conf is not valid.
@@ -99,7 +101,10 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
         warnings.append(f"cannot read the dynamic settings, so they are missing here: {error}")
     if texts and changed_ms > at_ms:
         changed_at = f"{datetime.fromtimestamp(changed_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        warnings.append(f"settings changed at {changed_at}, after that time; the former values are not known")
+        warnings.append(
+            f"settings changed at {changed_at}, after that time; the former values are not known, so the present ones"
+            " are used"
+        )
         strategy = _shedder_of(data, at_ms)
         if strategy:
             texts[SHEDDING_KEY] = strategy

@@ -185,7 +185,7 @@ class StandaloneCluster:
 
         Raises:
             PortRangeError, PortInUseError, SharedPortError: a port cannot be used; nothing was started.
-            ProcessFailedError: a broker did not become ready; the others were ended.
+            NotReadyError, ProcessFailedError: a broker did not become ready; all brokers were ended.
         """
         self.check_ports()
         try:
@@ -197,7 +197,7 @@ class StandaloneCluster:
     def bring_up_pipeline(self) -> None:
         """Start the pipeline, if there is one, in the background.
 
-        Its result is shown as progress; a failed start is tried again.
+        The result of the start is shown as progress. A failed start is tried again if `restart` of the settings is set.
         """
         if self.pipeline is not None:
             self._watches[self.pipeline.name] = asyncio.create_task(self._bring_up(self.pipeline), name="pipeline")
@@ -207,7 +207,7 @@ class StandaloneCluster:
 
         Raises:
             PortRangeError, PortInUseError, SharedPortError: a port cannot be used; nothing was started.
-            ProcessFailedError: a child did not become ready; the others were ended.
+            NotReadyError, ProcessFailedError: a child did not become ready; all children were ended.
         """
         self.check_ports()
         starts = [self.start_brokers(self.brokers)]
@@ -220,7 +220,7 @@ class StandaloneCluster:
             raise
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
-        """Start the given brokers in parallel and return when all are ready."""
+        """Start the given brokers in parallel and return when all are ready; if one fails, raise its error."""
         await _all_or_first_error([self._start_broker(broker) for broker in brokers])
 
     async def start_pipeline(self) -> None:
@@ -237,7 +237,9 @@ class StandaloneCluster:
         await broker.kill()
 
     async def stop(self) -> None:
-        """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends."""
+        """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends. A process that does
+        not end in time is killed.
+        """
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         self._progress.event("stopping the brokers")
@@ -375,7 +377,7 @@ def _now_ms() -> int:
 
 
 def _is_chosen(port: str) -> bool:
-    """Return whether a port in the configuration is chosen by the system, that is, is 0."""
+    """Return whether the system chooses the port, that is, the configuration has 0."""
     return port.strip() == str(_CHOSEN_BY_SYSTEM)
 
 
@@ -385,7 +387,7 @@ def _port_of(url: str | None) -> int:
 
 
 async def _all_or_first_error(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Await all of `works` in parallel; if one fails, cancel the others and raise its error unchanged."""
+    """Await all of `works` in parallel; if one of them fails, cancel the others and raise the first error unchanged."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await asyncio.gather(*tasks)

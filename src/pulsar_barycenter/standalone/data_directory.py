@@ -61,7 +61,9 @@ class DataDirectory:
 
 
 def holder_of(directory: DataDirectory) -> int | None:
-    """Return the id of the process that runs a cluster in `directory`, None if there is none."""
+    """Return the id of the process that runs a cluster in `directory`; None if there is no such process, or if its id
+    cannot be read.
+    """
     try:
         file = os.open(directory.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -79,7 +81,7 @@ def holder_of(directory: DataDirectory) -> int | None:
 
 
 class DataDirectoryLock:
-    """Locks a data directory for one cluster; the lock ends with the process.
+    """Locks a data directory for one cluster until the block ends, or the process.
 
     Raises (on entering):
         DataDirectoryBusyError: another process holds the lock.

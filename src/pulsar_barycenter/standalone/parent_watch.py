@@ -11,7 +11,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent process ends, whose id is in the environment (Linux only)."""
+    """Ask the kernel to kill this process when its parent process ends, whose id is in the environment; exit now if the
+    parent has ended already. No effect without that id, or on another system than Linux.
+    """
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None or not sys.platform.startswith("linux"):
         return

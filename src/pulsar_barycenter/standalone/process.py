@@ -63,7 +63,7 @@ class ChildProcess:
         """Wait for the child's ready line and return it; `on_line` receives the lines before it.
 
         Raises:
-            ProcessFailedError: the child ended.
+            ProcessFailedError: the child ended before it was ready.
             NotReadyError: the child was not ready within `timeout_s`, and was ended.
         """
         assert self._process is not None
@@ -93,7 +93,9 @@ class ChildProcess:
                 os.kill(self._process.pid, number)
 
     async def terminate(self, *, timeout_s: float) -> bool:
-        """Ask the process to end in order; kill it after `timeout_s`. Return whether it ended in order."""
+        """Ask the process to end in order; kill it if it has not ended after `timeout_s`. Return False if it was killed
+        here; True if it ended by itself, or did not run any more.
+        """
         if not self.is_running:
             return True
         self.signal(signal.SIGTERM)

@@ -28,9 +28,10 @@ class BrokerReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag
 class ClusterReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag_field="event", tag="ready"):
     """A cluster on one machine whose brokers all serve clients.
 
-    `service_url` has all brokers, so that a client can reconnect if one fails. The URLs with TLS are None or empty if
-    there are no such ports. `pid` is the process that ends the cluster after SIGTERM. `pipeline` is `starting`, or
-    `none` if there is no pipeline. `ephemeral` says that `data` is deleted at the end.
+    `service_url` has all brokers, so that a client can reconnect if one fails; it is "" if they only have ports with
+    TLS. The URLs with TLS are None or empty if there are no such ports. `pid` is the process that ends the cluster
+    after SIGTERM. `pipeline` is `starting`, or `none` if there is no pipeline. `ephemeral` says that `data` is deleted
+    at the end.
     """
 
     service_url: str

@@ -105,9 +105,10 @@ def topic_row(topic: str, bundle: str, broker: str, stats: Any) -> TopicRow:
 
 
 def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[BundleRow]:
-    """Return the bundles with the highest msg/s, until they have `topics` topics together or are `most` bundles.
+    """Return the bundles with the highest msg/s, the highest first, until they have `topics` topics together or are
+    `most` bundles.
 
-    A bundle without known load counts as having no topics.
+    Bundles without topics are left out. A bundle whose load is not known is included, and counts as having no topics.
     """
     found: list[BundleRow] = []
     count = 0

@@ -67,7 +67,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     `leader` is "" if no broker names one; `leaders` are all named leaders if brokers disagree. `cluster` and `strategy`
     come from a broker's settings, None if no broker returned them. `worst` is the worst finding, `findings` counts them
     by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is None unless the leader is to
-    use a pipeline and it is late; `pipeline_silent_s` is None unless the pipeline does not look for load reports.
+    use a pipeline and that pipeline is late; `pipeline_silent_s` is None unless the pipeline has stopped looking for
+    load reports.
     """
 
     at_ms: int

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def with_progress(items: Sequence[_T], what: str) -> Generator[_T, None, None]:
-    """Yield `items`; after two seconds show how many are done. `what` names the task."""
+    """Yield `items`; on a terminal, show after two seconds how many are done. `what` names the task."""
     started_s = time.monotonic()
     lines: LiveLines | None = None
     try:
@@ -38,7 +38,9 @@ def with_progress(items: Sequence[_T], what: str) -> Generator[_T, None, None]:
 
 @contextmanager
 def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[None]:
-    """Show how many of Spark's tasks are done (`session.tasks_of`), while the block runs."""
+    """On a terminal, show while the block runs how many of Spark's tasks are done. `tasks()` returns the number of done
+    tasks and of all tasks (see `session.tasks_of`).
+    """
     if not is_redrawable(sys.stderr):
         yield
         return

@@ -73,7 +73,9 @@ class Answers:
         self._decided: _Decided | None = None
 
     def shown_ms(self, now_ms: int) -> int:
-        """Return the time as of which the cluster is shown: now, or that of the last look at a finished recording."""
+        """Return the time as of which the cluster is shown: `now_ms`, or the time of the last look if that look is more
+        than `LIVE_MS` old.
+        """
         at_ms = self._cluster.at_ms
         return at_ms if at_ms and now_ms - at_ms > LIVE_MS else now_ms
 
@@ -126,8 +128,8 @@ class Answers:
         return found[-limit:] if limit else []
 
     def decision_log(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return a page of decisions: those before the cursor (`<at>:<number>:<by>`) in `query`, and the cursor of the
-        next page.
+        """Return a page of decisions, oldest first: the last ones before the cursor (`<at>:<number>:<by>`) in `query`;
+        and the cursor with which a request gets the page of earlier decisions, "" if there are none.
         """
         number = query.get("before", "").split(":")[1:2]
         before = int(number[0]) if number and number[0].isdecimal() else self._cluster.number + 1
@@ -166,8 +168,8 @@ class Answers:
         return {kind: name, **about, **msgspec.to_builtins(found)}
 
     def settings(self) -> list[dict[str, Any]]:
-        """Return each key of broker.conf that load balancing uses, with the value with which decisions are
-        recomputed.
+        """Return the keys of broker.conf that were recorded, or whose value differs from the default, each with the
+        value with which decisions are recomputed.
         """
         recorded, known = self._cluster.beside.settings or {}, keys()
         defaults = runtime_values(default_config(self._cluster.config.barycenter_pulsar_compatibility))

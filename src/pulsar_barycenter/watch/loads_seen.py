@@ -1,7 +1,7 @@
 """The loads of brokers and bundles over time, in bounded memory: the oldest reports make room for the newest.
 
-The loads of the bundles of a report are kept as 32-bit numbers, beside the names of the bundles, which consecutive
-reports of a broker share. So four million loads of bundles take some 32 MB.
+The loads of the bundles of a report are kept as 32-bit numbers. Consecutive reports of a broker share the names of its
+bundles. So four million loads of bundles take some 32 MB.
 """
 
 from array import array
@@ -23,7 +23,7 @@ from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.snapshot.reported import reported_load
 
 MAX_FIGURES: Final = 4_000_000
-"""The maximum number of loads of bundles and of brokers that are kept."""
+"""The maximum number of loads that are kept, those of bundles and of brokers together."""
 _FORGOTTEN: Final = "Older loads are not kept in memory."
 
 
@@ -75,7 +75,7 @@ class LoadsSeen:
 
     def answer(self, question: LoadQuestion, *, holds_ms: int) -> LoadOverTime:
         """Return the answer to a question. The load of a broker is valid until its next report, at most for `holds_ms`;
-        so is that of a bundle, which ends when another broker reports it."""
+        the load of a bundle until any broker reports the bundle again, at most for `holds_ms`."""
         earlier = question.from_earlier(holds_ms)
         moments = [
             Moment(seen.at_ms, (load,))

@@ -1,9 +1,9 @@
 """Runs the rounds of the strategy that a cluster's configuration names, on the load that was recorded of it. Pure.
 
-The leader of the cluster decided on load that nobody recorded exactly: it ran at other moments, and knew reports in
-between. A recomputed round is therefore near to what it decided, and not the same. Its memory goes on from round to
-round, as the leader's does, and counts the moves of the round as made. Bundles that were seen to move count as recently
-unloaded for the grace period of the configuration.
+The leader of the cluster decided on load that no record has exactly: it ran at other moments, and knew reports in
+between. A recomputed round is therefore near to what the leader decided, and not the same. Its memory goes on from
+round to round, as the leader's does, and counts the moves of the round as made. Bundles that were seen to move count as
+recently unloaded for the grace period of the configuration.
 
 The snapshot is that of the load manager in force (`balancer.judging.snapshots`).
 """
@@ -54,7 +54,7 @@ def configuration_in_force(
     settings: Mapping[str, str], changes: Collection[str], reports: Mapping[str, LocalBrokerData]
 ) -> BrokerConfig:
     """Return the configuration of recorded settings, with `changes` (key=value); values that are not allowed here are
-    left out. Of settings that are not recorded, the load manager is that of the reports.
+    left out. If the load manager is not recorded, the configuration has that of the reports.
 
     Raises:
         ConfigError, WrongWordError: a change is not allowed.

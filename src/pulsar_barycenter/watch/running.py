@@ -1,4 +1,4 @@
-"""Reads the cluster again and again, serves the pages meanwhile, and tells what was seen, until the process ends."""
+"""Reads the cluster again and again, serves the pages meanwhile, and reports what was seen, until the process ends."""
 
 import asyncio
 import signal
@@ -32,8 +32,9 @@ class Wanted:
     """What is to be shown: the cluster of the brokers at `urls`, or the one recorded in the folder `data`, of whose
     reports those of the last `span_ms` are read.
 
-    It is read every `interval_s`; the run ends after `rounds` readings, or after a signal if `rounds` is 0. `port` is a
-    port of 127.0.0.1, 0 for any. `changes` are settings (key=value) that override the cluster's.
+    The cluster or folder is read every `interval_s`. The run ends after `rounds` readings (0: no limit), or earlier
+    after a signal. `port` is a port of 127.0.0.1, 0 for any. `changes` are settings (key=value) that override those of
+    the cluster.
     """
 
     urls: tuple[str, ...] = ()
@@ -67,10 +68,12 @@ Tell: TypeAlias = Callable[[Watching | BriefDecision | str], None]
 async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
     """Read and show the cluster until SIGINT or SIGTERM, or for the number of readings in `wanted`.
 
+    Only a first reading that fails ends the run. Of a later one the error goes to `tell`, and the next reading follows.
+
     Raises:
-        WatchError: the first reading failed, or the folder has the load of several clusters.
+        WatchError: the source cannot be opened, or the first reading failed.
         ConfigError, WrongWordError: a change of the settings is not allowed.
-        OSError: the port cannot be used, or the folder not be read.
+        OSError: the port cannot be used, or the folder cannot be read at first.
     """
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -118,10 +121,10 @@ async def status_of_recording(data: Path) -> RecordedStatus:
 
 @asynccontextmanager
 async def opened(new_client: NewClient, conf: ClientConf, wanted: Wanted) -> AsyncIterator[Source]:
-    """Open the source of load that the options name: the brokers, or a folder.
+    """Open the source of load that `wanted` names: the brokers, or a folder.
 
     Raises:
-        WatchError: it cannot be read.
+        WatchError: no broker answers, the brokers belong to several clusters, or the folder has no recorded load.
     """
     if wanted.data is not None:
         yield DataFolder(wanted.data, span_ms=wanted.span_ms)

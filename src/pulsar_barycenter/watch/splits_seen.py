@@ -1,6 +1,7 @@
 """Finds splits of bundles between two looks, and says why a bundle was split, as far as it can be told. Pure.
 
-A bundle was split if it is gone, and bundles that exist now cover exactly its range.
+A bundle was split if it no longer exists, and two or more bundles that exist now together cover exactly its range. The
+first row that applies gives the reason:
 
 | the split | basis | agrees |
 |---|---|---|
@@ -54,7 +55,7 @@ def splits_seen(known: Mapping[str, str], owners: Mapping[str, str]) -> list[Spl
 
 
 def _ranges(owners: Mapping[str, str], namespaces: set[str]) -> dict[str, dict[int, tuple[BundleRange, str]]]:
-    """Return namespace, then lower end, to the range and the name of each bundle."""
+    """Return a mapping from each namespace and each lower end of a bundle in it to the bundle's range and name."""
     found: dict[str, dict[int, tuple[BundleRange, str]]] = {}
     for name in owners:
         namespace = name.rpartition("/")[0]
@@ -71,7 +72,9 @@ def _range(bundle: str) -> BundleRange | None:
 
 
 def _covering(bundle: str, present: Mapping[int, tuple[BundleRange, str]]) -> tuple[str, ...]:
-    """Return the bundles that cover exactly the range of one that is gone; none if they do not."""
+    """Return the bundles in `present` that together cover exactly the range of `bundle`; an empty tuple if there are no
+    such bundles.
+    """
     whole, parts = _range(bundle), []
     if whole is None:
         return ()

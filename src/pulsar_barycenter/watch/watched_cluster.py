@@ -29,13 +29,15 @@ from pulsar_barycenter.watch.splits_seen import SplitSeen, splits_seen, why_spli
 from pulsar_barycenter.watch.why_moved import Basis, Known, Why, why_moved
 
 MAX_DECISIONS: Final = 10_000
-"""The number of moves and rounds that are kept, the newest ones."""
+"""The maximum number of moves, splits and rounds that are kept, the newest ones."""
 MINUTE_MS: Final = 60_000
 _ROUNDS_KEPT: Final = 5
 _TELL_AGAIN_MS: Final = 10 * MINUTE_MS
 """An outcome of a round that was noted is not noted again within this time: some strategies alternate each minute."""
 _WITHIN_MS: Final = 3 * MINUTE_MS
-"""How long before a move was seen a recomputed round may have been that decided on it, at least."""
+"""A round that was recomputed at most this long before a move was seen may have decided on the move; the time is longer
+if rounds or looks are further apart.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class Look:
 
 
 class WatchedCluster:
-    """The data about a watched cluster: its newest load, its owners of bundles, and the moves that were seen."""
+    """The data about a watched cluster: its newest load, its owners of bundles, the moves and splits that were seen."""
 
     def __init__(self, changes: Collection[str] = ()) -> None:
         """Start without any load. `changes` (key=value) override the settings of the cluster.
@@ -85,7 +87,7 @@ class WatchedCluster:
         """When each outcome of a round was noted, by its code."""
         self._before: SnapshotDocument | None = None
         self.number = 0
-        """The number of moves and rounds so far."""
+        """The number of moves, splits and rounds that were noted so far."""
         self.beside = Beside()
         self.live: tuple[str, ...] = ()
         self.at_ms = 0
@@ -104,7 +106,7 @@ class WatchedCluster:
     # ---- looks ----
 
     def take(self, look: Look) -> None:
-        """Add a look that is newer than the last one. A report that an earlier look had, too, counts once."""
+        """Add a look, which must be newer than the last one. A report that an earlier look already had counts once."""
         for report in look.reports:
             self._view.append(report)
         at_ms, live = look.at_ms, look.live
@@ -231,7 +233,7 @@ class WatchedCluster:
 
     @property
     def decisions(self) -> Sequence[BriefDecision]:
-        """The moves that were seen and the rounds that were recomputed, oldest first."""
+        """The moves and splits that were seen, and the recomputed rounds that were noted, oldest first."""
         return self._decisions
 
     @property

@@ -1,9 +1,11 @@
 """Says why a bundle moved, by comparing the move that was seen with the recomputed rounds of that time. Pure.
 
+The first row that applies gives the reason:
+
 | the move | basis | agrees |
 |---|---|---|
-| the broker that had the bundle is gone | seen | - |
 | the journal of `balance` has it | journal | - |
+| the broker that had the bundle has ended | seen | - |
 | the cluster's own shedding was off | seen | - |
 | its strategy is not known here, or too little load was recorded before | seen | - |
 | a recomputed round moves this bundle from this broker | recomputed | yes |
@@ -47,7 +49,8 @@ class Why:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of the time of a move. `rounds` are the recomputed ones, oldest first; `journal` maps a bundle and
-    its destination to the reason that the journal of `balance` has. `problem` says why no round can be recomputed.
+    its destination to the reason that the journal of `balance` has. `sheds` is whether the cluster's own shedding was
+    on. `problem` says why no round can be recomputed; "" if rounds can be.
     `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed."""
 
     rounds: Sequence[RecomputedRound]
@@ -62,7 +65,7 @@ def why_moved(move: SeenMove, known: Known) -> Why:
     if (said := known.journal.get((move.bundle, move.destination))) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
     if move.whose is Whose.FAILOVER:
-        return _seen(f"{move.source} is gone, so another broker serves it")
+        return _seen(f"{move.source} is no longer in the cluster, so another broker serves the bundle")
     if not known.sheds:
         return _seen(
             f"the cluster's own shedding was off ({SHEDDING_ENABLED_KEY}=false), so a person or a program moved it"

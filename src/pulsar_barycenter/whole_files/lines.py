@@ -12,8 +12,8 @@ _BLOCK: Final = 1 << 16
 def append_line(file: Path, line: bytes) -> None:
     """Append a line, without its line break, to a file that only this process writes; create the file if there is none.
 
-    An incomplete last line, which a full disk or a crash has left, is replaced: the next line would become part of it.
-    The line is on the disk when this returns.
+    An incomplete last line, which a full disk or a crash has left, is deleted first, because the new line would become
+    part of it. The new line is durable when this returns.
 
     Raises:
         OSError: the line cannot be written. The lines before it stay.

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 _HAS_NO_LOCKS: Final = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)
-"""What file systems answer that cannot lock folders, such as NFS."""
+"""The error numbers with which file systems answer that cannot lock folders, such as NFS."""
 
 
 class FolderInUseError(Exception):
-    """Another process has locked the folder."""
+    """The folder is locked already, by another process or by this one."""
 
 
 @contextmanager
@@ -21,10 +21,11 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """Lock an existing folder while the block runs. The operating system releases the lock when the process ends for
     any reason.
 
-    The lock binds those who use this function. On a file system that cannot lock folders the block runs without a lock.
+    The lock excludes only callers of this function. On a file system that cannot lock folders, the block runs
+    without a lock.
 
     Raises:
-        FolderInUseError: another process has locked the folder, or this one has.
+        FolderInUseError: the folder is locked already, by another process or by this one.
         OSError: the folder cannot be opened.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -81,7 +81,7 @@ def test_expectations_can_fail() -> None:
     assert [verdict.holds for verdict in found] == [False] * 4
     assert [verdict.text for verdict in found] == [
         "balance: one had 1.4 times the mean usage in minute 2; at most 1.2 is allowed in the last 2 minutes",
-        "steady: the usage of two was up to 0.25 of its mean away from it;"
+        "steady: the usage of two was up to 0.25 of its mean away from that mean;"
         " at most 0.1 is allowed in the last 2 minutes",
         "conforms: bundles with 7 msg/s had no broker in minute 2; none is allowed in the last minute",
         "failed_unloads: it is 3; at most 2 is allowed",
@@ -109,7 +109,7 @@ def test_expectations_can_fail() -> None:
             '[[events]]\nevent = "broker-added"\nminute = 1\nbroker = 2',
             "broker 2 is added at minute 1",
         ),
-        ('[[events]]\nevent = "broker-removed"\nminute = 1\nbroker = 3', "broker 3 is not there at minute 1"),
+        ('[[events]]\nevent = "broker-removed"\nminute = 1\nbroker = 3', "broker 3 is not in the cluster at minute 1"),
         ('[[events]]\nevent = "load-changed"\nminute = 1\nbroker = 3\nfactor = 2', "the load of broker 3 changes"),
         ('[[events]]\nevent = "broker-painted"\nminute = 1', "did you mean broker-added"),
         (

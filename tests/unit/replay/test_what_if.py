@@ -96,7 +96,7 @@ def test_a_bundle_that_moves_to_and_fro_is_told_once_or_not_at_all() -> None:
     [
         ({"without": ("z:1",)}, "z:1 is not a registered broker; the brokers are a:1, b:1, c:1"),
         ({"without": ("a:1", "b:1", "c:1")}, "no broker would be left"),
-        ({"scale": 0.0}, "scaled by at most 1000"),
+        ({"scale": 0.0}, "scaled by more than 0 and at most 1000"),
         ({"added": 10_000}, "at most 1000 brokers"),
         ({"minutes": LONGEST_MINUTES + 1}, "give 1 to 1440"),
     ],

@@ -78,7 +78,7 @@ async def test_each_move_is_seen_once_with_what_its_reason_is_based_on(tmp_path:
     assert "heaviest remaining bundle that fits" in shed.sentence
     assert "lowest long-term message rate" in shed.sentence
     assert by_hand.sentence.startswith(f"UniformLoadShedder would not have moved it: {CALM}: another broker has the")
-    assert gone.sentence == f"{CALM} is gone, so another broker serves it"
+    assert gone.sentence == f"{CALM} is no longer in the cluster, so another broker serves the bundle"
     assert cluster.live == (BUSY, SPARE)
 
 

@@ -49,7 +49,7 @@ def local_folder(address: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or folder. `modified_s` is by the clock of the file system; the size of a folder has no meaning."""
+    """A file or folder. `modified_s` (epoch s) is by the file system's clock; the size of a folder has no meaning."""
 
     name: str
     is_folder: bool
@@ -62,7 +62,7 @@ class ReadableStorage(Protocol):
 
     @property
     def local_root(self) -> Path | None:
-        """The data directory, if it is a folder of this machine."""
+        """The data directory, if it is a folder of this machine; otherwise None."""
         ...
 
     def address(self, path: str = "") -> str:
@@ -111,7 +111,9 @@ class Storage(ReadableStorage, Protocol):
         ...
 
     def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error."""
+        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error;
+        otherwise it is deleted, and an earlier file at `path` stays.
+        """
         ...
 
     def make_folder(self, path: str) -> None: ...

@@ -3,10 +3,10 @@
 In a folder of this machine the process holds a lock of the kernel, which releases it when the process dies.
 
 Elsewhere there is no such lock. The process writes a lease: its id and the time. It renews the lease several times
-within `LEASE_MS`. A lease is void if it is older, or if its process was of this machine and does not exist. The lease
-does not exclude two processes that take it at the same moment, or whose clocks differ by more than `LEASE_MS`. Then the
-clear error is missing, but the tables stay exact: Spark's record of batches accepts one writer for each batch, and a
-batch that runs twice writes the same files.
+within `LEASE_MS`. A lease is void if it was last renewed `LEASE_MS` ago or earlier, or if its process was of this
+machine and no longer exists. The lease does not exclude two processes that take it at the same moment, or whose clocks
+differ by more than `LEASE_MS`. Then no process gets an `AlreadyRunningError`, but the tables stay exact: Spark's record
+of batches accepts one writer for each batch, and a batch that runs twice writes the same files.
 """
 
 import fcntl
@@ -59,8 +59,8 @@ class Process:
 
 
 def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[int], bool]) -> bool:
-    """Return whether the process in `lease` still holds it, as far as a process on `host` can know; `is_alive` says
-    whether a process with an id exists on that host.
+    """Return whether the process in `lease` still holds it, as far as a process on `host` can know; False if there is
+    no lease (None). `is_alive(pid)` returns whether a process with this id exists on `host`.
     """
     if lease is None or now_ms - lease.renewed_at >= LEASE_MS:
         return False
@@ -94,7 +94,8 @@ def exclusive(
 ) -> Iterator[None]:
     """Hold the lock or lease of `storage` until the block ends, and create the folders of the pipeline.
 
-    `on_lost` is called, from another thread, if another process took the lease because this one renewed it too late.
+    If a renewal finds that the lease is missing or belongs to another process, because it came too late, `on_lost` is
+    called once, from another thread. The block goes on; `on_lost` has to end it.
 
     Raises:
         AlreadyRunningError: another process holds the lock or lease.
@@ -130,7 +131,8 @@ def leased(
     me: Process | None = None,
     is_alive: Callable[[int], bool] = psutil.pid_exists,
 ) -> Iterator[None]:
-    """Hold the lease of `storage` until the block ends. A thread renews it; the end deletes it.
+    """Hold the lease of `storage` until the block ends. A thread renews the lease, and calls `on_lost` as `exclusive`
+    says. When the block ends, the lease is deleted, unless it belongs to another process now.
 
     Raises:
         AlreadyRunningError: another process holds a valid lease.
@@ -140,8 +142,8 @@ def leased(
     if found is not None and is_held(found, now_ms=clock_ms(), host=me.host, is_alive=is_alive):
         left_s = max(0, found.renewed_at + LEASE_MS - clock_ms()) / 1000
         raise AlreadyRunningError(
-            f"the pipeline of {storage.address()} is running in process {found.pid} of {found.host}: stop it first,"
-            f" or, if it no longer exists, try again in {left_s:.0f} s"
+            f"the pipeline of {storage.address()} is running in process {found.pid} of {found.host}: stop that"
+            f" process first, or, if it no longer exists, try again in {left_s:.0f} s"
         )
     _write(storage, me, clock_ms())
     done = threading.Event()

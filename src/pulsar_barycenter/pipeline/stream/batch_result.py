@@ -20,9 +20,11 @@ class RefoldDue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result of one batch. `lag_ms` and `newest_lag_ms` are None if the batch published nothing.
+    """The result of one batch. `lag_ms` is the age of the batch's oldest report when its result was published,
+    `newest_lag_ms` that of the newest report; both are None if the batch published nothing.
 
-    `reports` counts accepted and late reports, `bundles` published bundles, `held` reports that wait for a predecessor.
+    `reports` counts accepted and late reports, `bundles` all bundles that are published after the batch, `held` reports
+    that wait for a predecessor.
     `overdue`, `overdue_decisions` and `refold` are explained in `stream.late`.
     """
 

@@ -33,7 +33,8 @@ def begin_own_batch(storage: Storage) -> int:
     """Return the id for a batch that is not from Spark's stream (a backlog), and begin a new generation (checkpoint)
     for the batches after it.
 
-    Spark forgets a batch that it had begun: the caller must delete the files of that batch before this call.
+    If Spark had begun a batch, the new generation drops it: the caller must delete the files that this batch wrote into
+    the tables (`Tables.clear_unfinished`) before this call.
     """
     _, first = current_generation(storage)
     batch_id = max([first, *(kept + 1 for kept in StateFolder(storage).batch_ids())])

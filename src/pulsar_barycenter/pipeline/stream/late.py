@@ -41,8 +41,9 @@ def refold_due(
     """Return the time range that a refold has to compute again: the range `before`, extended by the late and overdue
     reports and decisions of a batch.
 
-    None if nothing came too late within `REFOLD_MEMORY_MS`. `decisions` are the times (epoch ms) of overdue decisions.
-    The range ends at the newest report, because a wrong average affects later ones.
+    `before` is left out if it ended more than `REFOLD_MEMORY_MS` before the newest report. The result is None if
+    nothing is left. `decisions` are the times (epoch ms) of overdue decisions. A range that is extended ends at the
+    newest report, because a wrong average affects later ones.
     """
     as_of = acceptance.reports.as_of
     kept = before if before is not None and as_of - before.until <= REFOLD_MEMORY_MS else None

@@ -71,12 +71,11 @@ class LiveState:
         return PriorState(self.batch_id, memory, self.rows.table(), self.held)
 
     def keep(self, states: StateFolder, change: StateChange, *, whole_below: int) -> None:
-        """Write the state after the batch `batch_id` to the disk; `change` is the difference of this state from the
-        previous one.
+        """Write this state to the disk; `change` is its difference from the previous state.
 
-        Only the change is written, except in these cases: it is the first state, it has fewer than `whole_below`
-        bundles, the changes since the last whole state would have more rows than the state, or there are
-        `_MOST_CHANGES` of them.
+        Only the change is written, except in these cases, in which the whole state is: it is the first state, it has
+        fewer than `whole_below` bundles, the changes since the last whole state would together have more rows than the
+        state, or `_MOST_CHANGES` changes were written since then.
         """
         changed = self.changed + len(change.bundles) + len(change.memory.silent)
         is_first = change.memory.follows < 0

@@ -88,8 +88,9 @@ class Publisher:
     """Writes the publications of one data directory, one after another.
 
     A publication is whole if it is the first of the process, or if most bundles changed. Any other batch writes only a
-    change. It also writes a whole publication in these cases: the changes since the last whole publication have more
-    rows than that publication, there are `_MOST_CHANGES` of them, or the last whole publication is `MOST_AGE_MS` old.
+    change. It also writes a whole publication in these cases: the changes since the last whole publication together
+    have more rows than the state has bundles, `_MOST_CHANGES` changes were written since then, or the last whole
+    publication is `MOST_AGE_MS` old.
     Changes are deleted at the second whole publication after them, so that slow readers can still read them.
     """
 
@@ -139,7 +140,7 @@ class Publisher:
     def publish(self, known: int, changed: Callable[[], Changed], whole: Callable[[], PipelinePublication]) -> None:
         """Publish the result of a batch; `known` is the number of bundles in the state.
 
-        `changed` and `whole` return the change and the whole publication; they are called only if needed.
+        `changed()` returns the change, `whole()` the whole publication; each is called only if its result is needed.
         """
         after, self._last = self._last, None  # None until all is written: after an error a whole publication follows
         if after is None or known < self._whole_below:

@@ -127,7 +127,9 @@ class StateFolder:
         return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
     def newest_progress(self) -> Progress:
-        """Return the log offsets and the incomplete time range of the newest state; empty if there is no state."""
+        """Return the log offsets and the incomplete time range of the newest state; a `Progress` without any if there
+        is no state.
+        """
         kept = self.batch_ids()
         if not kept:
             return Progress()
@@ -147,7 +149,7 @@ class StateFolder:
         """Return the newest state with an id below `batch_id`; an empty one if there is none.
 
         Raises:
-            DamagedStateError: a folder of the state cannot be read.
+            DamagedStateError: this state, or one that it follows, is damaged or missing; an older state is not tried.
         """
         kept = self.batch_ids()
         earlier = [batch for batch in kept if batch < batch_id]

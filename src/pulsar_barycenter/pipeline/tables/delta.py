@@ -98,7 +98,9 @@ class _OneLog:
             self._sizes = self._listed()
 
     def settle(self, prefix: str, files: Sequence[TableFile], completed: float) -> None:
-        """Change the log so that, of the paths that begin with `prefix`, it lists exactly `files`."""
+        """Change the log so that, of the paths that begin with `prefix`, it lists exactly `files`. `completed` is the
+        greatest batch id that the log may record.
+        """
         wanted = {file.path: file.size for file in files}
         listed = {path: size for path, size in self._sizes.items() if path.startswith(prefix)}
         # a commit may name a path only once, so the former file of a path is removed in a separate commit

@@ -117,7 +117,7 @@ class Tables:
         """The paths that the current batch wrote, by table."""
 
     def newest_batches(self) -> list[int]:
-        """Return the newest batch of each table's newest date. If states are lost, batch ids continue from these."""
+        """Return the newest batch of each table's newest date. If states are lost, batch ids continue after them."""
         newest = [folders[-1] for name in TABLES if (folders := date_folders(self._storage, name))]
         return [files[-1].last for folder in newest if (files := files_of_date(self._storage, folder))]
 

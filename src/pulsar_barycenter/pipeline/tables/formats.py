@@ -30,7 +30,7 @@ def format_of(storage: Storage) -> TableFormat:
 
 
 def chosen_format(storage: Storage, wanted: TableFormat | None) -> TableFormat:
-    """Return the format in which a run writes the tables: `wanted`, or None for the present format.
+    """Return the format in which a run writes the tables: `wanted`, or the present format if `wanted` is None.
 
     Raises:
         TableFormatError: the data directory has tables of another format.
@@ -47,7 +47,7 @@ def chosen_format(storage: Storage, wanted: TableFormat | None) -> TableFormat:
 
 
 def open_log(storage: Storage, table_format: TableFormat, *, clock_ms: Callable[[], int]) -> TableLog:
-    """Return the log for tables of a format; creates a missing one.
+    """Return the log for tables of a format; a missing log is created.
 
     Raises:
         TableFormatError: the format Delta needs the package deltalake and a folder of this machine.

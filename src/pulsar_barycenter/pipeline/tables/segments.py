@@ -2,7 +2,7 @@
 
 A compacted file has the rows of its sources one after another, in the order of their batches. Its metadata has the
 number of rows of each source (a segment), so the rows as of a batch are the first rows of the file. A file that an
-early release compacted has no such metadata: it is one segment, which cannot be divided.
+early release of Barycenter compacted has no such metadata: it is one segment, which cannot be divided.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ def as_metadata(segments: Iterable[Segment]) -> dict[str, str]:
 def rows_as_of(segments: Sequence[Segment], batch_id: int) -> int | None:
     """Return how many of the first rows belong to batches up to `batch_id` (inclusive).
 
-    None if a segment has batches before and after it.
+    None if one segment has both batches up to `batch_id` and later ones, so that its rows cannot be divided.
     """
     rows = 0
     for segment in segments:

@@ -10,7 +10,7 @@ recommended if it is better than the present one by more than noise, on both par
 - `weighing` computes the cost of a configuration, and whether one is better than another by more than noise.
 - `candidate_settings` lists the settings to try; `search` selects the next runs, and the recommendation at the end.
 - `document` is the result as a value (`advice.json`), `verdict` words it, `changes` lists the changes to broker.conf.
-- `likeness` tells whether the replay of the present configuration is like the recorded history.
+- `likeness` says whether the replay of the present configuration is like the recorded history.
 - `finding` is a problem that balancing cannot solve; `topics_and_bundles` and `brokers` look for such problems.
 
 All of it is pure: the caller of `search` runs the replays.

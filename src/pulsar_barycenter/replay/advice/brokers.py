@@ -49,10 +49,11 @@ def of_other_size(brokers: Mapping[str, Capacity]) -> list[AdviceFinding]:
 
 
 def of_other_strength(usages: Usages) -> list[AdviceFinding]:
-    """Return a finding for each broker that takes far more or far less CPU for the same traffic than the others, the
-    broker that differs most first.
+    """Return a finding for each broker that takes far more or far less CPU for the same traffic than the others, at
+    most MOST_TOLD, the broker that differs most first.
 
-    A broker that differs is left out before the others are compared, because it would distort the fit for them.
+    The reports of a broker with a finding are left out when the other brokers are compared, because they would distort
+    the fit.
     """
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     rows = np.flatnonzero(known)
@@ -148,7 +149,7 @@ def too_little(
         sentence = f"{even}; the limit is {limit:.0%}, and all brokers are above it for {minutes:g} min in total"
         mend = f"add {needed - count} {'broker' if needed - count == 1 else 'brokers'}, or more to be able to lose one"
     else:
-        sentence = f"{even}; with one broker fewer it would be above the limit of {limit:.0%}"
+        sentence = f"{even}; with one broker fewer, this usage would be above the limit of {limit:.0%}"
         mend = "add a broker if the cluster must tolerate the loss of one at its busiest time"
     return [AdviceFinding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures=figures)]
 

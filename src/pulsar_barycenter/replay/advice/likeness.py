@@ -1,4 +1,4 @@
-"""Compares the recorded history with its replay under today's configuration, and tells whether they differ much."""
+"""Compares the recorded history with its replay under today's configuration, and says whether they differ much."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -16,7 +16,9 @@ _MUCH: Final = 2.0
 _SLIGHT: Final = {_MOVES: 10.0, _BALANCE: 0.2, _DEVIATION: 3.0}
 """Values that differ by at most this never differ much: a few moves, or small imbalances."""
 _BASE: Final = {_MOVES: 0.0, _BALANCE: 1.0, _DEVIATION: 0.0}
-"""The value of a cluster that is even and moves nothing. Factors are those of the distances from it."""
+"""The value of a cluster that is even and moves nothing. How many times one value is the other is computed from their
+distances to this value.
+"""
 
 
 def compared(observed: Observed, replays: Sequence[Measures]) -> list[Compared]:

@@ -105,7 +105,7 @@ def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
     """Check that every configuration of the question can be run; return the scenarios to run first.
 
     Raises:
-        ReplayInputError: there is nothing to choose from.
+        ReplayInputError: there is nothing to choose from, a key is unknown, or there are too many configurations.
         StrategyError: a strategy does not exist.
         ConfigError: a value is not allowed.
     """
@@ -146,8 +146,8 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
-    """Return the configurations that the search needs to be run next, with seed 0; an empty list once the advice can be
-    given.
+    """Return the configurations that the caller has to run next, as scenarios with seed 0; an empty list if `known` has
+    all runs that the advice needs.
     """
     missing = _missing(question.starts(), known)
     if missing:

@@ -85,7 +85,7 @@ def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Rec
     """Return the input of a replay for the time from the first sample to the last.
 
     Raises:
-        ReplayInputError: there is no sample, a name or figure is wrong, or no broker reported for a long time.
+        ReplayInputError: there is no sample, a name or value is wrong, or no broker reported for more than SILENCE_MS.
     """
     if not len(samples.at_ms):
         raise ReplayInputError("the history has no sample of a bundle in that period; choose one that it covers")

@@ -45,11 +45,13 @@ _OPEN_DAYS: Final = 2
 _LOAD_REPORTS: Final = "load-reports"
 _COLLECTED: Final = "collect.json"
 _JOURNAL_MS: Final = 60 * MINUTE_MS
-"""How long after an entry of the journal a move is that entry's."""
+"""A move that is seen at most this long after an entry of the journal began has the reason of that entry."""
 _MISSED_ROUNDS: Final = 3
-"""A broker without a report in this many rounds of a collector is gone."""
+"""A broker without a report in more than this many rounds of a collector counts as ended."""
 _SILENT_MS: Final = 16 * MINUTE_MS
-"""The time after which a broker that writes its own reports is gone: Pulsar's longest interval, and a minute."""
+"""The time without a report after which a broker that writes its own reports counts as ended: Pulsar's longest
+interval, plus a minute.
+"""
 _LEAST_SILENT_MS: Final = 5_000
 
 T = TypeVar("T")
@@ -64,15 +66,15 @@ class DataFolder:
         """Check that `path` is a folder of recorded load.
 
         Raises:
-            WatchError: it is not a folder of recorded load, or has none.
-            OSError: it cannot be read.
+            WatchError: `path` is not a folder of recorded load, or has no load reports.
+            OSError: the folder cannot be read.
         """
         self._path = path
         self._span_ms = span_ms
         self._read: dict[str, set[str]] = {}
         """The names of the files that were read, by day."""
         self._over = ""
-        """Days up to this one get no more files."""
+        """The days up to this one (inclusive) are not read again."""
         self._damaged_count, self._first_damaged = 0, ""
         self._last_ms: dict[str, int] = {}
         self._gaps_ms: list[int] = []
@@ -253,7 +255,7 @@ class DataFolder:
         try:
             return ClusterPolicies() if record is None else record.policies.policies()
         except PolicyError as error:
-            self._troubles["policies"] = f"a recorded policy cannot be followed: {error}"
+            self._troubles["policies"] = f"a recorded policy cannot be followed, so all policies are ignored: {error}"
             return ClusterPolicies()
 
 
@@ -268,7 +270,9 @@ _Record = TypeVar("_Record", bound=_Timed)
 
 
 def _in_force(records: Sequence[_Record], at_ms: int) -> _Record | None:
-    """Return the record at this time (epoch ms), the first one before it; None if there is none."""
+    """Return the last record up to the time `at_ms` (epoch ms, inclusive), or the first record if all are later; None
+    if there are no records.
+    """
     return next((record for record in reversed(records) if record.at <= at_ms), records[0] if records else None)
 
 
@@ -281,7 +285,9 @@ def _names(folder: Path) -> list[str]:
 
 
 class _Changing(Generic[T]):
-    """The content of a file, which is read again when the file's size or time of change differs."""
+    """The content of a file, which is read again when the file's size or time of change differs. While the file is
+    missing, the former content stays.
+    """
 
     def __init__(self, value: T) -> None:
         self.value = value
@@ -291,7 +297,7 @@ class _Changing(Generic[T]):
         """Read the file if it has changed.
 
         Raises:
-            OSError: it cannot be read, or what `read` raises.
+            OSError: the file cannot be read. Errors of `read` are raised, too. The former content stays.
         """
         try:
             state = file.stat()
@@ -314,7 +320,9 @@ def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], s
 
 
 def _split_reasons(entries: Sequence[SplitEntry], at_ms: int) -> Mapping[str, str]:
-    """Return the reasons of the splits that began within _JOURNAL_MS before then (epoch ms)."""
+    """Return the reasons of the splits in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
+    bundle.
+    """
     return {
         entry.bundle: entry.why or "no reason was given"
         for entry in entries

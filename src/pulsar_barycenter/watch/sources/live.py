@@ -1,6 +1,7 @@
-"""Reads a cluster by asking its brokers, as `collect` does; nothing is written but a small folder that goes at the end.
+"""Reads a cluster by asking its brokers, as `collect` does.
 
-The brokers are asked for their load, their settings and the rules of administrators. All requests are GETs.
+Nothing is written but a small folder that is deleted at the end. The brokers are asked for their load, their settings
+and the rules of administrators. All requests are GETs.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ class LiveCluster:
         except CollectError as error:
             raise WatchError(str(error)) from error
         reports = tuple(self._log.reports)
-        self._troubles = [f"{broker} tells no load: {why}" for broker, why in found.failed.items()]
+        self._troubles = [f"{broker} reports no load: {why}" for broker, why in found.failed.items()]
         self._troubles += [found.ownership] if found.ownership else []
         if found.policies:
             self._troubles.append(

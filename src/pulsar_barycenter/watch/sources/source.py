@@ -18,7 +18,7 @@ class Source(Protocol):
         """Return the looks at what is new, oldest first; none if nothing is new.
 
         Raises:
-            WatchError: nothing can be read, or it is of another cluster.
+            WatchError: nothing can be read, or the load is of several clusters.
         """
         ...
 

@@ -22,7 +22,13 @@ from typing import Any
 
 from pulsar_barycenter.config.broker_conf import read_conf_text, read_pairs
 from pulsar_barycenter.standalone.data_directory import DataDirectory
-from pulsar_barycenter.standalone.errors import PortInUseError, PortRangeError, ProcessFailedError, SharedPortError
+from pulsar_barycenter.standalone.errors import (
+    NotReadyError,
+    PortInUseError,
+    PortRangeError,
+    ProcessFailedError,
+    SharedPortError,
+)
 from pulsar_barycenter.standalone.process import ChildProcess
 from pulsar_barycenter.standalone.progress import SilentProgress, StartProgress
 from pulsar_barycenter.standalone.ready import BrokerReady, ClusterReady, parse_broker_ready
@@ -34,6 +40,8 @@ _TLS_PORTS = ("brokerServicePortTls", "webServicePortTls")
 _LOOPBACK = "127.0.0.1"
 _BROKER_READY_TIMEOUT_S = 60.0
 _PIPELINE_READY_TIMEOUT_S = 600.0
+_DID_NOT_START = (ProcessFailedError, NotReadyError, OSError)
+"""What is raised if a child does not become ready."""
 """Ten times the start time on a busy machine: nothing waits for the pipeline, and a killed start has to begin again."""
 _STOP_TIMEOUT_S = 30.0
 _RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0, 60.0)
@@ -282,7 +290,7 @@ class StandaloneCluster:
         self._progress.phase(child.name, "starting")
         try:
             await self._start_process(child, timeout_s, show=True)
-        except (ProcessFailedError, OSError):
+        except _DID_NOT_START:
             self._progress.done(child.name, f"failed after {time.monotonic() - began_s:.1f} s")
             raise
         self._progress.done(child.name, f"ready after {time.monotonic() - began_s:.1f} s")
@@ -303,7 +311,7 @@ class StandaloneCluster:
         """Start the pipeline while brokers serve clients; show a failure, and retry if children are to be restarted."""
         try:
             await self._start(pipeline, _PIPELINE_READY_TIMEOUT_S)
-        except (ProcessFailedError, OSError) as error:
+        except _DID_NOT_START as error:
             self._progress.event(f"the brokers serve without the pipeline: {error}")
             if self.settings.restart:
                 await self._keep_running(pipeline, _PIPELINE_READY_TIMEOUT_S, failure="did not start")
@@ -333,6 +341,9 @@ class StandaloneCluster:
                 await asyncio.sleep(pause_s)
             try:
                 await self._start_process(child, timeout_s, show=False)
+            except NotReadyError:
+                failures += 1
+                failure = f"was not ready within {timeout_s:g} s"
             except (ProcessFailedError, OSError):
                 failures += 1
                 failure = "failed to start" if child.exit_code is None else f"ended with code {child.exit_code}"

@@ -19,6 +19,8 @@ PIPELINE = """
     import pathlib, signal, sys
     print("starting Spark", flush=True)
     if not pathlib.Path("{may_start}").exists():
+        if pathlib.Path("{hangs}").exists():
+            signal.pause()
         sys.exit("no Java")
     print("ready", flush=True)
     signal.pause()
@@ -59,7 +61,10 @@ class World:
         self.shown = Shown()
         self.root = folder
         self._may_start = folder / "may-start"
-        (folder / "a_pipeline.py").write_text(textwrap.dedent(PIPELINE.format(may_start=self._may_start)))
+        self._hangs = folder / "hangs"
+        (folder / "a_pipeline.py").write_text(
+            textwrap.dedent(PIPELINE.format(may_start=self._may_start, hangs=self._hangs))
+        )
         self.cluster = StandaloneCluster(ClusterSettings(DataDirectory(folder), brokers=1), progress=self.shown)
         self.cluster.brokers.clear()
         self.pipeline = ChildProcess("pipeline", ["a_pipeline"], folder / "p.log", {"PYTHONPATH": str(folder)})
@@ -67,6 +72,10 @@ class World:
 
     def let_it_start(self) -> None:
         self._may_start.touch()
+
+    def let_it_hang(self) -> None:
+        """Until it may start, the pipeline neither becomes ready nor ends."""
+        self._hangs.touch()
 
     async def restart(self) -> Restart:
         async with asyncio.timeout(60):
@@ -106,6 +115,19 @@ async def test_a_pipeline_that_does_not_start_is_shown_with_its_reason_and_tried
     world.let_it_start()
     await world.shown.until("pipeline is back")
     assert read_restart(world.root) is None
+
+
+async def test_a_pipeline_that_is_not_ready_in_time_is_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "_PIPELINE_READY_TIMEOUT_S", 2.0)
+    world.let_it_hang()
+    await world.cluster.serve()
+    world.cluster.bring_up_pipeline()
+    await world.shown.until("the brokers serve without the pipeline")
+    await world.shown.until("pipeline was not ready within 2 s; restarting it")
+    world.let_it_start()
+    await world.shown.until("pipeline is back")
 
 
 async def test_while_a_killed_pipeline_is_started_again_a_note_says_so(

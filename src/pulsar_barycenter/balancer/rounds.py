@@ -267,7 +267,7 @@ class Rounds:
         return self._decider
 
     async def decide_splits(self, look: Look) -> DecidedSplits:
-        """Return the splits of a round on the cluster as it is; none if there are too few brokers.
+        """Return the splits of a round on the cluster as it is; no splits if there are too few brokers.
 
         The numbers of bundles are read for the namespaces that a first decision, without them, would split.
         """

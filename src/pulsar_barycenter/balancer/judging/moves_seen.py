@@ -19,7 +19,7 @@ class Whose(enum.StrEnum):
     OURS = "ours"
     """This program asked for it, or asked the owner to unload the bundle and the cluster chose another destination."""
     FAILOVER = "failover"
-    """Its broker is gone."""
+    """Its former owner has left the cluster."""
     FOREIGN = "foreign"
     """Something else moved it: the cluster's own balancer, or a person."""
 
@@ -49,7 +49,8 @@ class OwnersSeen:
         return self._owner
 
     def was_split(self, bundle: str, parts: Collection[str]) -> None:
-        """Note that a bundle was split: its parts were where it was, if they are new."""
+        """Record that a bundle was split: forget the bundle, and record its owner as the owner of each part that has no
+        known owner."""
         broker = self._owner.pop(bundle)
         self._missing.pop(bundle, None)
         for part in parts:

@@ -37,7 +37,7 @@ class ClientSettings:
     """The limits of a client of bookies. Sizes are bytes, inclusive; times are seconds.
 
     Raises:
-        ValueError: a value is not above its minimum.
+        ValueError: a value is below its minimum.
     """
 
     timeout_s: float = 30.0

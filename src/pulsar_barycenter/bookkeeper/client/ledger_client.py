@@ -208,8 +208,8 @@ class LedgerClient:
         return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
 
     async def open_unfenced(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
-        """Return a reader of a ledger without taking it over. If its writer still writes it, entries are readable that
-        are known to be confirmed.
+        """Return a reader of a ledger without taking it over. If its writer still writes it, only entries that are
+        known to be confirmed are readable.
 
         This changes nothing. The reader may lack the last confirmed entries of a ledger that is not closed.
 
@@ -256,8 +256,8 @@ class LedgerClient:
         return (await self._store.read(ledger))[0]
 
     async def set_custom(self, ledger: int, stored: StoredLedger, custom: Mapping[str, bytes]) -> bool:
-        """Store `custom` in the metadata of a ledger, which `stored` was when it was read; return False if it has
-        changed since.
+        """Replace `custom` in the metadata of a ledger, if the metadata is still `stored`, as it was read. Return
+        whether it was replaced; if the metadata has changed, nothing is written.
 
         Raises:
             MetadataError: it is unknown whether the write took effect.

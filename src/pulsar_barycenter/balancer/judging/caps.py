@@ -35,8 +35,7 @@ class Room:
         round_ms: int,
         staying: Mapping[str, str] | None = None,
     ) -> None:
-        """Compute the room from `past`. `staying` maps bundles that must not move to the reason.
-        """
+        """Compute the room from `past`. `staying` maps bundles that must not move to the reason."""
         lately = [move for move in past if now_ms - move.at_ms < HOUR_MS]
         self._caps = caps
         self._staying = staying or {}

@@ -80,7 +80,7 @@ class BookiePool:
         self, ensemble: tuple[str, ...], failed: AbstractSet[str], groups: BookieGroups = ANYWHERE
     ) -> tuple[str, ...]:
         """Return the ensemble with other writable bookies instead of failed ones, as far as there are any that
-        `placement.preferred` allows for a ledger on `groups`.
+        `placement.preferred` allows for a ledger on `groups`. Failed ones without a replacement stay.
         """
         placed = self._registry.placed
         sound = [bookie for bookie in self._shuffled() if not self._is_failed(bookie)]

@@ -285,7 +285,7 @@ class LedgerClient:
         exist.
 
         Raises:
-            MetadataError: the store did not answer.
+            MetadataError: the store did not answer. The metadata may have been deleted.
         """
         await self._store.delete(ledger)
 

@@ -179,7 +179,7 @@ class LedgerStore:
         exist.
 
         Raises:
-            MetadataError: the store did not answer.
+            MetadataError: the store did not answer. The metadata may have been deleted.
         """
         try:
             await self._store.delete(self.path(ledger))

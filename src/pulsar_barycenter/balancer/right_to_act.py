@@ -1,8 +1,8 @@
 """The right to act, and what this process has taken over from the cluster's own balancer.
 
 The order is what makes it safe. First the lease, then the note of what is to be put back, on the disk and in the lease,
-then the change. At the end it is put back, then the note is emptied, and the lease is given up last. A process that
-lost its lease changes nothing any more.
+then the change. At the end the settings are restored, then the note is emptied, and last the lease is released. A
+process that lost its lease changes nothing any more.
 """
 
 import asyncio

@@ -293,7 +293,7 @@ class _Run:
         if outcome.served:
             self._rounds.watch = moved_after(self._rounds.watch, above_mean, errors, _now_ms())
         if outcome.stopped_by:
-            self._tell(f"the round was stopped: {outcome.stopped_by}")
+            self._tell(f"the round was stopped, so no other move of it begins: {outcome.stopped_by}")
 
     def _why_not(self) -> str:
         """Return why no move may begin now; blank if moves may begin."""
@@ -346,7 +346,7 @@ class _Run:
 
     def _waits_for_answer(self, now_ms: int) -> bool:
         if self._proposal is not None and now_ms >= self._proposal.until:
-            self._tell(f"round {self._proposal.name} was not approved in time")
+            self._tell(f"round {self._proposal.name} was not approved in time, and is not carried out")
             self._withdraw()
         return self._proposal is not None
 
@@ -412,7 +412,7 @@ class _Run:
         they are; a round may decide on them again."""
         left = splits_under_way(self._state.splits_since(_now_ms() - HOUR_MS))
         if left:
-            self._tell(f"{count_of(len(left), 'split')} of an earlier process was under way; looking at each")
+            self._tell(f"an earlier process left {count_of(len(left), 'split')} unfinished; checking each")
             await self._carry_out_splits(left)
 
     async def _go_on(self) -> None:
@@ -421,7 +421,7 @@ class _Run:
         """
         left = under_way(self._state.moves_since(0))
         if left:
-            self._tell(f"{count_of(len(left), 'move')} of an earlier process was under way; looking at each")
+            self._tell(f"an earlier process left {count_of(len(left), 'move')} unfinished; checking each")
             await self._carry_out(left, None, BY)
 
     async def _hand_back_if_over(self) -> None:

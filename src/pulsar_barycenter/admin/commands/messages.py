@@ -79,7 +79,7 @@ async def _id_by_time(session: Session, values: Values) -> Any:
 
 
 async def _last_id(session: Session, values: Values) -> dict[str, int]:
-    """Return the id in the form of pulsar-admin: always with the fields of a batch."""
+    """Return the id of the last message as pulsar-admin prints it: always with the fields of a batch."""
     found = await send(session, routes.GET_LAST_ID, values)
     return {**found, "batchIndex": found.get("batchIndex", -1), "batchSize": found.get("batchSize", 0)}
 

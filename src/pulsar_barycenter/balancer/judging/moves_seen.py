@@ -100,8 +100,8 @@ def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, s
 
 
 def unloaded_from(entries: Collection[Entry], *, now_ms: int) -> dict[str, str]:
-    """Return a mapping from bundle to its source, of the moves that began and failed within LANDS_MS before `now_ms`
-    (epoch ms), according to the journal.
+    """Return a mapping from bundle to its source, of the moves that began, then failed at most LANDS_MS before `now_ms`
+    (epoch ms), and did not begin again, according to the journal.
 
     The owner of such a bundle was asked to unload it. Then another broker than the destination may have it: Apache
     Pulsar tells the destination to the first look-up alone, and another one may come before the bundle has an owner.

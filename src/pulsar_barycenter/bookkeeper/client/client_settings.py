@@ -49,7 +49,8 @@ class ClientSettings:
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     """The largest packet that is sent or accepted (`nettyMaxFrameSizeBytes` of the bookies)."""
     max_unconfirmed_bytes: int = 64 << 20
-    """The maximum size of entries that are not confirmed, over all ledgers. One entry is accepted whatever its size."""
+    """The size of the entries that are not confirmed, over all ledgers together, at which the next append waits. While
+    less is unconfirmed, an entry is accepted whatever its size."""
     max_unsent_bytes: int = 64 << 20
     """The maximum size of the packets that wait to be sent to one bookie. If it is exceeded, the connection is
     closed.

@@ -116,9 +116,9 @@ class LedgerClient:
         self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed, *, length: int
     ) -> LedgerWriter:
         """Open a ledger for writing that a former process of this program created and did not close. `stored` is its
-        metadata, OPEN and of this shape. The caller knows that no other client writes to it, and appends the same
-        entries as the former process, from the first entry of the last segment on: those before are confirmed, and have
-        `length` bytes of data.
+        metadata, OPEN and of this shape. The caller has to make sure that no other client writes to the ledger, and to
+        append the same entries as the former process, from the first entry of the last segment on: those before are
+        confirmed, and have `length` bytes of data.
         """
         return self._writer(ledger, stored, shape, on_confirmed, length=length)
 

@@ -218,7 +218,8 @@ class Compactor:
             log.info("batch_kept_whole", topic=self._ledger.name, position=str(entry.position), reason=content.reason)
 
     async def _note_batch(self, position: Position, batch: Batch) -> None:
-        """Record the messages of a batch as far as it can be read; a batch that cannot be read is kept as a whole."""
+        """Record the messages of a batch, up to the first one that cannot be read, exclusive. The second phase keeps a
+        batch with such a message as a whole."""
         needs_payload = self._survivors.compares_payloads
         index = 0
         try:

@@ -52,8 +52,8 @@ class ClientSettings:
     """The size of the entries that are not confirmed, over all ledgers together, at which the next append waits. While
     less is unconfirmed, an entry is accepted whatever its size."""
     max_unsent_bytes: int = 64 << 20
-    """The maximum size of the packets that wait to be sent to one bookie. If it is exceeded, the connection is
-    closed.
+    """The maximum size of all packets together that wait to be sent to one bookie. If it is exceeded, the connection is
+    closed, and its requests are answered with NO_ANSWER.
     """
     max_reads: int = 64
     """The maximum number of entries of a ledger that are read at the same time."""

@@ -276,7 +276,7 @@ class Leadership:
         self._cache.close()
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return at the next change of the leader, or after `timeout_s`."""
+        """Return at the next change of the leader, or after `timeout_s` seconds without one; no error is raised."""
         await self._change.wait(timeout_s)
 
     def on_change(self, listener: Callable[[], None]) -> None:

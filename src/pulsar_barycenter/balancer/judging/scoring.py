@@ -46,7 +46,8 @@ class Score(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The scores that are compared: `cluster` is of what happened, `ours` of what would have happened with the moves of
     this program alone.
 
-    While this program acts, both are the same: its moves happen.
+    In a mode that moves bundles, the moves of this program happen: then the balances are the same, and `cluster` counts
+    foreign moves, too.
     """
 
     cluster: Side = Side()

@@ -42,7 +42,8 @@ class ClientSettings:
 
     timeout_s: float = 30.0
     """How long a request may wait for its answer, and how long opening a connection may take
-    (`bookkeeperClientTimeoutInSeconds`).
+    (`bookkeeperClientTimeoutInSeconds`). After this time the connection ends, and all its requests are answered with
+    NO_ANSWER.
     """
     speculative_read_s: float = 2.0
     """If a bookie has not answered a read after this time, the read is also sent to the next bookie."""

@@ -86,8 +86,8 @@ class Authentication:
         """Return the authentication that a configuration describes.
 
         Raises:
-            ConfigError: neither a provider nor `anonymousUserRole` is configured, a provider is unknown, or the values of
-                its keys exclude each other.
+            ConfigError: neither a provider nor `anonymousUserRole` is configured, a provider is unknown, or the values
+                of its keys exclude each other.
             KeyMaterialError: a key or file of a provider cannot be used.
         """
         if not config.authentication_enabled:

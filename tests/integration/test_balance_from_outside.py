@@ -84,7 +84,7 @@ async def splits_and_gives_splitting_back(found: Balanced, state: Path) -> None:
     limits = ("loadBalancerNamespaceBundleMaxTopics=1",)
     splitting = Running(found.url, state, Mode.ACT, changes=limits)
     await splitting.until_state("acting")
-    assert any("1 split of an earlier process was under way" in line for line in splitting.told)
+    assert any("an earlier process left 1 split unfinished" in line for line in splitting.told)
     assert await found.shedding(SPLITTING) == ({"false"}, "false")
     await splitting.until(
         lambda: any(record.splits for record in splitting.records[:-2]), "a round splits, two more go"
@@ -133,7 +133,7 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
         assert await found.shedding() == ({"false"}, "false")
         acting = Running(found.url, state, Mode.ACT)
         await acting.until_state("acting")
-        assert any("1 move of an earlier process was under way" in line for line in acting.told)
+        assert any("an earlier process left 1 move unfinished" in line for line in acting.told)
         await acting.until(
             lambda: is_at_rest(acting, state), "what was under way is served, and nothing more is decided"
         )

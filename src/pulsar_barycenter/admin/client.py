@@ -120,7 +120,8 @@ class AdminClient:
         return _decoded(method, url, answer.body, or_text=or_text)
 
     async def read(self, web_url: str, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
-        """Send a GET, and return the answer with its headers. The status of the answer is below 300.
+        """Send a GET, follow redirects, and return the answer with its headers. The status of the answer is below 300;
+        any other raises an error.
 
         Arguments and errors are those of `call`.
         """

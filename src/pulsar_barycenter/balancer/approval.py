@@ -67,7 +67,7 @@ def waiting(folder: Path, now_ms: int) -> Proposal:
     """Return the proposal that waits for an answer.
 
     Raises:
-        ApprovalError: there is none, it is too old, or it was answered.
+        ApprovalError: there is no proposal, its time `until` has passed, or it was answered.
         StateError: the file cannot be read.
     """
     proposal = read_file(folder / PROPOSAL, Proposal)

@@ -24,16 +24,18 @@ _MAX_REASON: Final = 400
 
 
 class TellMove(Protocol):
-    """A function that is called with each state of a move."""
+    """A function that is called with each state of a move, a detail, and, once the move has ended, its duration in
+    seconds (else None)."""
 
     def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Carries moves out in `cluster`, within `caps`. `stop` returns why no other move may begin, blank if it may.
+    """Carries moves out in `cluster`, within `caps`. `stop` returns why no other move may begin; blank if one may.
 
-    `reasons` has the reason of each move while a round is carried out, by bundle; `cluster` sends it with the move.
+    While a round is carried out, `reasons` maps the bundle of each move to its reason, which `cluster` sends with the
+    move.
     """
 
     cluster: Cluster
@@ -46,7 +48,8 @@ class Carrier:
     async def carry_out(self, moves: Sequence[PlannedMove], *, by: str = BY) -> Outcome:
         """Carry out moves, each noted in the journal before it begins; `by` is who asked for them.
 
-        If a bundle is not on the source that its move names, the round ends: something else moves bundles too.
+        If a bundle is neither on the source nor on the destination of its move, something else moves bundles too. Then,
+        and after a move that failed, no other move begins; the moves in progress are completed.
 
         Raises:
             OSError: the journal cannot be written; no other move begins.
@@ -81,7 +84,7 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True)
 class SplitCarrier:
-    """Splits bundles of `cluster`, one after the other. `stop` returns why no other split may begin, blank if it may;
+    """Splits bundles of `cluster`, one after the other. `stop` returns why no other split may begin; blank if one may.
     `reasons` is as that of `Carrier`."""
 
     cluster: SplittableCluster
@@ -92,8 +95,9 @@ class SplitCarrier:
     reasons: dict[str, str]
 
     async def carry_out(self, splits: Sequence[PlannedSplit], max_bundles: int) -> tuple[int, int]:
-        """Split bundles of namespaces that have fewer than `max_bundles`; return how many were split, and how many
-        could not be. Each is noted in the journal before it begins.
+        """Split bundles. A split fails if the namespace has `max_bundles` bundles or more when its turn comes. Return
+        how many bundles were split, and how many splits failed; a bundle that something else had split or deleted
+        counts as neither. Each split is noted in the journal before it begins.
 
         Raises:
             OSError: the journal cannot be written; no other split begins.

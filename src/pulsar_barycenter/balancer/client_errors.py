@@ -32,7 +32,7 @@ _WITHIN_S: Final = 60.0
 
 
 class ClientErrors:
-    """The errors of clients a minute, and why they are not known."""
+    """The errors of clients a minute, or why they are not known."""
 
     def __init__(self, new_client: NewClient, now_ms: Callable[[], int]) -> None:
         """Read with a client of its own, which `close` closes."""
@@ -40,9 +40,10 @@ class ClientErrors:
         self._now_ms = now_ms
         self._last: ErrorReading | None = None
         self.per_minute: float | None = None
-        """The errors a minute between the last two readings; None if there are none, or no broker is in both."""
+        """The errors a minute between the last two readings; None if there are not two readings, no broker is in both,
+        or the last reading failed."""
         self.why_unknown = ""
-        """Why the last reading has the errors of no broker; blank if it has those of one."""
+        """Why the last reading has the errors of no broker; blank if it has those of at least one."""
 
     @property
     def is_begun(self) -> bool:
@@ -50,8 +51,8 @@ class ClientErrors:
         return self._last is not None
 
     async def read(self, addresses: Mapping[str, str]) -> None:
-        """Read the metrics of brokers (broker id to web address); a reading within a second of the last one is left
-        out."""
+        """Read the metrics of brokers (broker id to web address). Do nothing if the last reading was less than a second
+        ago."""
         if is_too_soon(self._last, self._now_ms()):
             return
         chosen = sorted(addresses.items())[:MAX_BROKERS_READ]
@@ -72,7 +73,7 @@ class ClientErrors:
         self.per_minute, self._last = per_minute(self._last, reading), reading
 
     async def read_twice(self, addresses: Mapping[str, str]) -> None:
-        """Read as `read` does; if nothing is there to compare with, once more a little later."""
+        """Read as `read` does; if there was no earlier reading to compare with, read again a second later."""
         await self.read(addresses)
         if self.per_minute is None and not self.why_unknown:
             await asyncio.sleep(SHORTEST_MS / 1000)

@@ -112,11 +112,12 @@ def _is_allowed(key: str, text: str) -> bool:
 async def answering(
     client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int], *, within_s: float = _ANSWERS_S
 ) -> tuple[str, str]:
-    """Return the first of the addresses at which a broker answers within this time, and how its clock differs from this
-    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker's answer has no time.
+    """Return the first of the addresses at which a broker answers within `within_s` seconds, and a text that says how
+    far its clock differs from this machine's. The text is blank if the difference is at most MAX_CLOCK_DIFFERENCE_MS,
+    or the answer has no time.
 
     Raises:
-        FactsError: none answers.
+        FactsError: no broker answers.
     """
     failure = ""
     for url in dict.fromkeys(urls):
@@ -135,13 +136,14 @@ async def answering(
 
 
 def clock_difference(url: str, offset: tuple[int, int] | None) -> str:
-    """Return in words that a clock differs too much; `offset` is how far it may be ahead of ours, at least and at most
-    (ms). Blank if it does not, or is not known."""
+    """Return a text that says how far the clock of the broker at `url` differs from this machine's; blank if the
+    difference is at most MAX_CLOCK_DIFFERENCE_MS, or `offset` is None. `offset` is by how much that clock is ahead, at
+    least and at most (ms; negative: behind)."""
     if offset is None or (offset[0] <= MAX_CLOCK_DIFFERENCE_MS and offset[1] >= -MAX_CLOCK_DIFFERENCE_MS):
         return ""
     ahead = offset[0] > 0
     by_s = (offset[0] if ahead else -offset[1]) / 1000
     return (
         f"the clock of {url} is {by_s:,.0f} s {'ahead of' if ahead else 'behind'} that of this machine, so the age of "
-        "load cannot be told; set both by NTP: timedatectl set-ntp true, or chronyc makestep"
+        "load is not known; set both by NTP: timedatectl set-ntp true, or chronyc makestep"
     )

@@ -78,18 +78,20 @@ class Lease:
         return self._producer is not None and time.monotonic() - self._proven_s < self._valid_s
 
     async def try_to_take(self) -> tuple[bool, Note | None]:
-        """Take the lease if no other process holds it. Return whether this process holds it now, and the last note of
-        the former holder.
+        """Take the lease if no other process holds it. Return whether this process has taken it, and the last note in
+        the topic, of a former holder; the note is None if another process holds the lease, or the topic has no note.
 
         Raises:
             LeaseError: the topic cannot be used.
+            LeaseLostError: another process has taken the lease meanwhile.
         """
         return await asyncio.to_thread(self._take)
 
     async def renew(self, taken_over: TakenOver | None) -> None:
         """Prove that this process still holds the lease, by a message to the topic that has the settings to put back.
 
-        If the message gets no answer, nothing is proven, and `is_held` becomes False after the time of the last proof.
+        If the message gets no answer, no error is raised and nothing is proven: `is_held` becomes False `valid_s`
+        seconds after the last proof.
 
         Raises:
             LeaseLostError: another process holds it.
@@ -130,7 +132,7 @@ class Lease:
         """Return the note in the last message of the topic; None if there is none.
 
         Raises:
-            LeaseError: it cannot be read. What is to be put back would be lost with the next message.
+            LeaseError: the last message cannot be read. With the next message its note would be lost.
         """
         import pulsar
 

@@ -49,7 +49,12 @@ def rendered(numbers: Numbers) -> str:
             "Rounds.",
             {'result="done"': numbers.rounds, 'result="failed"': numbers.failed_rounds},
         ),
-        _group("last_round_timestamp_seconds", "gauge", "When the last round ended.", {"": numbers.last_round_s}),
+        _group(
+            "last_round_timestamp_seconds",
+            "gauge",
+            "When the last round that did not fail read the loads.",
+            {"": numbers.last_round_s},
+        ),
         _group("brokers", "gauge", "Brokers whose report is current.", {"": numbers.brokers}),
         _group("view_age_seconds", "gauge", "The age of the oldest load of a broker.", {"": numbers.view_age_s}),
         _group("lease_held", "gauge", "1 while this process holds the lease.", {"": int(numbers.is_lease_held)}),

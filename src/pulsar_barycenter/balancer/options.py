@@ -16,7 +16,7 @@ MAX_PER_MINUTE: Final = 6_000.0
 MAX_PER_HOUR: Final = 100_000
 MAX_SPLITS_PER_HOUR: Final = 1_000
 MORE_ERRORS: Final = 60.0
-"""The number of errors that clients may get more than before moves, a minute."""
+"""How many errors a minute more than before the moves clients may get."""
 LEASE_TOPIC: Final = "persistent://public/default/barycenter-balance-lease"
 
 
@@ -38,15 +38,15 @@ class SplitWhen(enum.StrEnum):
     """Whether the balancer or the cluster itself splits bundles that are too large by the cluster's limits."""
 
     AUTO = "auto"
-    """This program, while it acts on a cluster that would split on its own; that is switched off meanwhile."""
+    """This program, while it acts on a cluster that splits on its own; the cluster's own splitting is off meanwhile."""
     ALWAYS = "always"
     """This program, also on a cluster that splits nothing on its own."""
     NEVER = "never"
-    """The cluster, if it does."""
+    """The cluster, if it splits on its own; this program splits nothing."""
 
     def splits(self, mode: Mode, *, own: bool) -> bool:
         """Return whether this program decides on splits; `own` is whether the cluster splits on its own while this
-        program does not act. With `advise` the cluster splits, if it does: an approval is for moves."""
+        program does not act. With `advise` this program splits nothing: an approval is for moves."""
         return mode is not Mode.ADVISE and (self is SplitWhen.ALWAYS or (self is SplitWhen.AUTO and own))
 
 
@@ -55,7 +55,7 @@ class Caps:
     """The limits of moves and splits. `per_hour` counts the moves of any 60 minutes, `splits_per_hour` the splits.
     `throughput_per_hour` is the sum of the throughput (bytes/s, in + out) of the bundles of these moves, 0 for no
     limit. A bundle that moved stays for `grace_ms`. With fewer than `min_brokers` brokers whose reports are current
-    nothing moves, and nothing is split."""
+    nothing moves, and nothing is split. A move or split that has not ended after `timeout_s` seconds has failed."""
 
     at_once: int = 1
     per_minute: float = 6.0
@@ -69,11 +69,11 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """The limits of the watchdog. `grown` is the growth of the usage above the mean (a fraction of a broker) after our
-    moves that counts as worse, looked at `settle_ms` after the last of them; `more_errors` the number of errors a
-    minute that clients may get more than before, up to that time. A view is too old after two report intervals of
-    `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. A pause of `hand_back_ms` ends with handing
-    back."""
+    """The limits of the watchdog. Our moves made the balance worse if, `settle_ms` after the last of them, the usage
+    above the mean (a fraction of a broker) exceeds that before them by more than `grown`. Until then, clients may get
+    up to `more_errors` errors a minute more than before the moves. A view is too old after two report intervals of
+    `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. After a pause of `hand_back_ms` the
+    balancer hands back."""
 
     report_interval_ms: int
     grown: float = 0.05
@@ -87,11 +87,11 @@ class WatchLimits:
 class Wanted:
     """What a run of the balancer is asked to do.
 
-    The brokers at `urls` are read every `interval_s`; the run ends after `rounds` rounds, or after a signal if `rounds`
-    is 0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster.
-    `service_url` is the address of the binary protocol; blank: the one that a report names. `grown` and `more_errors`
-    are limits of the watchdog. `approved_within_s` is how long a round waits for its approval. `metrics_port` is a port
-    of 127.0.0.1, 0 for none. `sizing` says how many brokers the load needs."""
+    The brokers at `urls` are read every `interval_s`; the run ends at a signal, or after `rounds` rounds if that is not
+    0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster. `service_url`
+    is the address of the binary protocol; blank: the one that a report names. `grown` and `more_errors` are limits of
+    the watchdog. `approved_within_s` is how long a round waits for its approval. `metrics_port` is a port of 127.0.0.1,
+    0 for none. `sizing` says how many brokers the load needs."""
 
     urls: Sequence[str]
     state: Path

@@ -36,7 +36,7 @@ MIN_TOKEN: Final = 16
 """The least number of characters of the token of answers."""
 _MAX_TOKEN_BYTES: Final = 4_096
 MAX_WHY: Final = 1_000
-"""The number of characters of the reason of an answer."""
+"""The maximum number of characters of the reason of an answer."""
 BY: Final = "the holder of approval-token"
 _FIELDS: Final = frozenset({"round", "answer", "why", "token"})
 _ANSWERS: Final = {"approve": True, "reject": False}
@@ -92,8 +92,8 @@ def why_refused(host: str, origin: str | None, site: str) -> str:
 
 @dataclass(slots=True)
 class BalancePage:
-    """The page of the balancer whose state is in `folder`; `record` is its last round. `token` is that of answers,
-    blank if there is nothing to answer in this mode."""
+    """The page of the balancer whose state is in `folder`; `record` is its last round. `token` is the secret that an
+    answer needs; blank if this mode asks for no answers."""
 
     folder: Path
     token: str = ""
@@ -137,7 +137,7 @@ class BalancePage:
         if word not in _ANSWERS:
             return _text(400, f"answer is {word[:100]!r}: give approve or reject")
         if len(why) > MAX_WHY:
-            return _text(400, f"why has {len(why):,} characters; at most {MAX_WHY:,} are kept")
+            return _text(400, f"why has {len(why):,} characters; shorten it to {MAX_WHY:,} at most")
         now_ms = _now_ms()
         try:
             proposal = waiting(self.folder, now_ms)

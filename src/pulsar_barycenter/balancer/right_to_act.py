@@ -1,8 +1,8 @@
 """The right to act, and what this process has taken over from the cluster's own balancer.
 
 The order is what makes it safe. First the lease, then the note of what is to be put back, on the disk and in the lease,
-then the change. At the end it is put back, then the note is emptied, and the lease is given up last. A process that
-lost its lease changes nothing any more.
+then the change. At the end the settings are restored, then the note is emptied, and last the lease is released. A
+process that lost its lease changes nothing any more.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class BalanceError(Exception):
 
 class RightToAct:
     """The lease of one process. `lost` says that another process has taken it, blank if none has; `is_standby` is
-    whether another process holds it. `is_ready` is set by the caller once what it takes over is taken over.
-    `taken_over` is what is to be put back, None if there is nothing."""
+    whether another process holds it. The caller sets `is_ready` once `take_over` has succeeded. `taken_over` is what is
+    to be put back, None if there is nothing."""
 
     def __init__(
         self,
@@ -74,10 +74,11 @@ class RightToAct:
             return self.lost
         if not self.is_held:
             return "standby: another process holds the lease" if self.is_standby else "the lease is not proven"
-        return "" if self.is_ready else "what this mode takes over is not taken over yet"
+        return "" if self.is_ready else "the cluster's own balancing is not taken over yet"
 
     async def take(self, service_url: Callable[[], str]) -> None:
-        """Take the lease if nobody holds it; `service_url` returns the address of the binary protocol.
+        """Take the lease if no process holds it, else set `is_standby`. `service_url` returns the address of the binary
+        protocol.
 
         Raises:
             LeaseError, LeaseLostError: the lease topic cannot be used.
@@ -115,8 +116,8 @@ class RightToAct:
             await self._remember(tuple(found for found in known if found.key in keys))
 
     async def hand_back(self, *, stays: Collection[str]) -> bool:
-        """Put back what was there, but for the keys that stay as they are; return whether there was something, and the
-        lease is proven.
+        """Restore the settings that were switched off, except the keys in `stays`, which keep their present values.
+        Return False, without a change, if there is nothing to restore or the lease is not proven.
 
         Raises:
             LeaseLostError: another process holds the lease.
@@ -129,8 +130,11 @@ class RightToAct:
         return True
 
     async def give_back(self) -> None:
-        """Restore the settings that were switched off, and release the lease; do nothing if this process does not hold
-        the lease.
+        """Restore the settings that were switched off, unless another process has taken the lease. Then release the
+        lease.
+
+        Raises:
+            BalanceError: the settings could not be restored. The lease is released nevertheless.
         """
         if self._lease is None:
             return
@@ -152,7 +156,8 @@ class RightToAct:
             await self._lease.close()
 
     async def renew(self) -> None:
-        """Renew the lease; if another process has it, record that it is lost."""
+        """Renew the lease again and again until cancelled. If another process has taken it, record that in `lost`, and
+        return."""
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
             if not self._is_holder:
@@ -168,7 +173,7 @@ class RightToAct:
         for key, why in kept.items():
             self._tell(f"{key} stays as it is: {why}")
         if restored := [found.key for found in before if found.key not in kept]:
-            self._tell(f"as before: {', '.join(restored)}")
+            self._tell(f"these settings have their former values again: {', '.join(restored)}")
 
     async def _remember(self, before: tuple[Remembered, ...]) -> None:
         """Record the values to restore later, on the disk and in the lease, before the settings are changed; do nothing

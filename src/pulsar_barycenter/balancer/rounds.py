@@ -58,7 +58,8 @@ _COUNTINGS: Final = 20
 
 
 class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The record of a round. `at` is epoch ms. `brokers` are registered, `current` of them have a current report.
+    """The record of a round. `at` is epoch ms. `brokers` is the number of registered brokers, `current` the number of
+    those with a current report.
 
     `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`;
     `client_errors` is how many errors clients get a minute while moves are judged by it, None if it is not known.
@@ -136,7 +137,7 @@ class Rounds:
         """Read the cluster, and bring the view, the score and the watchdog up to date.
 
         `off` are the keys of the cluster's own balancing that were taken over. If there are any, a foreign move pauses
-        the balancer, and so does a key that is on.
+        the balancer; if one of these keys is on again, the balancer hands back.
 
         Raises:
             FactsError, CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
@@ -168,7 +169,7 @@ class Rounds:
         return look
 
     async def _turn_to_a_broker(self) -> None:
-        """Send requests to a broker that answers from now on, because the broker that the user named may have left the
+        """From now on, send requests to a broker that answers, because the broker that the user named may have left the
         cluster.
         """
         known = (self.cluster.url, *self.wanted.urls, *self.collector.addresses.values())
@@ -267,7 +268,7 @@ class Rounds:
         return self._decider
 
     async def decide_splits(self, look: Look) -> DecidedSplits:
-        """Return the splits of a round on the cluster as it is; none if there are too few brokers.
+        """Return the splits of a round on the cluster as it is; no splits if there are too few brokers.
 
         The numbers of bundles are read for the namespaces that a first decision, without them, would split.
         """

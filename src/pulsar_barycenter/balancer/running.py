@@ -232,10 +232,10 @@ class _Run:
             await self._do(look, decided)
 
     def _tell_unknown_errors(self) -> None:
-        """Tell once that the errors of clients are not known."""
+        """If the errors of clients are not known, report that, once in a run."""
         if (why := self._rounds.errors.why_unknown) and not self._has_told_errors:
             self._has_told_errors = True
-            self._tell(f"moves are not judged by the errors of clients, which no broker tells: {why}")
+            self._tell(f"moves are not judged by the errors of clients, which no broker reports: {why}")
 
     async def _decided_splits(self, look: Look) -> DecidedSplits:
         if self._why_not() or not self._wanted.split.splits(self._wanted.mode, own=self._own_splits(look)):
@@ -293,7 +293,7 @@ class _Run:
         if outcome.served:
             self._rounds.watch = moved_after(self._rounds.watch, above_mean, errors, _now_ms())
         if outcome.stopped_by:
-            self._tell(f"the round was stopped: {outcome.stopped_by}")
+            self._tell(f"the round was stopped, so no other move of it begins: {outcome.stopped_by}")
 
     def _why_not(self) -> str:
         """Return why no move may begin now; blank if moves may begin."""
@@ -346,7 +346,7 @@ class _Run:
 
     def _waits_for_answer(self, now_ms: int) -> bool:
         if self._proposal is not None and now_ms >= self._proposal.until:
-            self._tell(f"round {self._proposal.name} was not approved in time")
+            self._tell(f"round {self._proposal.name} was not approved in time, and is not carried out")
             self._withdraw()
         return self._proposal is not None
 
@@ -355,7 +355,8 @@ class _Run:
         withdraw(self._wanted.state)
 
     async def _wait_until(self, due: float) -> None:
-        """Wait until the time `due` of the next round; if a round is approved meanwhile, carry it out."""
+        """Wait until the time `due` of the next round. If a round is approved meanwhile, carry it out, and go on
+        waiting. Return early if the process is asked to end, or the lease is lost."""
         loop = asyncio.get_running_loop()
         while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._right.lost:
             with suppress(TimeoutError):
@@ -372,7 +373,7 @@ class _Run:
         if not given.is_approved:
             self._tell(f"round {proposal.name} was rejected by {given.by}")
         elif why := self._why_not():
-            self._tell(f"round {proposal.name} was approved by {given.by}, and is not carried out: {why}")
+            self._tell(f"round {proposal.name} was approved by {given.by}, but is not carried out: {why}")
         else:
             self._tell(f"round {proposal.name} was approved by {given.by}")
             await self._carry_out(proposal.moves, None, f"{BY}, approved by {given.by}")
@@ -381,7 +382,7 @@ class _Run:
 
     async def _hold_lease(self, look: Look) -> None:
         """Take the lease if no other process holds it, then switch off the settings that this mode takes over. A step
-        that failed before is tried again.
+        that failed in an earlier round is tried again.
         """
         await self._right.take(lambda: self._service_url(look))
         if not self._right.is_standby and not self._right.is_ready:
@@ -407,10 +408,11 @@ class _Run:
         return found
 
     async def _go_on_with_splits(self) -> None:
-        """Finish the splits that a killed process left under way within the hour; older ones are decided anew."""
+        """Finish the splits that a killed process began within the last hour and did not end. Older ones are left as
+        they are; a round may decide on them again."""
         left = splits_under_way(self._state.splits_since(_now_ms() - HOUR_MS))
         if left:
-            self._tell(f"{count_of(len(left), 'split')} of an earlier process was under way; looking at each")
+            self._tell(f"an earlier process left {count_of(len(left), 'split')} unfinished; checking each")
             await self._carry_out_splits(left)
 
     async def _go_on(self) -> None:
@@ -419,7 +421,7 @@ class _Run:
         """
         left = under_way(self._state.moves_since(0))
         if left:
-            self._tell(f"{count_of(len(left), 'move')} of an earlier process was under way; looking at each")
+            self._tell(f"an earlier process left {count_of(len(left), 'move')} unfinished; checking each")
             await self._carry_out(left, None, BY)
 
     async def _hand_back_if_over(self) -> None:

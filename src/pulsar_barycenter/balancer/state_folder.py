@@ -108,8 +108,8 @@ class StateFolder:
         self._entries.append(entry)
 
     def moves_since(self, since_ms: int) -> list[Entry]:
-        """Return the journal's entries about moves since `since_ms` (epoch ms), oldest first; entries older than 24
-        hours are not kept.
+        """Return the journal's entries about moves since `since_ms` (epoch ms), oldest first, without those that are
+        more than 24 hours older than the newest entry.
         """
         newest_ms = self._entries[-1].at if self._entries else 0
         while self._entries and newest_ms - self._entries[0].at > _REMEMBERED_MS:
@@ -132,8 +132,8 @@ class StateFolder:
         self._split_entries.append(entry)
 
     def splits_since(self, since_ms: int) -> list[SplitEntry]:
-        """Return the journal's entries about splits since `since_ms` (epoch ms), oldest first; entries older than 24
-        hours are not kept.
+        """Return the journal's entries about splits since `since_ms` (epoch ms), oldest first, without those that are
+        more than 24 hours older than the newest entry.
         """
         newest_ms = self._split_entries[-1].at if self._split_entries else 0
         while self._split_entries and newest_ms - self._split_entries[0].at > _REMEMBERED_MS:
@@ -158,7 +158,8 @@ class StateFolder:
             self._write("taken-over.json", taken_over)
 
     def kept(self, strategy: str) -> Kept:
-        """Return the state of the last run; the memory is left out if that run used another strategy.
+        """Return the state that the last run left; an empty one if there is none. If that run used another strategy,
+        the memory of the shedder is empty.
 
         Raises:
             StateError: the file cannot be read.

@@ -46,8 +46,8 @@ class BackgroundTasks:
         return task
 
     async def complete(self, task: asyncio.Task[T]) -> T:
-        """Keep a task, wait for its end, and return its result. The task runs to its end even if the caller is
-        cancelled while it waits.
+        """Keep a task, wait for its end, and return its result, or raise its error. The task runs to its end even if
+        the caller is cancelled while it waits.
 
         Raises:
             TasksClosedError: `close` cancelled the task.

@@ -17,8 +17,8 @@ from typing import Final
 
 NO_LIMIT: Final = sys.maxsize
 LENT_PART: Final = 64
-"""A bucket lends at most one token out of this number that it has room for, so it always keeps more than it lent last.
-Of limits below this number it lends none.
+"""A bucket lends at most its capacity divided by this number at a time, so it always keeps more than it lent last. A
+bucket whose capacity is below this number lends nothing.
 """
 
 
@@ -60,12 +60,14 @@ class TokenBucket:
         return int(min(self.balance(now_s), self._capacity / LENT_PART))
 
     def lend(self, amount: int) -> None:
-        """Take `amount` tokens out of the bucket until `give_back`. It has no room for others in their place."""
+        """Take `amount` tokens out of the bucket until `give_back`. Until then its capacity is smaller by `amount`, so
+        no new tokens take their place."""
         self._balance -= amount
         self._capacity -= amount
 
     def give_back(self, amount: int, left: int, now_s: float) -> None:
-        """End the loan of `amount` tokens, of which `left` were not used. It is negative if more were used."""
+        """End the loan of `amount` tokens, of which `left` were not used; `left` is negative if more than `amount` were
+        used."""
         self.balance(now_s)  # first, so that tokens that were used a moment ago have not come back yet
         self._capacity += amount
         self._balance += left
@@ -85,7 +87,8 @@ class Throttle:
         self.limit_to(messages, size, period_s, now_s)
 
     def limit_to(self, messages: int, size: int, period_s: float, now_s: float) -> None:
-        """Keep these rates from now on, for all that share this throttle; arguments as of the constructor."""
+        """Apply these limits from now on to all that share this throttle; the arguments are those of the
+        constructor."""
         self._messages = TokenBucket(messages, period_s, now_s) if messages > 0 else None
         self._size = TokenBucket(size, period_s, now_s) if size > 0 else None
 
@@ -96,7 +99,7 @@ class Throttle:
         return NO_LIMIT if self._messages is None else max(int(self._messages.balance(now_s)), 0)
 
     def take(self, messages: int, size: int, now_s: float) -> bool:
-        """Count `messages` that passed, `size` bytes in total. Return whether another message may pass now."""
+        """Count `messages` that passed, `size` bytes in total. Return whether another message may pass after these."""
         left = size_left = 1.0
         if self._messages is not None:
             left = self._messages.take(messages, now_s)
@@ -113,14 +116,16 @@ class Throttle:
         self._messages = self._size = None
 
     def lendable(self, now_s: float) -> tuple[int, int]:
-        """Return how many messages and bytes can be lent at `now_s`, NO_LIMIT if their number is not limited."""
+        """Return how many messages and bytes can be lent at `now_s`; 0 or less: none. NO_LIMIT if their number is not
+        limited."""
         return (
             NO_LIMIT if self._messages is None else self._messages.lendable(now_s),
             NO_LIMIT if self._size is None else self._size.lendable(now_s),
         )
 
     def lend(self, allotment: "Allotment", messages: int, size: int) -> None:
-        """Lend so many tokens until `give_back`. The limits must not change meanwhile."""
+        """Lend this number of tokens for `messages` and for `size` until `give_back`. The limits must not change
+        meanwhile."""
         if self._messages is not None:
             self._messages.lend(messages)
         if self._size is not None:
@@ -135,7 +140,8 @@ class Throttle:
 
 
 class SharedThrottle(Throttle):
-    """A throttle whose limits may change while its tokens are lent: then it takes them back."""
+    """A throttle whose limits may change while its tokens are lent: before a change, the allotments give back what they
+    have left."""
 
     __slots__ = ("_borrowers",)
 
@@ -160,8 +166,8 @@ class SharedThrottle(Throttle):
 class Allotment:
     """Tokens of one user of `throttles`, taken out of all of them in advance: `messages` and `size` in bytes.
 
-    While it has messages, it has bytes, too, and so many messages may pass. Most of what passes is counted by `take`
-    alone, without the time. All throttles have to keep their limits until `give_back`.
+    While `messages` is above 0, there are bytes, too, and this number of messages may pass. Most of what passes is
+    counted by `take` alone, without the time. All throttles have to keep their limits until `give_back`.
     """
 
     __slots__ = ("_lent", "_size", "messages", "throttles")
@@ -173,23 +179,24 @@ class Allotment:
         self._lent = (0, 0)
 
     def take(self, messages: int, size: int) -> bool:
-        """Count `messages` that passed, `size` bytes in total. If the result is False, the tokens are used up or were
-        too few: the caller has to call `give_back`.
+        """Count `messages` that passed, `size` bytes in total. They count also if the tokens were too few. Return
+        whether tokens are left; if not, the caller has to call `give_back`.
         """
         self.messages = left = self.messages - messages
         self._size = size_left = self._size - size
         return left > 0 and size_left > 0
 
     def give_back(self, now_s: float) -> None:
-        """Give the rest of the tokens back; if more were taken, take them from the throttles."""
+        """Give the tokens that are left back to the throttles; if more were used than lent, take the difference from
+        the throttles."""
         for throttle in self.throttles:
             throttle.give_back(self, self._lent, (self.messages, self._size), now_s)
         self._lent = (0, 0)
         self.messages = self._size = 0
 
     def allowance(self, now_s: float) -> int:
-        """Return how many messages may pass at `now_s`: 0 if they have to wait, NO_LIMIT if their number is not
-        limited. If they need not wait, tokens are taken in advance for the next ones.
+        """Give the tokens back, then return how many messages may pass at `now_s`: 0 if they have to wait, NO_LIMIT if
+        their number is not limited. If they need not wait, new tokens for them are taken in advance.
         """
         self.give_back(now_s)
         allowed = NO_LIMIT

@@ -3,8 +3,8 @@
 Start: read the store, open the ports, derive the broker's id from them, write the first records of a new cluster, take
 part in the election, own the heartbeat namespaces, register. Other brokers assign bundles only after the registration,
 which is last; earlier requests are answered that the broker is not ready. Stop: accept no new clients and bundles,
-resign as leader, hand the bundles over one after the other, give clients a moment to move, and close everything; all of
-it takes at most `brokerShutdownTimeoutMs`.
+resign as leader, hand the bundles over, and give clients a moment to move; all of this takes at most
+`brokerShutdownTimeoutMs`. Then close everything.
 
 The caller opens and closes the store, the ledger storage and everything else in the environment; it closes them after
 `stop`. Source: Pulsar's `PulsarService`.
@@ -69,7 +69,7 @@ _OWN_CREDENTIALS_S: Final = 15.0
 anyway.
 """
 _CLOSE_S: Final = 5.0
-"""The number of seconds that closing a part of the broker may take after the time for the whole stop is used up."""
+"""The number of seconds that closing one part of the broker may take; then the next part is closed."""
 
 
 class BrokerState(enum.Enum):
@@ -254,7 +254,9 @@ class Broker:
         log.info("broker_started", broker=self.broker_id, incarnation=self.control.incarnation)
 
     async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
-        """Leave the cluster in order and close everything. Calling this again waits for the same stop."""
+        """Leave the cluster in order and close everything. Calling this again waits for the same stop. With
+        `max_unloads_per_second` 0, bundles are unloaded without a limit. When `brokerShutdownTimeoutMs` has passed, the
+        bundles that are left are not handed over, and everything is closed."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
         await asyncio.shield(self._stopping)
@@ -357,7 +359,7 @@ class Broker:
             return
         verdict = await self.authorizer.verdict(session.principal, SuperUser())
         if config.authorization_enabled and not verdict.allowed:
-            mend = "add it to superUserRoles; until then other brokers refuse this broker's commands"
+            mend = "add the role to superUserRoles; until then other brokers refuse this broker's commands"
             log.error("own_role_is_no_super_user", role=str(session.principal), mend=mend)
 
     async def _listen_web(self, start_web: StartWeb, host: str, port: int | None, tls: TlsPort | None) -> WebServer:
@@ -451,7 +453,8 @@ class Broker:
         )
 
     async def _url_of_owner(self, topic: TopicName) -> str | None:
-        """Return the URL for connections to the owner of a topic; a bundle without an owner is assigned first."""
+        """Return the URL at which this broker connects to the owner of a topic, None if the owner has no such URL. A
+        bundle without an owner is assigned first."""
         by_tls = self.config.current.broker_client_tls_enabled
         answer = await self.lookup.lookup(topic)
         if isinstance(answer, Owner):

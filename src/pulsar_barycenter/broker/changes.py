@@ -30,7 +30,7 @@ class NextChange:
         return bool(self._waiters)
 
     async def wait(self, timeout_s: float) -> None:
-        """Return at the next change, or after `timeout_s`."""
+        """Return at the next change, or after `timeout_s` seconds without one; the caller cannot tell which."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:
@@ -54,7 +54,8 @@ class KeyedChanges(Generic[K]):
         self._changes: dict[K, NextChange] = {}
 
     async def wait(self, key: K, timeout_s: float) -> None:
-        """Return at the next change of `key`, or after `timeout_s`."""
+        """Return at the next change of `key`, or after `timeout_s` seconds without one; the caller cannot tell
+        which."""
         change = self._changes.setdefault(key, NextChange())
         try:
             await change.wait(timeout_s)

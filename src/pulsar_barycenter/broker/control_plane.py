@@ -192,7 +192,8 @@ class ControlPlane:
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
         """Leave the cluster in order: accept no bundles, resign as leader and release every bundle. The `OwnershipWay`
-        decides the order of these steps. Return the number of released bundles.
+        decides the order of these steps. Return the number of released bundles. With `max_per_second` 0 their rate is
+        not limited.
         """
         await self._parts.own_namespaces.close()
         await self._parts.candidacy.close()

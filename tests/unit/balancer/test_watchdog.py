@@ -45,7 +45,7 @@ def test_a_view_older_than_two_report_intervals_pauses_until_it_is_current(age_m
 
 def test_a_broker_without_any_load_pauses_and_is_named() -> None:
     watch = after(seen(1, silent=("b:1",), oldest_ms=0))
-    assert watch.why == "b:1 has told no load yet"
+    assert watch.why == "b:1 has reported no load yet"
     assert not watch.may_act
 
 

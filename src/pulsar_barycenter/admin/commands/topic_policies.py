@@ -40,9 +40,10 @@ _SUBSCRIPTION: Final = Flag("-s --subscription", "subscription", "Only this subs
 
 
 def _of_one_or_all(request_of: RequestOf, *, query: Mapping[str, str] | None = None, body: Body | None = None) -> Work:
-    """Return the work of a command about the rate of one subscription, if it is named, or of each of a topic.
+    """Return the work of a command about the rate of the subscription that the user named, or, without a name, about
+    the rate that each subscription of the topic has.
 
-    `request_of` returns the request that is sent, of the policy's three.
+    `request_of` returns the request to send: one of the three (show, set, remove) of the policy.
     """
 
     async def work(session: Session, values: Values) -> Any:

@@ -22,8 +22,8 @@ class PastMove:
 class Room:
     """The room that the caps leave for a round that begins at `now_ms`, after the moves in `past`.
 
-    A round gets at most the moves that may begin until the next one, `round_ms` later. A single bundle whose throughput
-    is above the cap of an hour moves if nothing else did, or it could never move.
+    A round gets at most the moves that may begin until the next one, `round_ms` later. A bundle whose throughput alone
+    exceeds `throughput_per_hour` may move if no other move began within the hour; otherwise it could never move.
     """
 
     def __init__(
@@ -35,9 +35,7 @@ class Room:
         round_ms: int,
         staying: Mapping[str, str] | None = None,
     ) -> None:
-        """Compute the room from `past`. `staying` maps bundles that must not move to the reason; bundles for which
-        there is no room are added to it.
-        """
+        """Compute the room from `past`. `staying` maps bundles that must not move to the reason."""
         lately = [move for move in past if now_ms - move.at_ms < HOUR_MS]
         self._caps = caps
         self._staying = staying or {}
@@ -45,10 +43,11 @@ class Room:
         self._throughput = sum(move.throughput for move in lately)
         self._left_of_round = max(1, int(caps.per_minute * round_ms / MINUTE_MS))
         self.refused: dict[str, str] = {}
-        """The bundles that stay, each with the reason, as the cap that has no room."""
+        """The bundles for which `take` returned False, each with the reason, such as the cap that has no room."""
 
     def take(self, bundle: str, throughput: float) -> bool:
-        """Count a move if there is room for it; return whether there is."""
+        """Count the move of a bundle and return True if the bundle may move and there is room; otherwise add the bundle
+        to `refused`, and return False."""
         why = self._staying.get(bundle) or self._full(throughput)
         if why:
             self.refused[bundle] = why

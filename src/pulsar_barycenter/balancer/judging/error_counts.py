@@ -42,7 +42,7 @@ def errors_in(metrics: bytes) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReading:
-    """The errors since the start of each broker that tells them, at `at_ms` (epoch ms)."""
+    """The errors since the start of each broker whose metrics have them, at `at_ms` (epoch ms)."""
 
     at_ms: int
     counts: Mapping[str, float]

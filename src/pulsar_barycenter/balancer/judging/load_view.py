@@ -28,7 +28,8 @@ class LoadView:
         self._measured_ms: dict[str, int] = {}
         self._published_ms: dict[str, int] = {}
         self.is_published = False
-        """Whether the load is what brokers publish at times, not what they answer."""
+        """Whether the load is what brokers with the extensible load manager publish at times, not what brokers answer
+        to requests."""
 
     def append(self, report: LocalBrokerData) -> None:
         broker = report.broker_id or ""

@@ -19,7 +19,7 @@ class Whose(enum.StrEnum):
     OURS = "ours"
     """This program asked for it, or asked the owner to unload the bundle and the cluster chose another destination."""
     FAILOVER = "failover"
-    """Its broker is gone."""
+    """Its former owner has left the cluster."""
     FOREIGN = "foreign"
     """Something else moved it: the cluster's own balancer, or a person."""
 
@@ -49,7 +49,8 @@ class OwnersSeen:
         return self._owner
 
     def was_split(self, bundle: str, parts: Collection[str]) -> None:
-        """Note that a bundle was split: its parts were where it was, if they are new."""
+        """Record that a bundle was split: forget the bundle, and record its owner as the owner of each part that has no
+        known owner."""
         broker = self._owner.pop(bundle)
         self._missing.pop(bundle, None)
         for part in parts:
@@ -99,8 +100,8 @@ def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, s
 
 
 def unloaded_from(entries: Collection[Entry], *, now_ms: int) -> dict[str, str]:
-    """Return a mapping from bundle to its source, of the moves that began and failed within LANDS_MS before `now_ms`
-    (epoch ms), according to the journal.
+    """Return a mapping from bundle to its source, of the moves that began, then failed at most LANDS_MS before `now_ms`
+    (epoch ms), and did not begin again, according to the journal.
 
     The owner of such a bundle was asked to unload it. Then another broker than the destination may have it: Apache
     Pulsar tells the destination to the first look-up alone, and another one may come before the bundle has an owner.

@@ -11,7 +11,8 @@ _KEPT_HOURS: Final = 2 * 168
 
 
 def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int, float]:
-    """Return the greatest load (in brokers) of each hour since the epoch, of the last two weeks, with the load now."""
+    """Return `peaks` with the present load included: the number of each hour since the epoch, for the last two weeks,
+    with the greatest load (in brokers) of that hour. Older hours are left out."""
     hour = now_ms // HOUR_MS
     kept = {past: peak for past, peak in peaks.items() if hour - past < _KEPT_HOURS}
     return kept | {hour: max(load, kept.get(hour, 0.0))}

@@ -7,9 +7,9 @@ from pulsar_barycenter.load.rounds.balance import Balance
 
 class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The score of one side of the comparison: of the cluster's own moves, or of the balancer's. `rounds` counts the
-    rounds with a known balance; `above_mean_sum` is the sum of their usage above the mean, `worst` the highest one.
-    `moves` is the number of moves. `throughput` (bytes/s) and `sessions` are sums over the moved bundles, at their
-    moves.
+    rounds with a known balance; `above_mean_sum` is the sum over these rounds of the usage above the mean, `worst` the
+    greatest of these usages. `moves` is the number of moves. `throughput` (bytes/s) and `sessions` are sums over the
+    moved bundles, at their moves.
     """
 
     rounds: int = 0
@@ -25,7 +25,7 @@ class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.above_mean_sum / self.rounds if self.rounds else 0.0
 
     def with_balance(self, balance: Balance) -> "Side":
-        """Return the score after one more round; a balance of fewer than two brokers does not count."""
+        """Return the score after one more round; the same score if the balance is of fewer than two brokers."""
         if balance.brokers < 2:
             return self
         return msgspec.structs.replace(
@@ -46,7 +46,8 @@ class Score(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The scores that are compared: `cluster` is of what happened, `ours` of what would have happened with the moves of
     this program alone.
 
-    While this program acts, both are the same: its moves happen.
+    In a mode that moves bundles, the moves of this program happen: then the balances are the same, and `cluster` counts
+    foreign moves, too.
     """
 
     cluster: Side = Side()

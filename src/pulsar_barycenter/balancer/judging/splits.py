@@ -40,7 +40,8 @@ class DecidedSplits:
 
 @dataclass(frozen=True, slots=True)
 class SplitRoom:
-    """The room for splits: `left` may begin now, and the bundles of `tried` wait."""
+    """The room for splits: `left` splits may begin now, but none of a bundle in `tried`, whose split was tried within
+    the hour."""
 
     per_hour: int
     begun: int = 0
@@ -53,8 +54,8 @@ class SplitRoom:
 
 
 def split_room(entries: Iterable[SplitEntry], per_hour: int, *, now_ms: int) -> SplitRoom:
-    """Return how many splits may still begin, from the entries of the journal; splits that began within the last hour
-    count.
+    """Return the room that `per_hour` leaves after the splits that began within the last hour, according to the entries
+    of the journal.
     """
     lately = [entry for entry in entries if now_ms - entry.at < HOUR_MS]
     begun = sum(entry.state is SplitState.BEGUN for entry in lately)
@@ -91,7 +92,7 @@ def decide_splits(
 
 def _stays_whole(bundle: str, room: SplitRoom, chosen: int, unreadable: Mapping[str, str]) -> str:
     if is_bound(bundle):
-        return "it belongs to one broker"
+        return "its namespace is that of a single broker, or its name is not valid"
     if bundle in room.tried:
         return "its split was tried within the hour"
     if chosen >= room.left:
@@ -110,8 +111,8 @@ def is_bound(bundle: str) -> bool:
 
 
 def immovable(splits: Collection[PlannedSplit], entries: Iterable[SplitEntry]) -> dict[str, str]:
-    """Return why bundles do not move: those that a round splits, and those that the journal has as split, which the
-    reports may still have as a whole."""
+    """Return why bundles do not move: those that a round splits, and those whose split the journal has as begun or
+    ended without failure; reports may still have these as a whole."""
     last = {entry.bundle: entry.state for entry in entries}
     gone = {bundle: "it was split" for bundle, state in last.items() if state is not SplitState.FAILED}
     return gone | {split.bundle: "it is split in this round" for split in splits}

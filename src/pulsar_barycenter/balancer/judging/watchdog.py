@@ -12,7 +12,7 @@
 | a foreign move: something else moves bundles too | `quiet_ms` after the last one |
 | the imbalance grew after moves of this program | when it is back at the value before them |
 | clients got more errors after moves of this program | when they are back at about the number before them |
-| somebody switched the cluster's own shedding on | never: it is handed back at once, for that is what they did |
+| somebody switched the cluster's own shedding on | never: the balancer hands back at once |
 | somebody switched the cluster's own splitting on, while this program splits | never, as above |
 | the clocks of this machine and of the brokers differ too much | when they agree again |
 
@@ -55,9 +55,9 @@ class Observed:
     loads, `silent` are the brokers that reported no load at all. `above_mean` is the usage above the mean (a fraction
     of a broker), None if it is not known; `errors` is how many errors clients get a minute, None if it is not known.
     `foreign` are the foreign moves since the last round, as text. `sheds` and `splits` are whether the cluster's own
-    shedding or splitting is on that this program had switched off; `clock` says how the clocks differ, blank if they
-    agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is something to
-    hand back.
+    shedding, or splitting, is on although this program had switched it off; `clock` says how the clocks differ, blank
+    if they agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is
+    something to hand back.
     """
 
     at_ms: int
@@ -146,8 +146,9 @@ def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
 
 
 def _judged_by_errors(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
-    """Return the state after one more number of errors. A move may cost its clients some; they are judged in each
-    round, not only when they had time to settle."""
+    """Return the state after judging the balancer's own moves by the errors of clients. Moves may cause up to
+    `more_errors` more; if there are still more, the balancer pauses at once. The first number that is read `settle_ms`
+    or more after the last move is the last one that is judged."""
     trial = watch.error_trial
     if trial is not None and seen.at_ms - trial.last_ms >= limits.settle_ms:
         watch = replace(watch, error_trial=None)
@@ -196,7 +197,7 @@ def _reasons(before: Watch, after: Watch, seen: Observed, limits: WatchLimits) -
 
 def _old(seen: Observed, limits: WatchLimits) -> str:
     if seen.silent:
-        return f"{seen.silent[0]} has told no load yet"
+        return f"{seen.silent[0]} has reported no load yet"
     age_ms, most_ms = seen.at_ms - seen.oldest_ms, _INTERVALS * limits.report_interval_ms
     if age_ms <= most_ms:
         return ""
@@ -224,7 +225,8 @@ def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
 
 def moved_after(watch: Watch, before: float | None, errors: float | None, at_ms: int) -> Watch:
     """Return the state after moves of this program ended at this time (epoch ms); `before` is the usage above the mean
-    before they began, `errors` the errors of clients a minute, None if it is not known."""
+    before they began, `errors` the errors of clients a minute before; each is None if it is not known. If earlier moves
+    are still being judged, the values before these count."""
     return replace(
         watch,
         trial=_gone_on(watch.trial, before, at_ms),

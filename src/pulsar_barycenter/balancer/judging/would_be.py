@@ -15,8 +15,8 @@ _MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 
 def differing(places: Mapping[str, str], owners: Mapping[str, str], brokers: Mapping[str, object]) -> dict[str, str]:
-    """Return those of the would-be owners in `places` (bundle to broker) that differ from the real owners; brokers that
-    left the cluster no longer count.
+    """Return those of the would-be owners in `places` (bundle to broker) that differ from the real owners, without
+    would-be owners that are not among `brokers`, because they left the cluster.
     """
     return {
         bundle: broker

@@ -64,8 +64,8 @@ class BookiePool:
             self._wait_for_connection(self._connecting[bookie], request)
 
     def choose(self, count: int, groups: BookieGroups = ANYWHERE) -> tuple[str, ...]:
-        """Return `count` writable bookies for a new ledger. Bookies that failed recently are chosen only if there are
-        no others.
+        """Return `count` writable bookies for a new ledger. Bookies that failed recently are among the choices only if
+        there are fewer than `count` others.
 
         Raises:
             TooFewBookiesError: there are fewer than `count` writable bookies that `placement.preferred` allows for a
@@ -80,7 +80,7 @@ class BookiePool:
         self, ensemble: tuple[str, ...], failed: AbstractSet[str], groups: BookieGroups = ANYWHERE
     ) -> tuple[str, ...]:
         """Return the ensemble with other writable bookies instead of failed ones, as far as there are any that
-        `placement.preferred` allows for a ledger on `groups`.
+        `placement.preferred` allows for a ledger on `groups`. Failed ones without a replacement stay.
         """
         placed = self._registry.placed
         sound = [bookie for bookie in self._shuffled() if not self._is_failed(bookie)]

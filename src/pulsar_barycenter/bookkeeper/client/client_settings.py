@@ -37,22 +37,24 @@ class ClientSettings:
     """The limits of a client of bookies. Sizes are bytes, inclusive; times are seconds.
 
     Raises:
-        ValueError: a value is not above its minimum.
+        ValueError: a value is below its minimum.
     """
 
     timeout_s: float = 30.0
     """How long a request may wait for its answer, and how long opening a connection may take
-    (`bookkeeperClientTimeoutInSeconds`).
+    (`bookkeeperClientTimeoutInSeconds`). After this time the connection ends, and all its requests are answered with
+    NO_ANSWER.
     """
     speculative_read_s: float = 2.0
     """If a bookie has not answered a read after this time, the read is also sent to the next bookie."""
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     """The largest packet that is sent or accepted (`nettyMaxFrameSizeBytes` of the bookies)."""
     max_unconfirmed_bytes: int = 64 << 20
-    """The maximum size of entries that are not confirmed, over all ledgers. One entry is accepted whatever its size."""
+    """The size of the entries that are not confirmed, over all ledgers together, at which the next append waits. While
+    less is unconfirmed, an entry is accepted whatever its size."""
     max_unsent_bytes: int = 64 << 20
-    """The maximum size of the packets that wait to be sent to one bookie. If it is exceeded, the connection is
-    closed.
+    """The maximum size of all packets together that wait to be sent to one bookie. If it is exceeded, the connection is
+    closed, and its requests are answered with NO_ANSWER.
     """
     max_reads: int = 64
     """The maximum number of entries of a ledger that are read at the same time."""

@@ -116,9 +116,9 @@ class LedgerClient:
         self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed, *, length: int
     ) -> LedgerWriter:
         """Open a ledger for writing that a former process of this program created and did not close. `stored` is its
-        metadata, OPEN and of this shape. The caller knows that no other client writes to it, and appends the same
-        entries as the former process, from the first entry of the last segment on: those before are confirmed, and have
-        `length` bytes of data.
+        metadata, OPEN and of this shape. The caller has to make sure that no other client writes to the ledger, and to
+        append the same entries as the former process, from the first entry of the last segment on: those before are
+        confirmed, and have `length` bytes of data.
         """
         return self._writer(ledger, stored, shape, on_confirmed, length=length)
 
@@ -208,8 +208,8 @@ class LedgerClient:
         return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
 
     async def open_unfenced(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
-        """Return a reader of a ledger without taking it over. If its writer still writes it, entries are readable that
-        are known to be confirmed.
+        """Return a reader of a ledger without taking it over. If its writer still writes it, only entries that are
+        known to be confirmed are readable.
 
         This changes nothing. The reader may lack the last confirmed entries of a ledger that is not closed.
 
@@ -256,8 +256,8 @@ class LedgerClient:
         return (await self._store.read(ledger))[0]
 
     async def set_custom(self, ledger: int, stored: StoredLedger, custom: Mapping[str, bytes]) -> bool:
-        """Store `custom` in the metadata of a ledger, which `stored` was when it was read; return False if it has
-        changed since.
+        """Replace `custom` in the metadata of a ledger, if the metadata is still `stored`, as it was read. Return
+        whether it was replaced; if the metadata has changed, nothing is written.
 
         Raises:
             MetadataError: it is unknown whether the write took effect.
@@ -285,7 +285,7 @@ class LedgerClient:
         exist.
 
         Raises:
-            MetadataError: the store did not answer.
+            MetadataError: the store did not answer. The metadata may have been deleted.
         """
         await self._store.delete(ledger)
 

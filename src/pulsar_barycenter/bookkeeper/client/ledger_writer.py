@@ -70,7 +70,7 @@ class LedgerWriter:
         return self._room.is_free
 
     async def room(self) -> None:
-        """Wait until fewer bytes of this client's entries than the limit are not confirmed."""
+        """Wait until the unconfirmed entries of this client have fewer bytes than the limit, together."""
         await self._room.wait()
 
     def append(self, data: bytes) -> int:
@@ -123,7 +123,7 @@ class LedgerWriter:
         """Stop without closing the ledger. Entries that are not confirmed fail. The next owner of the ledger recovers
         it.
 
-        If the writer has ended already, nothing is reported.
+        If the writer has ended already, `on_confirmed` is not called.
         """
         self._driver.close()
         if self._end.done():

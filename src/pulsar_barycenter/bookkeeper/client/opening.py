@@ -66,10 +66,10 @@ class Opening(asyncio.Protocol):
         self._transports.append(transport)
 
     def hand_over(self, connection: BookieConnection) -> None:
-        """Let `connection` have the connection.
+        """Let `connection` use the open connection from now on.
 
         Raises:
-            ConnectionError: it has ended.
+            ConnectionError: the bookie has closed it.
         """
         if self._is_lost:
             raise ConnectionError("the bookie closed the connection before the first request")

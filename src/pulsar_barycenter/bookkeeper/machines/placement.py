@@ -67,7 +67,8 @@ def replace_failed(
 ) -> tuple[str, ...]:
     """Return the ensemble with other writable bookies instead of failed ones, as far as there are any.
 
-    `bookies` are in random order. Members that have not failed keep their position.
+    `bookies` are in random order. Members that have not failed, and failed ones without a replacement, keep their
+    position.
     """
     spare = [bookie for bookie in bookies if bookie not in ensemble and bookie not in failed]
     kept = [member for member in ensemble if member not in failed]

@@ -157,7 +157,7 @@ class Writer:
         return self._go_on()
 
     def close(self) -> list[Action]:
-        """Close the ledger after the last confirmed entry; entries that are not confirmed are lost.
+        """Close the ledger after the last confirmed entry; entries that are not confirmed then are not part of it.
 
         If it is closed already, or another client took it over, there is nothing to do.
         """

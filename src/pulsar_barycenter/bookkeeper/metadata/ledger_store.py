@@ -137,7 +137,7 @@ class LedgerStore:
 
     async def ids(self) -> AsyncIterator[int]:
         """Yield the ids of all ledgers in the metadata store. Ledgers that are created or deleted meanwhile may be
-        among them.
+        among them or not.
 
         Raises:
             MetadataError: the store did not answer.
@@ -179,7 +179,7 @@ class LedgerStore:
         exist.
 
         Raises:
-            MetadataError: the store did not answer.
+            MetadataError: the store did not answer. The metadata may have been deleted.
         """
         try:
             await self._store.delete(self.path(ledger))

@@ -6,7 +6,7 @@
 | valid credentials                              | the role of the credentials                                    |
 | credentials that are not valid                 | refused, also if `anonymousUserRole` is set                    |
 | none, or by a method that is not configured    | `anonymousUserRole` if it is set, else refused                 |
-| credentials of a proxy, and a client's name    | the proxy for this client, which must not be a proxy           |
+| credentials of a proxy, and a client's name    | the proxy for this client; refused if the client is a proxy    |
 | other valid credentials, and another name      | refused                                                        |
 
 With `authenticateOriginalAuthData` a proxy has to send the credentials of its client; these count instead of the name.
@@ -86,7 +86,8 @@ class Authentication:
         """Return the authentication that a configuration describes.
 
         Raises:
-            ConfigError: no provider is configured, one is unknown, or the values of its keys exclude each other.
+            ConfigError: neither a provider nor `anonymousUserRole` is configured, a provider is unknown, or the values
+                of its keys exclude each other.
             KeyMaterialError: a key or file of a provider cannot be used.
         """
         if not config.authentication_enabled:

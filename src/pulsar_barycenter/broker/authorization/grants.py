@@ -128,7 +128,7 @@ def revoke_on_topic(auth_policies: Any, topic: TopicName, role: str) -> dict[str
     one grant for each partition).
 
     Raises:
-        NotGrantedError: the role has no grant on the topic.
+        NotGrantedError: the role has no grant on the topic, nor on one of its partitions.
     """
     changed = _legible(auth_policies)
     by_topic = changed["destination_auth"]

@@ -6,8 +6,8 @@ depends; and a broker counts as alive while its ephemeral key exists.
 
 - Members: `registration` (the ephemeral key of each broker, and the list of all); `service_urls` (id and URLs of a
   broker); `lookup_answers` (the answers and errors of a look-up, which many packages use).
-- Leader: `leadership` (election and duties); `leader_term` (its states and events); `candidacy` (a broker that cannot
-  balance leaves the lead to others); `http_peers` (commands to other brokers).
+- Leader: `leadership` (election, and duties: work that the leader repeats); `leader_term` (its states and events);
+  `candidacy` (a broker that cannot balance leaves the lead to others); `http_peers` (commands to other brokers).
 - Configuration: `dynamic_configuration` (overrides of the file, for the whole cluster); `configuration_warnings` (logs
   advice on the result); `setting_changes` (who changed which setting).
 - Writing: `metadata_writing` (each broker writes for itself, or the leader for all); `leader_writes` (the leader

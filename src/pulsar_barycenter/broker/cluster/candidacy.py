@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 PATIENCE_S: Final = 5.0
 """If there was no leader for this number of seconds, the registered brokers that can balance are ignored."""
 PASSED_S: Final = 600.0
-"""The number of seconds for which such a broker is ignored."""
+"""The number of seconds for which registered brokers that could balance, but did not become leader, are ignored."""
 _LOOK_AGAIN_S: Final = 1.0
 """The maximum number of seconds between two reads of the registered brokers and the leader."""
 _MAX_LOGGED_BROKERS: Final = 10
@@ -100,7 +100,8 @@ class CandidateOfLastResort:
         self._led_at_s = 0.0
         """When a leader was known last, in the time of the event loop."""
         self._passed: dict[str, tuple[str, float]] = {}
-        """The brokers that are passed over: their incarnations, and when that began."""
+        """The brokers that are ignored because they did not become leader: the incarnation of each, and since when, in
+        the time of the event loop."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, me: str) -> None:

@@ -30,8 +30,8 @@ class ConfigurationWarnings:
             self._log_new_advice(self._config.current)
 
     def learn_network(self, limit_kbps: float) -> None:
-        """Take the capacity of this broker's network into account, in kbit/s for each direction; 0 or less: not
-        known.
+        """Take the capacity of this broker's network into account from now on, in kbit/s for each direction; 0 or less
+        (not known) changes nothing.
         """
         if limit_kbps > 0:
             self._network_bytes_per_s = limit_kbps * 125

@@ -1,7 +1,9 @@
 """The configuration in force: the values of the file, with the overrides in the map at /admin/configuration.
 
-Every broker reads this map of the metadata store at its start and watches it. If an override is removed, a broker uses
-its value until the broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
+Every broker reads this map of the metadata store at its start and watches it. If an override is removed, each broker
+uses the removed value until that broker restarts, as in Pulsar.
+
+Source: `BrokerService.updateDynamicServiceConfiguration`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,8 +83,8 @@ class ConfigHolder:
         self._checks: list[Check] = []
 
     def add_check(self, check: Check) -> None:
-        """Call `check` before each change of the configuration. If it refuses the change, this is logged, and the
-        former value stays.
+        """Call `check` before each change of the configuration. If it refuses the change, the former value stays:
+        `apply` logs this, `changed` raises ChangeRefusedError.
         """
         self._checks.append(check)
 
@@ -115,8 +117,8 @@ class ConfigHolder:
         return lambda: self._listeners[key].remove(listener)
 
     def apply(self, overrides: Mapping[str, str]) -> list[str]:
-        """Apply those overrides that are dynamic and valid, and log the others. Return the keys whose values
-        changed.
+        """Apply those overrides that are dynamic and valid and that no check refuses, and log the others. Return the
+        keys whose values changed.
         """
         changed = []
         for key in sorted(overrides):

@@ -124,7 +124,7 @@ class HttpPeers:
 
     async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
         """Ask the broker at `broker_url` for the owner of a topic. Return the owner's URLs for clients: the plain one,
-        and the one with TLS.
+        and the one with TLS; each is None if the owner has none.
 
         Raises:
             AdminRequestError: that broker, or another one that it named, refused or did not answer.

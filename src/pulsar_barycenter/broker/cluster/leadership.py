@@ -1,4 +1,4 @@
-"""Takes part in the election of the leader, and runs the duties of the leader while this broker leads.
+"""Takes part in the election of the leader. While this broker leads, runs the leader's duties: work that it repeats.
 
 | event | this broker | duties |
 |---|---|---|
@@ -178,12 +178,13 @@ class Leadership:
         return self._election.leader_if_known()
 
     async def current_leader(self) -> LeaderValue | None:
-        """Return the leader, read from the store if the election does not know it."""
+        """Return the leader, read from the store if the election does not know it; None if there is none."""
         return self.leader() or await self._cache.get(self.path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
-        """Take part in the election; return when it is known whether this broker was elected. The duties start when it
-        is elected and has taken an epoch.
+        """Take part in the election. Return when it is known whether this broker was elected, or when the store has not
+        answered: the election then continues in the background. The duties start when this broker is elected and has
+        taken an epoch; this waits at most _FIRST_EPOCH_S seconds for the epoch.
         """
         self._duties, self._broker_id = duties, broker_id
         proposal = LeaderValue(broker_id, web_url or "")
@@ -275,7 +276,7 @@ class Leadership:
         self._cache.close()
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return at the next change of the leader, or after `timeout_s`."""
+        """Return at the next change of the leader, or after `timeout_s` seconds without one; no error is raised."""
         await self._change.wait(timeout_s)
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -370,7 +371,8 @@ class Leadership:
             listener()
 
     async def _perform(self, duty: Duty) -> None:
-        """Repeat `duty` until cancelled: pause, then run it. The pause has the length of its interval."""
+        """Repeat `duty` until cancelled: pause for its interval, then run it. Errors of a run are logged, and the next
+        run follows."""
         while True:
             await self._pause(duty)
             await self._check_epoch()  # a notification may have been lost

@@ -258,7 +258,8 @@ class Registration:
         return self._brokers
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait for the next change of the list of brokers, for at most `timeout_s` seconds."""
+        """Return at the next change of the list of brokers, or after `timeout_s` seconds without one; no error is
+        raised."""
         await self._change.wait(timeout_s)
 
     async def _reload(self, was_notified: bool) -> None:

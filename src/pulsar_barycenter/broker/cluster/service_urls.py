@@ -44,8 +44,10 @@ class ServiceUrls:
     ) -> "ServiceUrls":
         """Return the URLs of a broker that listens at these ports; `listeners` is `advertisedListeners`.
 
-        The broker URLs of the `internal_listener`, if there is one, are for clients that name no listener. It also gets
-        the URLs of the ports of which it has none; its name is DEFAULT_INTERNAL_LISTENER if `internal_listener` is "".
+        Clients that name no listener get the broker URLs of the listener `internal_listener`, or those of the ports
+        where it has none. The result always has an internal listener, named DEFAULT_INTERNAL_LISTENER if
+        `internal_listener` is "". A broker URL that this listener does not have, and its web URLs, are those of the
+        ports.
 
         Raises:
             ListenerError: a listener cannot be parsed; the message says which.

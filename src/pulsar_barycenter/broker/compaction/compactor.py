@@ -6,8 +6,9 @@ are left to the next one.
 
 - A message without a key is dropped, or kept with `topicCompactionRetainNullKey`.
 - A tombstone (a null value, or an empty payload) deletes its key and is dropped itself.
-- In a batch, kept messages keep their index, and the others are marked `compacted_out`. A batch that cannot be read
-  is kept as a whole: its keys are not known, so it does not replace earlier messages and is not replaced.
+- In a batch, kept messages keep their index, and the others stay as empty messages that are marked `compacted_out`. A
+  batch that cannot be read is kept as a whole: its keys are not known, so it does not replace earlier messages and is
+  not replaced.
 - A message in chunks is as new as its last chunk. It is also kept if its last chunk is missing.
 
 **Memory**: the keys of the topic with an integer each; with a strategy also the newest payload of each key. Entries are
@@ -218,7 +219,8 @@ class Compactor:
             log.info("batch_kept_whole", topic=self._ledger.name, position=str(entry.position), reason=content.reason)
 
     async def _note_batch(self, position: Position, batch: Batch) -> None:
-        """Record the messages of a batch as far as it can be read; a batch that cannot be read is kept as a whole."""
+        """Record the messages of a batch, up to the first one that cannot be read, exclusive. The second phase keeps a
+        batch with such a message as a whole."""
         needs_payload = self._survivors.compares_payloads
         index = 0
         try:

@@ -92,8 +92,9 @@ class Batch:
             raise UnreadablePayloadError(f"a message of a batch cannot be parsed: {error}") from error
 
     async def keeping(self, kept: Iterable[InBatch | None]) -> bytes:
-        """Return the entry of this batch with only the kept messages. `kept` has one item for each message in order;
-        None marks the message as compacted out.
+        """Return the entry of this batch without the content of the messages that are not kept. `kept` has one item for
+        each message, in order; an item None leaves an empty message that is marked as compacted out, so that the others
+        keep their index.
         """
         parts = [
             _COMPACTED_OUT_MESSAGE if message is None else self.payload[message.begin : message.end] for message in kept

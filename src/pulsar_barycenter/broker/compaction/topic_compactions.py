@@ -64,11 +64,11 @@ class TopicCompactions:
         self.duration_ms = 0
         """The duration of the last compaction that ended."""
         self.removed = 0
-        """The number of messages that the last compaction removed."""
+        """The number of messages that the last successful compaction removed."""
         self.total_removed = 0
 
     def trigger(self) -> None:
-        """Start a compaction.
+        """Start a compaction in the background.
 
         Raises:
             CompactionRunningError: a compaction is running.

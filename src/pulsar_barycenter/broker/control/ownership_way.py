@@ -20,7 +20,7 @@ class Departure:
     """The steps of a broker that leaves the cluster. Each `OwnershipWay` runs them in its own order."""
 
     hand_over: Callable[[], Awaitable[int]]
-    """Releases every bundle, one after the other; returns their number."""
+    """Releases every bundle; returns the number of released bundles."""
     unregister: Callable[[], Awaitable[None]]
     """Removes the registration of this broker, so that it gets no bundles."""
     resign: Callable[[], Awaitable[None]]

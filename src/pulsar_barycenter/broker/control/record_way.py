@@ -119,6 +119,7 @@ class SuccessorChoice:
 
         Raises:
             BundleNotAcquiredError: the choice failed.
+            MetadataError: the store did not answer.
         """
         manager = self._switch.current
         assert isinstance(manager, ChoosesSuccessors), f"{type(manager).__name__} chooses no successors"

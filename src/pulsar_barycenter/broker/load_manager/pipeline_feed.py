@@ -150,7 +150,9 @@ class FilePipeline:
         self._last_look_ms: int | None = None
         self._identity: tuple[int, int, int] | None = None
         self._refused: tuple[PublicationId, tuple[int, int, int]] | None = None
-        """A change that does not lead on from a publication."""
+        """The last change that was refused: the publication that it should follow, and the identity of its file. The
+        file is not read again.
+        """
         self._published: Published | None = None
         self._bundles: dict[str, BundleData] = {}
         self._wholes: deque[PublicationId] = deque(maxlen=_KNOWN_WHOLES)

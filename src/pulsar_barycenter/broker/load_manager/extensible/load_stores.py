@@ -34,7 +34,9 @@ class LoadStore(Protocol):
         ...
 
     async def publish(self, broker_id: str, value: bytes | None) -> bool:
-        """Publish the value of a broker, None to withdraw it; return whether it was accepted. Raises no error."""
+        """Publish the value of a broker, None to withdraw it. Return True after that; False if the table was not
+        reached within a few seconds. Raises no error.
+        """
         ...
 
     async def close(self) -> None:

@@ -99,7 +99,7 @@ class ClusterPolicyWatch:
 
     @property
     def current(self) -> ClusterPolicies:
-        """`drained` returns the ids of the brokers that are drained now."""
+        """The policies as they were read last; its `drained` has the ids of the brokers that are drained now."""
         drained = self._drained()
         if drained is not self._drained_read:
             self._drained_read = drained

@@ -88,8 +88,8 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
-        seconds.
+        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, or until `timeout_s` seconds have
+        passed.
         """
         ...
 
@@ -123,7 +123,7 @@ class Ownership(ServingAuthority, Protocol):
 
         `write_boundaries` writes the children as the namespace's bundles by compare-and-set and returns the new
         bundles. If anything fails before the boundaries are written, the children are released and the parent
-        continues.
+        continues. If it is not known whether the boundaries were written, the term of the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.
@@ -206,7 +206,7 @@ class LeadersTerm(Protocol):
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the leader's topics, for at most `timeout_s` seconds."""
+        """Wait until another broker may serve the leader's topics, or until `timeout_s` seconds have passed."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:

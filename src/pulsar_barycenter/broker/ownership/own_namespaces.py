@@ -94,8 +94,8 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each pause of the process, and each loss of a bundle, acquire those own namespaces again that have no
-        owner. Repeat this until it has succeeded for all.
+        """After each connection to the store, and each loss of an own namespace, acquire those own namespaces again
+        that have no owner. Repeat this until all have one.
         """
         while True:
             await self._due.wait()

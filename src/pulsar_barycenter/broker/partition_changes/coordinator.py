@@ -44,7 +44,7 @@ partition.
 """
 DO_S: Final = 30.0
 """The number of seconds that a request waits until all partitions are changed, in addition to PER_PARTITION_S for each.
-The change continues after that.
+If they are not changed by then, the request fails with ChangePendingError, and the change continues.
 """
 PER_PARTITION_S: Final = 0.02
 LATE_WRITE_S: Final = 60.0
@@ -246,7 +246,7 @@ class ChangeCoordinator:
         self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
         """Send a request to the owners of these partitions, in parallel; return the answers by index of the partition.
-        After a refusal, no further owner is asked, so its answer is missing.
+        After a refusal, no further owner is asked, so the answers of the remaining owners are missing.
         """
         deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * PER_PARTITION_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
@@ -263,8 +263,8 @@ class ChangeCoordinator:
     async def _request(
         self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
     ) -> PartAnswer | Silence:
-        """Send a request to the owner of a partition, repeatedly until there is an answer, because the partition may be
-        moving.
+        """Send a request to the owner of a partition, repeatedly until the owner answers, because the partition may be
+        moving. Return Silence if the owner gives no answer before `deadline_s` (event loop time).
 
         If the change ends meanwhile, it was completed or undone; the caller finds out which one when it writes the
         record.
@@ -310,7 +310,7 @@ class ChangeCoordinator:
         """Complete or undo every abandoned change; a broker that is not the leader does this only for the changes that
         it began.
 
-        Return the number of topics with such a change.
+        Return the number of topics with an abandoned change, including those for which this failed.
         """
         listed = await self._records.listed() if is_leader or self._may_have_left else []
         tried = 0

@@ -155,7 +155,7 @@ class ModularLeader:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Unload bundles from overloaded brokers one after the other. Choose the destination of each before its unload."""
+        """Unload bundles from overloaded brokers, one at a time. Choose the destination of each before its unload."""
         config, load_data = self._parts.context.config.current, self._parts.load_data
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return

@@ -41,8 +41,8 @@ _RETRY_S: Final = 0.2
 class LeadersTopics:
     """The term in which the leader serves the internal topics. Implements `LeadersTerm`.
 
-    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when another broker
-    serves the topics.
+    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when the broker
+    that serves the topics may have changed.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LeadersTopics:
         return self._owner_named(leader.broker_id, None if term is None else term.epoch)
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the internal topics, for at most `timeout_s` seconds."""
+        """Wait until another broker may serve the internal topics, or until `timeout_s` seconds have passed."""
         await self._change.wait(timeout_s)
 
     def look(self) -> None:

@@ -188,8 +188,8 @@ class TopicRecords:
             raise ChannelUnavailableError("another broker wrote an ownership record that only the leader may copy")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
-        """Wait until this broker has read a record that it published; return whether the record was accepted. False
-        also if compaction removed the record before it was read.
+        """Wait until this broker has read a record that it published; the caller limits the time. Return whether the
+        record was accepted; False also if compaction removed the record before it was read.
         """
         while offer.accepted is None and (
             message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id

@@ -41,7 +41,7 @@ class PlaceUnreadableError(MetadataError):
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(PLACE_PATH, f"the key does not name the place of the ownership records: {reason}")
+        super().__init__(PLACE_PATH, f"the key does not name the place of the ownership records; correct it: {reason}")
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):

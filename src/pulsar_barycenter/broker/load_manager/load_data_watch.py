@@ -71,13 +71,13 @@ class LoadDataWatch:
         await self._run(self._refresh)
 
     async def catch_up(self, *, with_every_change: bool) -> None:
-        """Refresh if no broker is known, or a known broker left the cluster; with `with_every_change` also after any
-        other change.
+        """Refresh the load data if it has no broker, or a broker that left the cluster; with `with_every_change` also
+        after any other change.
 
         If the store does not answer, the load data stays as it is.
 
         Raises:
-            MetadataError: no broker is known, and the store does not answer.
+            MetadataError: the load data has no broker, and the store does not answer.
         """
 
         def is_due() -> bool:

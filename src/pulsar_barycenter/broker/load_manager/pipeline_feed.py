@@ -411,7 +411,7 @@ class UsedPublication:
 
 
 def includes(publication: Published, broker: str, report: NamedReport) -> bool:
-    """Return whether `publication` includes this load report of `broker`, or a newer one."""
+    """Return whether `publication` includes this load report of `broker`, or a newer one of the same incarnation."""
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 

@@ -78,7 +78,7 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known without waiting."""
+        """Return the owner if it is known without waiting. None: there is no owner, or it is not known."""
         ...
 
     # ---- owners ----
@@ -104,7 +104,8 @@ class Ownership(ServingAuthority, Protocol):
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
-            BundleNotAcquiredError: this broker acquires nothing now, or lost its session in between.
+            BundleNotAcquiredError: this broker acquires nothing now, lost its session in between, or did not get the
+                bundle in time.
             LockBusyError: another broker owns the bundle.
             MetadataError: the store did not answer.
         """
@@ -163,7 +164,7 @@ class OwnershipMachine(Protocol):
 
     async def until_served(self, bundle: Bundle) -> None:
         """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for a few
-        seconds at most.
+        seconds at most. Raises no error in either case.
         """
         ...
 

@@ -107,16 +107,17 @@ class ChangeCoordinator:
     # ---- requests ----
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic with its partitions; without `force` only if they have no clients.
+        """Delete a partitioned topic with its partitions. Without `force`, this is refused if a partition has clients.
 
         Raises:
             PartitionedChangeError: the change was refused or not completed; `errors` has the subclasses.
-            MetadataError: the store did not answer; the change is made completely, or not at all.
+            MetadataError: the store did not answer, so it is not known whether the change is made. In the end, the
+                brokers have made it on all partitions, or on none.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
 
     async def delete_subscription(self, topic: TopicName, name: str, *, force: bool) -> None:
-        """Delete a subscription on all partitions; without `force` only if it has no consumers.
+        """Delete a subscription on all partitions. Without `force`, this is refused if the subscription has consumers.
 
         Raises:
             PartitionedChangeError, MetadataError: for the same reasons as in `delete`.
@@ -307,8 +308,8 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every abandoned change; a broker that is not the leader does this only for the changes that
-        it began.
+        """Complete or undo every abandoned change. After its first call, a broker that is not the leader does this only
+        for the topics with a change that it could not complete or undo before.
 
         Return the number of topics with an abandoned change, including those for which this failed.
         """

@@ -76,8 +76,9 @@ class LocalLoadStore:
 class TopicLoadStore:
     """A table of loads in a topic of the cluster: the newest message of each broker is its value.
 
-    The topic is not persistent, so a broker only gets values that are published after it started. No call waits for the
-    topic: while it cannot be reached, the values received last are used.
+    The topic is not persistent, so a broker only gets values that are published after it started. `values` never waits
+    for the topic: while it cannot be reached, the values received last are used. `publish` waits for a few seconds at
+    most.
     """
 
     def __init__(self, client: SystemTopicClient, topic: str) -> None:

@@ -37,7 +37,9 @@ log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures the load of one broker, and writes its load reports. The load data has the quotas of its bundles."""
+    """Measures the load of one broker, and writes its load reports. The load data has the quotas of this broker's
+    bundles.
+    """
 
     def __init__(
         self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData

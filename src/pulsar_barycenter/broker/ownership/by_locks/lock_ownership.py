@@ -126,7 +126,7 @@ class LockOwnership:
     # ---- owners ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known without waiting."""
+        """Return the owner if it is known without waiting. None: there is no owner, or it is not known."""
         serving = self._holdings.serving(bundle)
         if serving is not None:
             return serving.owner

@@ -76,7 +76,9 @@ class LeadersTopics:
         return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term as the server of the internal topics; None if it has none, or if it has ended."""
+        """Return this broker's term as the server of the internal topics; None if there is no such term, or if it has
+        ended.
+        """
         term = self._term
         return term if term is not None and term.active and not self._pauses.has_paused() else None
 
@@ -145,8 +147,8 @@ class LeadersTopics:
         self._close_topics(LEADERS_BUNDLE, reason)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the term for the internal topics, because a ledger of one was fenced. If this broker is still leader, it
-        begins a new term.
+        """End the term for the internal topics, because a ledger of one of these topics was fenced. If this broker is
+        still the leader, it begins a new term after _RETRY_S seconds.
         """
         if owned is self._term:
             log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
@@ -154,8 +156,8 @@ class LeadersTopics:
             asyncio.get_running_loop().call_later(_RETRY_S, self.look)
 
     def interrupted(self) -> None:
-        """End the term for the internal topics, because the process was paused. If this broker is still leader, it
-        begins a new term.
+        """End the term for the internal topics, because the process was paused. If this broker is still the leader, it
+        begins a new term after _RETRY_S seconds.
         """
         if self._term is not None:
             self.lost(self._term, "the process was paused")

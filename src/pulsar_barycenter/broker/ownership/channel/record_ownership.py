@@ -241,7 +241,7 @@ class RecordOwnership:
 
     async def until_served(self, bundle: Bundle) -> None:
         """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for at most
-        _ARRIVES_S seconds.
+        _ARRIVES_S seconds. Raises no error in either case.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S

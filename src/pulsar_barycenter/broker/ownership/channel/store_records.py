@@ -183,7 +183,7 @@ class StoreRecords:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ChannelUnavailableError("the channel is closed")
+            raise ChannelUnavailableError("this broker has closed its ownership channel")
 
     # ---- reading ----
 

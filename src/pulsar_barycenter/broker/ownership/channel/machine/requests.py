@@ -104,11 +104,11 @@ class RecordRequests:
             is_pending,
             within_s=self.change_s(),
             look_every_s=_CHECK_AGAIN_S,
-            failure="no broker took over the bundle in time",
+            failure="no broker took over the bundle in time; the change continues",
         )
 
     def change_s(self) -> float:
-        """Return how many seconds a change may take, including the closing of topics."""
+        """Return how many seconds a request waits for a change of ownership, including the closing of topics."""
         return self._in_flight_s() + self._terms.unload_timeout_s()
 
     def _check_destination(self, bundle: Bundle, destination: str | None) -> None:

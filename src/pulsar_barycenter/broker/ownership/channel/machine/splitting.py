@@ -120,7 +120,7 @@ class Splitting:
             if done.done():
                 return False
             if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
-                raise BundleNotAcquiredError(parent, "another broker got the bundle during the split")
+                raise BundleNotAcquiredError(parent, "another broker got the bundle, and may complete the split")
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))

@@ -46,7 +46,7 @@ class PlaceUnreadableError(MetadataError):
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
     """The place of the records (topic or metadata store), and whether they are being moved to the other place.
-    `generation` counts the moves.
+    `generation` counts the changes of the key.
     """
 
     place: StorageType

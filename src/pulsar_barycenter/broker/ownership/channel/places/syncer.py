@@ -100,7 +100,7 @@ class RecordsSyncer:
         return self._config.current.load_balancer_service_unit_table_view_syncer in SOURCES
 
     def samples(self) -> Iterator[tuple[str, float]]:
-        """Yield gauges: in which place the records are, and, if this broker copies them, how far it is."""
+        """Yield gauges: in which place the records are, and, if this broker copies them, how many still differ."""
         place = self._records.place
         if place is not None:
             yield "barycenter_ownership_records_in_store", place.place is StorageType.METADATA_STORE
@@ -238,7 +238,8 @@ class RecordsSyncer:
             await other.catch_up()
             if dict(other.items()) != await self._records.all_read() or not holds():
                 raise ChannelUnavailableError(
-                    "the ownership records in the two places still differ after all of them were copied"
+                    "the ownership records in the two places still differ after all of them were copied, so they "
+                    "were not moved"
                 )
         except (LookupFailedError, MetadataError):
             with suppress(MetadataError):

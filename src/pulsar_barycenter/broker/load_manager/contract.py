@@ -59,8 +59,8 @@ class LoadManager(Protocol):
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough, or if `force`; return whether it was published. A failure is
-        logged, and the result is False.
+        """Publish this broker's load if it changed enough, or if `force`; return whether it was published. A failure
+        raises no error.
         """
         ...
 

@@ -133,7 +133,8 @@ class NamespaceService:
     # ---- unload ----
 
     def set_destination(self, bundle: Bundle, broker_id: str) -> None:
-        """Make `broker_id` the next owner of `bundle`. Call this on the leader, before the unload.
+        """Make `broker_id` the next owner of `bundle`, if a broker acquires the bundle within AFFINITY_LIFE_S seconds.
+        Call this on the leader, before the unload.
 
         Raises:
             BrokerNotActiveError: `broker_id` is not registered.

@@ -5,10 +5,10 @@ A look-up is one path: get a permit, resolve the bundle, find its owner, answer 
 The frequent case is `lookup_cached`: bundle and owner are known, so that nothing waits, and no permit and no task is
 needed. All other look-ups of a bundle share one search (`shared_searches`).
 
-A look-up is held for up to HOLD_S while it has no useful answer: while the bundle is in transit (its owner closes or
-opens it, or the chosen broker has left), while this broker starts, while the store does not answer, and while the owner
-refuses connections (`refusing_brokers`). A client doubles its back-off with each refusal, up to a minute, so that a
-refusal would cost it more time than the wait.
+A look-up is held for up to HOLD_S seconds while it has no useful answer: while the bundle is in transit (its owner
+closes or opens it, or the chosen broker has left), while this broker starts, while the store does not answer, and while
+the owner refuses connections (`refusing_brokers`). After HOLD_S seconds it fails with the error of the last attempt. A
+client doubles its back-off with each refusal, up to a minute, so that a refusal would cost it more time than the wait.
 
 Source: Pulsar's `NamespaceService.findBrokerServiceUrl`. There such look-ups fail at once.
 """

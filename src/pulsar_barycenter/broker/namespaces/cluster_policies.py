@@ -168,7 +168,7 @@ class ClusterPolicyWatch:
 
     async def refresh(self, namespace: str) -> None:
         """Read the policies for assigning a bundle of `namespace` again, so that all policies that were set before this
-        call apply.
+        call apply. If the store does not answer, this is logged, and the policies that were read last apply.
         """
         try:
             await self._read_isolation()

@@ -22,8 +22,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 T = TypeVar("T")
 
 Move: TypeAlias = Callable[[Bundle, str, str | None], Awaitable[bool]]
-"""A function that makes a source broker unload a bundle for a destination, or for any broker (None). It returns whether
-the source did.
+"""A function that makes a source broker unload a bundle for a destination, or for any broker (None). It returns True
+after the unload, and False if nothing was unloaded because the source is not registered, or does not own the bundle.
 """
 
 

@@ -59,7 +59,9 @@ class LoadManager(Protocol):
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough, or if `force`; return whether it was published."""
+        """Publish this broker's load if it changed enough, or if `force`; return whether it was published. A failure
+        raises no error.
+        """
         ...
 
     async def shed(self) -> None:
@@ -121,8 +123,8 @@ class ChoosesSuccessors(Protocol):
     """A load manager that transfers bundles directly from broker to broker (extensible)."""
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, not one of `without`; the result is None, or a placement without a broker,
-        if no broker qualifies.
+        """Choose the next owner of a bundle, but none of the brokers `without`; the result is None, or a placement
+        without a broker, if no broker qualifies.
         """
         ...
 
@@ -140,7 +142,9 @@ class RanksBrokers(Protocol):
     """A load manager that ranks brokers (simple)."""
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
-        """Return the ids of the brokers that may serve a namespace, by rank, lowest first."""
+        """Return the ids of the brokers that may serve a namespace, by rank, lowest rank first. The placement strategy
+        examines brokers with a lower rank first.
+        """
         ...
 
 

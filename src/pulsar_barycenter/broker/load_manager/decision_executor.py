@@ -99,8 +99,8 @@ class DecisionExecutor:
     # ---- unloading ----
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
-        """Make the owner unload a bundle, for `destination` as the next owner (None: any broker). Return whether the
-        owner did.
+        """Make the owner unload a bundle, for `destination` as the next owner (None: any broker). Return True after the
+        unload, False after a failure.
         """
         with self._request_id():
             return await self._unload(unload, destination)
@@ -140,8 +140,9 @@ class DecisionExecutor:
     # ---- splitting ----
 
     async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
-        """Call `plan` with the present number of bundles of each namespace, and return the plan of splits. Log the
-        bundles that the plan does not split.
+        """Return the plan of splits that `plan` makes with the present number of bundles of each namespace that it
+        splits. Log the splits that this plan refuses. `plan` is called again with more numbers while it names a
+        namespace whose number is not known.
         """
         counts: dict[str, int] = {}
         read: set[str] = set()
@@ -159,8 +160,9 @@ class DecisionExecutor:
         return found
 
     async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None = None) -> bool:
-        """Make the owner split a bundle, and unload the children if `unload` returns True; return whether the bundle
-        was split.
+        """Make the owner split a bundle; return True after the split, False after a failure. `unload` is called before
+        the split if `loadBalancerAutoUnloadSplitBundlesEnabled` is set; if it returns True, the owner also unloads the
+        new bundles.
 
         `epoch` is the epoch of the leader that decided the split; None: the owner decided the split itself.
         """

@@ -19,8 +19,8 @@ class LoadDataWatch:
 
     `refresh` reads the changes, `known` returns the brokers in the load data, and `unreported` is called with the
     number of registered brokers that are missing in the load data. If no registered broker is in the load data, this is
-    logged. After a refresh, the watch waits for `pause_share` times its duration: in a large cluster, brokers report
-    all the time.
+    logged. After a refresh, the watch pauses for `pause_share` times the duration of the refresh: in a large cluster,
+    brokers report all the time.
     """
 
     def __init__(
@@ -44,7 +44,9 @@ class LoadDataWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first: Callable[[], Awaitable[None]]) -> None:
-        """Call `first`, then refresh the load data at every change. If the store does not answer, try again later."""
+        """Call `first`, then refresh the load data in the background at every change. If `first` fails because the
+        store does not answer, it is not called again: a refresh replaces it.
+        """
         self._stop_listening = self._registration.on_change(self._changed.set)
         with suppress(MetadataError):
             await self._run(first)
@@ -64,18 +66,18 @@ class LoadDataWatch:
         """Refresh the load data now.
 
         Raises:
-            MetadataError: the store does not answer; the refresh is tried again later.
+            MetadataError: the store does not answer. The watch tries the refresh again in the background.
         """
         await self._run(self._refresh)
 
     async def catch_up(self, *, with_every_change: bool) -> None:
-        """Refresh if no broker is known, or a known broker left the cluster; with `with_every_change` also after any
-        other change.
+        """Refresh the load data if it has no broker, or a broker that left the cluster; with `with_every_change` also
+        after any other change.
 
         If the store does not answer, the load data stays as it is.
 
         Raises:
-            MetadataError: no broker is known, and the store does not answer.
+            MetadataError: the load data has no broker, and the store does not answer.
         """
 
         def is_due() -> bool:

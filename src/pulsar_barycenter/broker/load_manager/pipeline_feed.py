@@ -150,7 +150,9 @@ class FilePipeline:
         self._last_look_ms: int | None = None
         self._identity: tuple[int, int, int] | None = None
         self._refused: tuple[PublicationId, tuple[int, int, int]] | None = None
-        """A change that does not lead on from a publication."""
+        """The last change that was refused: the publication that it should follow, and the identity of its file. The
+        file is not read again.
+        """
         self._published: Published | None = None
         self._bundles: dict[str, BundleData] = {}
         self._wholes: deque[PublicationId] = deque(maxlen=_KNOWN_WHOLES)
@@ -409,7 +411,7 @@ class UsedPublication:
 
 
 def includes(publication: Published, broker: str, report: NamedReport) -> bool:
-    """Return whether `publication` includes this load report of `broker`, or a newer one."""
+    """Return whether `publication` includes this load report of `broker`, or a newer one of the same incarnation."""
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 

@@ -46,7 +46,7 @@ class LoadManagerSwitch:
     @property
     def current(self) -> LoadManager:
         """The present load manager; do not store it, because it may be replaced."""
-        assert self._current is not None, "the load manager exists once the ports are known"
+        assert self._current is not None, "there is no load manager yet: it is created when the ports are known"
         return self._current
 
     @property

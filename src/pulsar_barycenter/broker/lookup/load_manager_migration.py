@@ -4,8 +4,8 @@ With `loadManagerMigrationEnabled` the load manager of the broker that started l
 load manager redirects the look-up of a bundle without an owner to a broker with the newest one. So bundles move to
 brokers with the new load manager, and brokers with the former one get no more bundles.
 
-Source: Pulsar's `RedirectManager`. Unlike there, the look-up of a bundle with an owner returns this owner, whatever its
-load manager is.
+Source: Pulsar's `RedirectManager`. Difference: the look-up of a bundle with an owner returns this owner, whatever load
+manager the owner has.
 """
 
 import asyncio

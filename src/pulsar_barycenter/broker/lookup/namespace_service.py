@@ -47,9 +47,9 @@ SPLIT_ATTEMPTS: Final = 8
 
 _BUNDLES_PER_TASK: Final = 100
 _MAX_TASKS: Final = 8
-"""The maximum number of bundles that a broker hands over in parallel when it stops; it is one for each hundred bundles
-that the broker has. Few bundles are handed over one after the other, because clients notice this least; the handover of
-many has to fit into `brokerShutdownTimeoutMs`.
+"""The maximum number of bundles that a broker hands over in parallel when it stops. It hands over one at a time, and
+one more in parallel for each hundred bundles that it has. Few bundles are handed over one after the other, because
+clients notice this least; the handover of many has to fit into `brokerShutdownTimeoutMs`.
 """
 
 
@@ -133,7 +133,8 @@ class NamespaceService:
     # ---- unload ----
 
     def set_destination(self, bundle: Bundle, broker_id: str) -> None:
-        """Make `broker_id` the next owner of `bundle`. Call this on the leader, before the unload.
+        """Make `broker_id` the next owner of `bundle`, if a broker acquires the bundle within AFFINITY_LIFE_S seconds.
+        Call this on the leader, before the unload.
 
         Raises:
             BrokerNotActiveError: `broker_id` is not registered.
@@ -151,8 +152,8 @@ class NamespaceService:
         destination: str | None = None,
         leader_epoch: int | None = None,
     ) -> int | None:
-        """Unload a bundle: close its topics and release it. Return the number of topics, None if this broker does not
-        own the bundle.
+        """Unload a bundle: close its topics and release it. Return the number of closed topics, None if this broker
+        does not own the bundle.
 
         `destination` is the id of the next owner with ownership records; with ownership locks it has no effect (see
         `set_destination`). A call during another unload of the bundle waits for the end of that unload, and returns
@@ -165,7 +166,7 @@ class NamespaceService:
     async def hand_over_all(
         self, *, reason: str, max_per_second: float = 0, on_handed_over: Callable[[Bundle], None] = lambda _: None
     ) -> int:
-        """Unload every bundle of this broker, in the order of their names; return the number of unloaded bundles.
+        """Unload every bundle of this broker, beginning with the first by name; return the number of unloaded bundles.
 
         If `max_per_second` is 0 (no limit), several bundles are unloaded in parallel, else one after the other.
         `on_handed_over` is called with each unloaded bundle. A failure is logged, and the next bundle follows.
@@ -217,8 +218,9 @@ class NamespaceService:
         """Split a bundle that this broker owns; return the new bundles, none if the algorithm found no boundary.
 
         Topics stay open, and clients notice nothing. With `unload` the new bundles are unloaded afterwards, in the
-        background. The whole attempt is repeated if the namespace changes meanwhile. `leader_epoch` is the epoch of the
-        leader that sent the command: the boundaries are written only if it is still the present epoch.
+        background. If the namespace changes before the boundaries are written, the whole attempt is repeated, up to
+        SPLIT_ATTEMPTS times in all. `leader_epoch` is the epoch of the leader that sent the command: the boundaries are
+        written only if it is still the present epoch.
 
         Raises:
             FormerEpochError: another leader has a later epoch.

@@ -75,7 +75,7 @@ class Affinities:
     """The next owners that an administrator or the leader's load shedding has chosen for bundles.
 
     The leader keeps them in memory. An entry is valid until a broker acquires the bundle, at most for AFFINITY_LIFE_S
-    seconds. Until then, all look-ups of the bundle are sent to the same broker.
+    seconds. While an entry is valid, all look-ups of its bundle are sent to the broker in the entry.
     """
 
     def __init__(self) -> None:

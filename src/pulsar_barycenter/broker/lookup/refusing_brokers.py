@@ -5,14 +5,15 @@ and doubles its back-off with each attempt, up to a minute. So the look-up servi
 holds the look-up.
 
 This broker checks the owners in its answers in the background: it opens a connection and closes it. It checks a broker
-at most once in VALID_S, or in ASK_AGAIN_S while that one refuses. Two rules avoid false alarms:
+at most once in VALID_S seconds, or in ASK_AGAIN_S seconds while the checked broker refuses. Two rules avoid false
+alarms:
 
 - Only a refused connection counts. No answer does not count: the network from here to the broker may be cut, while
   the client can reach it.
 - A refusal counts for at most `longest_s` seconds. The session of a process that has ended never lasts longer. So after
   that time the broker is alive, and only this broker cannot connect to it.
 
-Pulsar has nothing like it: there clients are sent to a dead broker until its session expires.
+Pulsar has no such checks: there clients are sent to a dead broker until its session expires.
 """
 
 import asyncio
@@ -32,8 +33,8 @@ _MAX_ADDRESSES: Final = 10_000
 
 
 async def refuses_connections(service_url: str) -> bool:
-    """Open a connection to a service URL and close it; return whether it was refused. False if there is no answer after
-    a second.
+    """Open a connection to a service URL and close it; return True if the connection was refused, else False: also
+    after another error, and without an answer in a second.
     """
     try:
         parts = urlsplit(service_url)
@@ -68,9 +69,10 @@ class RefusingBrokers:
         self._closed = False
 
     def refuses(self, service_url: str | None) -> bool:
-        """Return whether the last check of the broker at `service_url` found that it refuses connections.
+        """Return whether the broker at `service_url` refused the connection of the last check, and has done so for less
+        than `longest_s` seconds. False if it was never checked.
 
-        This does not wait; it starts a check in the background if the last one is too old.
+        This does not wait: if there was no check yet, or the last one is too old, it starts a check in the background.
         """
         if service_url is None:
             return False

@@ -5,10 +5,10 @@ A look-up is one path: get a permit, resolve the bundle, find its owner, answer 
 The frequent case is `lookup_cached`: bundle and owner are known, so that nothing waits, and no permit and no task is
 needed. All other look-ups of a bundle share one search (`shared_searches`).
 
-A look-up is held for up to HOLD_S while it has no useful answer: while the bundle is in transit (its owner closes or
-opens it, or the chosen broker has left), while this broker starts, while the store does not answer, and while the owner
-refuses connections (`refusing_brokers`). A client doubles its back-off with each refusal, up to a minute, so that a
-refusal would cost it more time than the wait.
+A look-up is held for up to HOLD_S seconds while it has no useful answer: while the bundle is in transit (its owner
+closes or opens it, or the chosen broker has left), while this broker starts, while the store does not answer, and while
+the owner refuses connections (`refusing_brokers`). After HOLD_S seconds it fails with the error of the last attempt. A
+client doubles its back-off with each refusal, up to a minute, so that a refusal would cost it more time than the wait.
 
 Source: Pulsar's `NamespaceService.findBrokerServiceUrl`. There such look-ups fail at once.
 """
@@ -62,10 +62,10 @@ class LookupService(Protocol):
     ) -> LookupAnswer:
         """Return the owner of the topic's bundle, or the broker to ask; assign the bundle if it has no owner.
 
-        This waits while the bundle is in transit.
+        This waits while there is no answer, for example while the bundle is in transit, for HOLD_S seconds at most.
 
         Raises:
-            LookupFailedError: no owner could be found or assigned; `lookup_answers` has the subclasses.
+            LookupFailedError: no owner could be found or assigned in this time; `lookup_answers` has the subclasses.
             MetadataError: the store could not be read.
         """
         ...
@@ -73,9 +73,10 @@ class LookupService(Protocol):
     async def lookup_bundle(
         self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
     ) -> LookupAnswer | None:
-        """Return the owner of a bundle, or the broker to ask. This is `lookup` for admin requests.
+        """Return the owner of a bundle, or the broker to ask, as `lookup` does for a topic. Admin requests use it.
 
-        With `read_only`, a bundle without an owner is not assigned, and the result is None.
+        With `read_only`, a bundle without an owner is not assigned. Then the result is None, also if the bundle is
+        still in transit after _HOLD_READ_S seconds.
         """
         ...
 
@@ -142,8 +143,8 @@ class ClusterLookup:
         *,
         leaders_term: LeadersTerm,
     ) -> None:
-        """`leaders_term` returns the broker that serves the internal topics (the leader); `migration` returns a broker
-        that reads the ownership channel, if this broker does not.
+        """`leaders_term` knows the broker that serves the internal topics (the leader). `migration` finds a broker that
+        reads the ownership channel, for a broker that does not read it itself.
         """
         self._config = config
         self._bundles = bundles
@@ -239,15 +240,17 @@ class ClusterLookup:
                 await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _find_internal(self, topic: TopicName) -> Owner | Candidate | None:
-        """Return the leader that serves an internal topic, or a broker to ask; None if its bundle has an owner like any
-        other.
+        """Return the leader that serves an internal topic, or a broker to ask; None if the topic's bundle is owned in
+        the same way as other bundles.
         """
         if self._leaders_term.has(topic):
             return await self._leader(topic)
         return await self._migration.reader_of_records() if self._migration.is_followed else None
 
     async def _leader(self, topic: TopicName) -> Owner:
-        """Return the leader, after waiting until it serves those topics that the leader serves."""
+        """Wait until the leader serves the internal topics, and return the leader. After HOLD_S seconds, raise
+        LookupNotReadyError.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while (leader := self._leaders_term.owner()) is None:
@@ -292,7 +295,9 @@ class ClusterLookup:
         await self._searches.close()
 
     async def _owner_of(self, bundle: Bundle) -> Owner | None:
-        """Return the owner of the bundle without assigning it. This waits while the bundle is in transit."""
+        """Return the owner of the bundle without assigning the bundle; None if it has no owner. This waits while the
+        bundle is in transit, for _HOLD_READ_S seconds at most; after that, the result is None.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _HOLD_READ_S
         while True:

@@ -83,7 +83,8 @@ class SharedSearches:
         return self._refusing_brokers.refuses(broker.broker_url or broker.broker_url_tls)
 
     async def find(self, bundle: Bundle, *, authoritative: bool, deadline: float) -> Owner | Candidate:
-        """Join the search for a bundle that was just resolved, or start one; wait for it until `deadline`.
+        """Join the search for a bundle that was just resolved, or start a search. Wait for its result until `deadline`
+        (time of the event loop), and at least for the end of the first attempt.
 
         Raises:
             LookupFailedError, MetadataError: the error of the last attempt, when the time is over.

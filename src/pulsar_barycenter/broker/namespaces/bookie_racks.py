@@ -23,13 +23,13 @@ _PAUSE_S: Final = 0.02
 
 
 def placed(groups: Groups, group: str, bookie: str, info: dict[str, Any]) -> Groups:
-    """Return the groups with a bookie in one of them, and in no other."""
+    """Return `groups` with `bookie` in `group` and in no other group."""
     others = removed(groups, bookie)
     return {**others, group: {**others.get(group, {}), bookie: info}}
 
 
 def removed(groups: Groups, bookie: str) -> Groups:
-    """Return the groups without a bookie. A group that is empty then is left out."""
+    """Return `groups` without `bookie`. A group that becomes empty is left out."""
     left = {name: {key: info for key, info in group.items() if key != bookie} for name, group in groups.items()}
     return {name: group for name, group in left.items() if group or not groups[name]}
 

@@ -32,8 +32,8 @@ def local_policies_path(namespace: NamespaceName) -> str:
 
 
 def needs_no_record(namespace: NamespaceName) -> bool:
-    """Return whether a namespace exists without a record: those of single brokers, and the system's. It has one bundle
-    then.
+    """Return whether a namespace exists even without a record: it belongs to one broker, or is the system namespace.
+    Without a record it has one bundle.
     """
     return is_broker_bound(namespace) or is_system_namespace(namespace)
 
@@ -94,9 +94,9 @@ async def read_or_create(
     again.
 
     If the namespace has no record of bundles, it gets one from its policies. A namespace without policies has a single
-    bundle. `known` was read before: if the record is equal, it is returned. This saves time, because each acquisition
-    reads the record, which may have thousands of bundles. The values are compared, because the version is not enough: a
-    deleted namespace that is created again starts at version 0.
+    bundle. `known` was read before: if the stored record is still the same, `known` is returned. This saves time,
+    because each acquisition reads the record, which may have thousands of bundles. The values are compared, because the
+    version is not enough: a deleted namespace that is created again starts at version 0.
 
     Raises:
         InvalidValueError: the boundaries are not valid.

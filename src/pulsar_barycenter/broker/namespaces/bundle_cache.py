@@ -74,7 +74,9 @@ class BundleCache:
         self._stop_listening = store.add_invalidator(self._on_change)
 
     def cached(self, namespace: NamespaceName) -> NamespaceBundles | None:
-        """Return the cached bundles, None if there are none. If they are old, they are read again in the background."""
+        """Return the cached bundles, None if there are none. If they are old, return them all the same, and read them
+        again in the background.
+        """
         entry = self._entries.get(namespace)
         if entry is None:
             return None
@@ -224,7 +226,7 @@ class BundleCache:
 
     def _on_change(self, change: Notification | None) -> None:
         """Drop the cached bundles of the namespace whose record changed. None means that notifications may be missing:
-        drop all.
+        drop all cached bundles.
         """
         if change is None:
             for namespace in list(self._entries):

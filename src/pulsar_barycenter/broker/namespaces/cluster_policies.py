@@ -99,7 +99,7 @@ class ClusterPolicyWatch:
 
     @property
     def current(self) -> ClusterPolicies:
-        """`drained` returns the ids of the brokers that are drained now."""
+        """The policies as they were read last; its `drained` has the ids of the brokers that are drained now."""
         drained = self._drained()
         if drained is not self._drained_read:
             self._drained_read = drained
@@ -168,7 +168,7 @@ class ClusterPolicyWatch:
 
     async def refresh(self, namespace: str) -> None:
         """Read the policies for assigning a bundle of `namespace` again, so that all policies that were set before this
-        call apply.
+        call apply. If the store does not answer, this is logged, and the policies that were read last apply.
         """
         try:
             await self._read_isolation()

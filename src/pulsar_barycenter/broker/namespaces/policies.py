@@ -158,7 +158,9 @@ class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PersistencePolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """How entries are stored. Only the rate at which cursors are stored has an effect: there are no bookies."""
+    """How entries are stored. Only the rate at which cursors are stored has an effect: the configuration decides on how
+    many bookies the entries of a ledger are.
+    """
 
     bookkeeper_ensemble: int = 2
     bookkeeper_write_quorum: int = 2
@@ -282,7 +284,7 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterUrl(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where the clients of a cluster go that has migrated to another one."""
+    """The addresses to which the clients of a cluster go after the cluster has migrated to another one."""
 
     service_url: str | None = None
     service_url_tls: str | None = None
@@ -296,7 +298,7 @@ class ClusterUrl(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class ClusterPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether a cluster has migrated, and where to."""
+    """Whether a cluster has migrated to another one, and the addresses of that cluster."""
 
     migrated: bool = False
     migrated_cluster_url: ClusterUrl | None = None

@@ -1,6 +1,6 @@
 """Reads and updates typed records in a folder of the metadata store, with a cache.
 
-Source: Pulsar's `BaseResources`. Unlike there, an update keeps fields that this program does not know.
+Source: Pulsar's `BaseResources`. Difference: an update keeps fields that this program does not know.
 """
 
 import asyncio
@@ -69,8 +69,8 @@ class Records(Generic[T]):
         await self._cache.create(self.path(name), value)
 
     async def update(self, name: str, modify: Callable[[T], T]) -> T:
-        """Apply `modify` to the record and return the new record. Only fields that it changes are replaced, so fields
-        that `T` does not have are kept, on every level.
+        """Apply `modify` to the record and return the new record. Only the top-level fields that `modify` changes are
+        replaced. All others are kept as they are stored, with everything that `T` does not have.
 
         `modify` is called again if another writer changed the record meanwhile.
 

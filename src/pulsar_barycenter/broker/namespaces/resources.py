@@ -280,7 +280,7 @@ class Resources:
         await self._own.remove(topic)
 
     async def policies_of(self, topic: TopicName) -> Policies:
-        """Return the policies of a topic: its own, else those of its namespace, else the default ones."""
+        """Return the policies of a topic: each is its own if it has one, else its namespace's, else the default."""
         policies = None if needs_no_record(topic.namespace) else await self.namespaces.get(str(topic.namespace))
         policies = policies or Policies()
         return policies if is_system_topic(topic) else overlaid(policies, self._own.of(topic))
@@ -340,7 +340,8 @@ class Resources:
         return await self.policies_of(topic)
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
-        """Return the rules for the schemas of a topic: its policies, else the configuration.
+        """Return the rules for the schemas of a topic: its policies decide, and the configuration where a policy is not
+        set.
 
         Source: Pulsar's `AbstractTopic.getSchemaCompatibilityStrategy`, `allowAutoUpdateSchema`.
         """
@@ -360,7 +361,7 @@ class Resources:
         )
 
     async def limits(self, topic: TopicName) -> TopicLimits:
-        """Return the limits of a topic: its policies, else the configuration."""
+        """Return the limits of a topic: its policies decide, and the configuration where a policy is not set."""
         policies = await self._policies_of_clients_topic(topic)
         return NO_LIMITS if policies is None else limits_of(policies, self._config.current)
 

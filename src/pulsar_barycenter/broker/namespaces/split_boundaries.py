@@ -30,7 +30,7 @@ async def write_split(
     """Write the boundaries of `after` by compare-and-set, if those of `before` are stored; return the stored bundles.
 
     If the outcome of a write is not known, this reads the record, and writes again if necessary, until the outcome is
-    known.
+    known, in at most _UNKNOWN_OUTCOME_ATTEMPTS attempts.
 
     `check` has to raise an error if this broker does not own the parent bundle any more. It is called immediately
     before each write, and the store writes nothing for a session that has expired since. Without this check, a broker
@@ -38,7 +38,7 @@ async def write_split(
 
     Raises:
         BadVersionError: the boundaries were not written; GuardError (a subclass): `guard` does not match.
-        StoreUnavailableError: the outcome is not known after many attempts.
+        StoreUnavailableError: the outcome is not known after the last attempt.
     """
     namespace, unknown = before.namespace, False
     for attempt in range(_UNKNOWN_OUTCOME_ATTEMPTS):

@@ -105,9 +105,9 @@ def quota_exceeds_retention(policies: Policies, config: BrokerConfig) -> bool:
     """Return whether the backlog quota of a namespace is not below its retention, in size or in time. Pulsar does not
     allow this.
 
-    Compared are both limits of the quota for the size; if the namespace has only another quota, those of the configured
-    default. If the namespace has no quota of its own, nothing is compared. A limit of retention that is 0 or negative
-    is not compared.
+    Compared are both limits (size and time) of the quota of the type for size. If the namespace has only a quota of
+    another type, those of the configured default are compared instead. If the namespace has no quota of its own,
+    nothing is compared, and the result is False. A limit of retention that is 0 or negative is not compared.
     """
     retention = policies.retention_policies
     if retention is None or not policies.backlog_quota_map:

@@ -42,7 +42,7 @@ class GroupRate:
 
     @property
     def is_limit(self) -> bool:
-        """Whether it limits messages or bytes."""
+        """Whether this rate limits messages or bytes."""
         return self.messages > 0 or self.size > 0
 
 
@@ -54,8 +54,8 @@ NO_GROUP_RATE: Final = GroupRate("", 0, 0)
 class TopicRules:
     """The rules for one topic. A limit of 0 means no limit.
 
-    `mark_delete_rate` is the number of times a second that a cursor is stored. `expiration_s` is the time without
-    consumers after which a subscription is deleted, 0: never. `max_message_size` is the largest entry in bytes.
+    `mark_delete_rate` is the maximum number of times a second that a cursor is stored. `expiration_s` is the time
+    without consumers after which a subscription is deleted, 0: never. `max_message_size` is the largest entry in bytes.
     """
 
     storage: StoragePolicies = NO_STORAGE_POLICIES
@@ -79,7 +79,9 @@ class TopicRules:
     requires_encryption: bool = False
 
     def rate_of(self, subscription: str) -> DispatchRate:
-        """Return the rate of the deliveries of a subscription."""
+        """Return the limit of a subscription's deliveries: the one of the subscription itself, else the one of all
+        subscriptions of the topic.
+        """
         if not self.subscription_rates:
             return self.subscription_dispatch_rate
         return dict(self.subscription_rates).get(subscription, self.subscription_dispatch_rate)
@@ -162,7 +164,7 @@ def deduplication_interval_of(followed: Policies, config: BrokerConfig) -> float
 
 
 def persistence_of(followed: Policies, config: BrokerConfig) -> PersistencePolicies:
-    """Return the policies how entries are stored. Those about bookies have no effect."""
+    """Return the policies how entries are stored. The numbers of bookies in them have no effect."""
     return followed.persistence or PersistencePolicies(
         managed_ledger_max_mark_delete_rate=config.managed_ledger_default_mark_delete_rate_limit
     )

@@ -99,7 +99,8 @@ class BundleOwner:
         """Return the term that serves a topic; see `ServingAuthority`.
 
         Other brokers may send clients here before this broker has started, or before it knows that it owns the bundle.
-        Such a client waits for up to JOINS_S seconds.
+        Such a client waits until this broker has started, for at most JOINS_S seconds, and then until it is clear
+        whether this broker will serve the bundle soon.
         """
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
@@ -150,8 +151,8 @@ class BundleOwner:
     # ---- changes of ownership ----
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
-        seconds.
+        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, or until `timeout_s` seconds have
+        passed.
         """
         await self._terms.changes.wait(bundle, timeout_s)
 

@@ -68,7 +68,9 @@ class NoTopics:
 
 
 class BundleTopics:
-    """Closes the topics of bundles within a time limit. `timeout_s` returns the limit; it is called at each closing."""
+    """Closes the topics of bundles within a time limit. `timeout_s()` returns the limit in seconds; it is called each
+    time.
+    """
 
     def __init__(self, timeout_s: Callable[[], float]) -> None:
         self._timeout_s = timeout_s
@@ -78,16 +80,18 @@ class BundleTopics:
         self._topics = topics
 
     async def close(self, bundle: Bundle, reason: str) -> int:
-        """Close the bundle's topics and detach their clients; return the number of topics closed in time."""
+        """Close the bundle's topics and detach their clients; return the number of topics. If the time limit ends
+        first, or an error occurs, this is logged, and the result is 0.
+        """
         return await self._in_time(bundle, self._topics.close_bundle(bundle, reason=reason))
 
     async def begin_transfer(self, bundle: Bundle, reason: str) -> int:
-        """Close the bundle's topics but keep their clients connected; return the number closed in time."""
+        """Close the bundle's topics but keep their clients connected. The result is that of `close`."""
         return await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, reason: str) -> int:
-        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None; return the number of
-        topics.
+        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None. The result is that of
+        `close`.
         """
         return await self._in_time(bundle, self._topics.finish_transfer(bundle, owner, reason=reason))
 

@@ -78,7 +78,7 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known without waiting."""
+        """Return the owner if it is known without waiting. None: there is no owner, or it is not known."""
         ...
 
     # ---- owners ----
@@ -88,8 +88,8 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
-        seconds.
+        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, or until `timeout_s` seconds have
+        passed.
         """
         ...
 
@@ -104,7 +104,8 @@ class Ownership(ServingAuthority, Protocol):
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
-            BundleNotAcquiredError: this broker acquires nothing now, or lost its session in between.
+            BundleNotAcquiredError: this broker acquires nothing now, lost its session in between, or did not get the
+                bundle in time.
             LockBusyError: another broker owns the bundle.
             MetadataError: the store did not answer.
         """
@@ -123,7 +124,7 @@ class Ownership(ServingAuthority, Protocol):
 
         `write_boundaries` writes the children as the namespace's bundles by compare-and-set and returns the new
         bundles. If anything fails before the boundaries are written, the children are released and the parent
-        continues.
+        continues. If it is not known whether the boundaries were written, the term of the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.
@@ -163,7 +164,7 @@ class OwnershipMachine(Protocol):
 
     async def until_served(self, bundle: Bundle) -> None:
         """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for a few
-        seconds at most.
+        seconds at most. Raises no error in either case.
         """
         ...
 
@@ -206,7 +207,7 @@ class LeadersTerm(Protocol):
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the leader's topics, for at most `timeout_s` seconds."""
+        """Wait until another broker may serve the leader's topics, or until `timeout_s` seconds have passed."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:

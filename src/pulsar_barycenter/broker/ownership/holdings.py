@@ -164,8 +164,8 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def forget(self, holding: Holding[W]) -> None:
-        """Remove the holding of a term that has ended, unless a later one has replaced it. Release its proof
-        (`OwnershipProof`) before.
+        """Remove the holding of a term that has ended, unless a later holding has replaced it. The caller has released
+        the proof of ownership (lock or record) before.
         """
         bundle = holding.term.bundle
         assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"

@@ -40,8 +40,8 @@ class OwnNamespaces:
         ownership.on_lost(self._on_lost)
 
     async def own(self, heartbeat: Iterable[NamespaceName], bootstrap: Iterable[str]) -> None:
-        """Own these namespaces from now on, each with its one bundle. A bootstrap namespace that cannot be acquired is
-        logged.
+        """Own these namespaces from now on, each with its one bundle. If a bootstrap namespace cannot be acquired, this
+        is logged, and the others follow.
 
         Raises:
             OwnNamespaceError: the lock of a heartbeat namespace did not become free in time, or no session lasted long
@@ -94,8 +94,8 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each pause of the process, and each loss of a bundle, acquire those own namespaces again that have no
-        owner. Repeat this until it has succeeded for all.
+        """After each connection to the store, and each loss of an own namespace, acquire those own namespaces again
+        that have no owner. Repeat this until all have one.
         """
         while True:
             await self._due.wait()

@@ -23,8 +23,8 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
     """The value of a bundle's lock. `disabled` is True while the owner does not serve: before its term has an epoch,
     and while it unloads the bundle.
 
-    A broker that reads a disabled record waits until it changes. `incarnation` distinguishes processes with the same
-    broker id, so that a process recognises its own old records.
+    A broker that reads a disabled record holds its look-ups of the bundle until the record changes. `incarnation`
+    distinguishes processes with the same broker id, so that a process recognises its own old records.
     """
 
     broker_id: str = ""

@@ -26,9 +26,9 @@ class OwnedBundle:
     """A term: the time in which this broker owns a bundle under one epoch.
 
     `epoch` grows with every acquisition in the cluster, so of two terms of one bundle the later has the higher epoch.
-    `active` becomes false when the bundle starts to leave: from then on no producer or consumer attaches, but receipts
-    of written entries are still sent while the topics close. `revoked` becomes true when the term ends unexpectedly
-    (session lost, ledger fenced, unload timed out): from then on no receipt may be sent. Code that sends a receipt
+    `active` becomes false when the unload of the bundle begins: from then on no producer or consumer attaches, but
+    receipts of written entries are still sent while the topics close. `revoked` becomes true when the term ends (topics
+    closed or timed out, session lost, ledger fenced): from then on no receipt may be sent. Code that sends a receipt
     checks `may_acknowledge` in the same step. For the serving log, the acknowledgement times are the times of the first
     and the last group of entries that became durable in this term.
     """

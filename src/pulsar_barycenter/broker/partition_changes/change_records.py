@@ -59,7 +59,7 @@ class ChangeRecords:
     async def begin(self, topic: TopicName, change: PartitionedChange) -> int:
         """Write `change`, whose phase is ASKING, into the record; return the number of partitions of the topic.
 
-        Until the change ends, no other change can add partitions.
+        Until the change ends, no other change of the topic can begin.
 
         Raises:
             ChangeBusyError: another change is in progress.
@@ -89,7 +89,7 @@ class ChangeRecords:
         be made.
 
         Raises:
-            ChangeRefusedError: 503, another broker has undone the change.
+            ChangeRefusedError: 503, another broker has undone the change; 404, the partitioned topic does not exist.
             MetadataError: the store did not answer; the change may be decided.
         """
 
@@ -106,8 +106,8 @@ class ChangeRecords:
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
 
     async def undo(self, topic: TopicName, change: PartitionedChange) -> bool:
-        """Undo a change whose phase is ASKING, and return True. If the change was decided meanwhile (DOING), leave it
-        and return False.
+        """Undo a change whose phase is ASKING, and return True, also if the change has ended already. If the change was
+        decided meanwhile (DOING), leave it and return False.
 
         Raises:
             MetadataError: the store did not answer.

@@ -44,7 +44,7 @@ partition.
 """
 DO_S: Final = 30.0
 """The number of seconds that a request waits until all partitions are changed, in addition to PER_PARTITION_S for each.
-The change continues after that.
+If they are not changed by then, the request fails with ChangePendingError, and the change continues.
 """
 PER_PARTITION_S: Final = 0.02
 LATE_WRITE_S: Final = 60.0
@@ -107,16 +107,17 @@ class ChangeCoordinator:
     # ---- requests ----
 
     async def delete(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a partitioned topic with its partitions; without `force` only if they have no clients.
+        """Delete a partitioned topic with its partitions. Without `force`, this is refused if a partition has clients.
 
         Raises:
             PartitionedChangeError: the change was refused or not completed; `errors` has the subclasses.
-            MetadataError: the store did not answer; the change is made completely, or not at all.
+            MetadataError: the store did not answer, so it is not known whether the change is made. In the end, the
+                brokers have made it on all partitions, or on none.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
 
     async def delete_subscription(self, topic: TopicName, name: str, *, force: bool) -> None:
-        """Delete a subscription on all partitions; without `force` only if it has no consumers.
+        """Delete a subscription on all partitions. Without `force`, this is refused if the subscription has consumers.
 
         Raises:
             PartitionedChangeError, MetadataError: for the same reasons as in `delete`.
@@ -246,7 +247,7 @@ class ChangeCoordinator:
         self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
         """Send a request to the owners of these partitions, in parallel; return the answers by index of the partition.
-        After a refusal, no further owner is asked, so its answer is missing.
+        After a refusal, no further owner is asked, so the answers of the remaining owners are missing.
         """
         deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * PER_PARTITION_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
@@ -263,8 +264,8 @@ class ChangeCoordinator:
     async def _request(
         self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
     ) -> PartAnswer | Silence:
-        """Send a request to the owner of a partition, repeatedly until there is an answer, because the partition may be
-        moving.
+        """Send a request to the owner of a partition, repeatedly until the owner answers, because the partition may be
+        moving. Return Silence if the owner gives no answer before `deadline_s` (event loop time).
 
         If the change ends meanwhile, it was completed or undone; the caller finds out which one when it writes the
         record.
@@ -307,10 +308,10 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every abandoned change; a broker that is not the leader does this only for the changes that
-        it began.
+        """Complete or undo every abandoned change. After its first call, a broker that is not the leader does this only
+        for the topics with a change that it could not complete or undo before.
 
-        Return the number of topics with such a change.
+        Return the number of topics with an abandoned change, including those for which this failed.
         """
         listed = await self._records.listed() if is_leader or self._may_have_left else []
         tried = 0

@@ -35,8 +35,8 @@ class Willingness(enum.Enum):
 
 
 class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of a partition's owner to a request about a change. A refusal has `status` and `reason`; the owner of
-    partition 0 adds its `subscriptions` and their properties.
+    """The answer of a partition's owner to a request about a change. A refusal has `status` and `reason`. If the change
+    adds partitions, the owner of partition 0 adds its `subscriptions` and their properties.
     """
 
     willingness: Willingness
@@ -88,7 +88,9 @@ def decide(
         if answer.willingness is Willingness.REFUSED:
             return Refusal(answer.status, f"Nothing was changed, because {part} refused: {answer.reason}")
         if answer.willingness is Willingness.UNKNOWN:
-            return Refusal(503, f"Change {change.id} of {topic} took too long and was undone. Try again.")
+            return Refusal(
+                503, f"Change {change.id} of {topic} took too long and was undone. Nothing was changed. Try again."
+            )
     is_done = all(
         isinstance(answer, PartAnswer) and answer.willingness is Willingness.DONE for answer in answers.values()
     )

@@ -72,8 +72,8 @@ class ExtensibleDecisions:
     # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return the known loads, and the pipeline's averages (short- and long-term), if these are used to compare
-        traffic.
+        """Return the known loads and the pipeline's averages (short- and long-term). If decisions do not use the
+        pipeline now, there are no averages.
         """
         published = await self._parts.load_data.published()
         known = ExtensibleDocument(
@@ -159,7 +159,7 @@ class ExtensibleDecisions:
     # ---- placement ----
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle that is not among the brokers `without`; None if no broker qualifies."""
+        """Choose an owner for a bundle, but none of the brokers `without`; None if no broker qualifies."""
         config = self._parts.context.config.current
         # Read before the registrations: a broker that left is in neither.
         leaving = await self._parts.load_data.leaving()

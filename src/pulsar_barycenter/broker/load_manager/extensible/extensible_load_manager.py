@@ -63,8 +63,8 @@ class ExtensibleLoadManager:
         loads: LoadStore | None = None,
         tops: LoadStore | None = None,
     ) -> None:
-        """`environment` is by default the environment of this machine (`of_machine`); `loads` and `tops` are the shared
-        tables by default.
+        """`environment` is by default the environment of this machine (`of_machine`); `loads` is the table of the
+        brokers' loads, `tops` that of their heaviest bundles; by default the ones that all brokers share.
         """
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
@@ -113,7 +113,9 @@ class ExtensibleLoadManager:
         self._periodic.start("load withdrawal", self._withdraw, lambda: 0.0)
 
     async def announce_leaving(self) -> None:
-        """Announce that this broker accepts no more bundles. An assignment by a broker that missed this is refused."""
+        """Announce that this broker accepts no more bundles. If a broker misses this and assigns a bundle to this
+        broker, this broker assigns it to another one.
+        """
         data = lookup_data(self._context)
         leaving = msgspec.structs.replace(data, properties={**data.properties, LEAVING: "true"})
         with suppress(MetadataError):
@@ -165,8 +167,8 @@ class ExtensibleLoadManager:
         return published
 
     async def _judge_pipeline(self) -> None:
-        """Update the metrics about the pipeline, if one is configured, and log when its state changes (current, late or
-        absent).
+        """Update the metrics about the pipeline, if one is configured. On the leader, log a change of the pipeline's
+        state (current, late or absent).
         """
         if not self._load_data.uses_pipeline:
             self.metrics.pipeline(None)
@@ -183,8 +185,8 @@ class ExtensibleLoadManager:
             self._changed.set()
 
     async def _withdraw(self) -> None:
-        """Withdraw the load that this broker published when it gets or loses bundles, because the published values are
-        outdated.
+        """Wait until this broker gets or loses a bundle. Then withdraw the load and the heaviest bundles that it has
+        published, because these values are outdated.
         """
         await self._changed.wait()
         self._changed.clear()
@@ -198,7 +200,7 @@ class ExtensibleLoadManager:
         return await (await self.deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle that is not among the brokers `without`; None if no broker qualifies."""
+        """Choose the next owner of a bundle, but none of the brokers `without`; None if no broker qualifies."""
         return await (await self.deciding()).select(bundle, without)
 
     async def shed(self) -> None:

@@ -101,10 +101,11 @@ class ExtensibleLoadData:
         return self._of_registered(self._tops.of(decode_top_bundles))
 
     def _of_registered(self, published: Mapping[str, T]) -> dict[str, T]:
-        """Return the published values of registered brokers only. Nobody withdraws the values of a broker that ended
-        without doing so.
+        """Return the published values of registered brokers only. The values of a broker that ended without withdrawing
+        them are still in the table.
 
-        Difference: Pulsar's leader uses them until they are older than `loadBalancerBrokerLoadDataTTLInSeconds`.
+        Difference: Pulsar's leader uses the values of such a broker until they are older than
+        `loadBalancerBrokerLoadDataTTLInSeconds`.
         """
         registered = self._context.registration.brokers
         return {broker: data for broker, data in published.items() if broker in registered}
@@ -128,7 +129,7 @@ class ExtensibleLoadData:
                 self.pipeline.received(broker, report, now_ms)
 
     async def published(self) -> Published | None:
-        """Return the pipeline's publication if it is in use now."""
+        """Return the pipeline's publication; None if decisions do not use it now."""
         if not self.uses_pipeline:
             return None
         self.note_reports()

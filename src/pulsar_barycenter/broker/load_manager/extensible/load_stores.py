@@ -34,7 +34,9 @@ class LoadStore(Protocol):
         ...
 
     async def publish(self, broker_id: str, value: bytes | None) -> bool:
-        """Publish the value of a broker, None to withdraw it; return whether it was accepted. Raises no error."""
+        """Publish the value of a broker, None to withdraw it. Return True after that; False if the table was not
+        reached within a few seconds. Raises no error.
+        """
         ...
 
     async def close(self) -> None:
@@ -74,8 +76,9 @@ class LocalLoadStore:
 class TopicLoadStore:
     """A table of loads in a topic of the cluster: the newest message of each broker is its value.
 
-    The topic is not persistent, so a broker only gets values that are published after it started. No call waits for the
-    topic: while it cannot be reached, the values received last are used.
+    The topic is not persistent, so a broker only gets values that are published after it started. `values` never waits
+    for the topic: while it cannot be reached, the values received last are used. `publish` waits for a few seconds at
+    most.
     """
 
     def __init__(self, client: SystemTopicClient, topic: str) -> None:

@@ -69,8 +69,8 @@ class BrokerLoadReporter:
         return self.current
 
     async def report(self, *, force: bool = False, logged: NamedReport | None = None) -> bool:
-        """Measure the load of this broker; publish it if it changed enough, is too old, or `force` is set. Return
-        whether it was published.
+        """Measure the load of this broker. Publish it if it changed enough, if the published value is too old, or with
+        `force`. Return whether it was published.
 
         `logged` is the newest report in the log for the pipeline, None if the pipeline is not used. The load is also
         published if the published value names another report than `logged`.

@@ -30,8 +30,8 @@ class ModularAssigning:
         return self._parts.load_data.document(MemoryDocument())
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none, and preallocate the bundle to that broker; None if policies allow
-        no broker.
+        """Choose an owner for a bundle that has none, and count the load of the bundle for that owner until a load
+        report contains the bundle; None if policies allow no broker.
         """
         started = asyncio.get_running_loop().time()
         name, namespace = str(bundle), str(bundle.namespace)
@@ -57,8 +57,8 @@ class ModularAssigning:
         return placement if placement.broker is not None else None
 
     def _brokers(self) -> dict[str, BrokerCount]:
-        """Return the registered brokers that have the modular load manager; all registered ones if no load report is
-        known.
+        """Return how many bundles each registered broker with the modular load manager has or will get; if no load
+        report is known, how many each registered broker will get.
         """
         registered = self._parts.context.registration.brokers
         arriving = Counter(found.broker for found in self._parts.load_data.preallocations.values())

@@ -103,8 +103,8 @@ class ModularLeader:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none, and preallocate the bundle to that broker; None if no broker
-        qualifies.
+        """Choose an owner for a bundle that has none, and count the load of the bundle for that owner until a load
+        report contains the bundle; None if no broker qualifies.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -155,7 +155,7 @@ class ModularLeader:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
+        """Unload bundles from overloaded brokers, one at a time. Choose the destination of each before its unload."""
         config, load_data = self._parts.context.config.current, self._parts.load_data
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return
@@ -260,8 +260,10 @@ class ModularLeader:
         )
 
     async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
-        """Return the names of the bundles whose data is stored: all, or the configured number of the heaviest of each
-        broker, heaviest first.
+        """Return the names of the bundles whose data has to be stored. With
+        `loadBalancerMaxNumberOfBundlesInBundleLoadReport` these are the heaviest of the cluster, heaviest first: that
+        number multiplied by the number of brokers. Without it, these are all bundles except those of excluded
+        namespaces.
         """
         config = self._parts.context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces

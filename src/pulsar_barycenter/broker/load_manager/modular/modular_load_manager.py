@@ -4,7 +4,8 @@ The leader's part is in `leader`. It needs numpy, and is imported when this brok
 numpy has `assigning` instead.
 
 Differences from Pulsar, each described where it is made: one sample for each load report (`load.reports.windows`); a
-bundle that was assigned or shed keeps its history, and counts for its destination until that reports it (`load_data`).
+bundle that was assigned or shed keeps its history, and counts for its destination until a load report contains it
+(`load_data`).
 
 Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 """
@@ -146,7 +147,9 @@ class ModularLoadManager:
         return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Update the metrics about the pipeline, and log when its state changes (current, late or absent)."""
+        """Update the metrics about the pipeline. On the leader, log a change of the pipeline's state (current, late or
+        absent).
+        """
         state = await self.load_data.pipeline.judge(decides_with="averages computed by the leader itself")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
@@ -156,13 +159,15 @@ class ModularLoadManager:
     # ---- the leader's part ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none, and preallocate the bundle to that broker; None if no broker
-        qualifies.
+        """Choose an owner for a bundle that has none, and count the load of the bundle for that owner until a load
+        report contains the bundle; None if no broker qualifies.
         """
         return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
-        """As leader, unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
+        """As leader, unload bundles from overloaded brokers one after the other. Choose the destination of each before
+        its unload.
+        """
         if self._context.is_leader():
             await (await self.leader()).shed()
 

@@ -43,8 +43,8 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A snapshot without preallocations (bundles assigned and not yet reported), and the preallocations of when the
-    work on it began. `number` counts the snapshots.
+    """A snapshot without preallocations (bundles assigned and not yet reported), and the preallocations at the time
+    when the work on the snapshot began. `number` counts the snapshots.
     """
 
     basis: _Basis

@@ -60,8 +60,8 @@ class UsageMeter(Protocol):
         ...
 
     def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
-        """Return a usage that was measured before, with the bandwidths of the present `traffic` if they are those of
-        the broker's topics.
+        """Return the usage `measured`, which was measured before. If this meter takes its bandwidths from the broker's
+        topics, those of the present `traffic` replace the measured ones.
         """
         ...
 
@@ -138,7 +138,9 @@ class _HostReading:
 
 
 class HostUsage:
-    """Measures the usage of the whole machine (the scope `host`). The first values are 0."""
+    """Measures the usage of the whole machine (the scope `host`). The first values of CPU and bandwidths are 0, because
+    there is no earlier reading.
+    """
 
     def __init__(self, capacity: Capacity, nics: tuple[str, ...], root: Path = Path("/")) -> None:
         self._capacity = capacity
@@ -191,7 +193,7 @@ def usage_meter(config: BrokerConfig, root: Path = Path("/")) -> UsageMeter:
 
 def machine_capacity(nics: tuple[str, ...], nic_speed_gbps: float | None, root: Path = Path("/")) -> Capacity:
     """Return the limits of the machine's CPU, memory and network. `nic_speed_gbps` is the speed of each network
-    interface in `nics`.
+    interface in `nics`; None: the speeds that the interfaces report.
     """
     limits: CgroupLimits = read_cgroup_limits(root)
     physical = int(psutil.virtual_memory().total)

@@ -63,7 +63,9 @@ class TopicReportLog:
                 self._thread = threading.Thread(target=self._run, name="load report topic", daemon=True)
                 self._thread.start()
         if dropped is not None:
-            log.warning("load_report_not_published", sequence=dropped.sequence, reason=f"{WAITING} others wait")
+            log.warning(
+                "load_report_not_published", sequence=dropped.sequence, reason=f"dropped: {WAITING} newer ones wait"
+            )
 
     def close(self) -> None:
         with self._changed:

@@ -143,8 +143,9 @@ class LoadReporter:
         """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
         it was written.
 
-        A report is also written after this broker lost and regained its registration or its session. The broker must be
-        registered and the store must answer; a failure is logged, and the next call tries again.
+        A report is also written after this broker lost and regained its registration or its session. If this broker is
+        not registered, or not connected to the store, nothing is written. If the write fails, this is logged. In both
+        cases the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:

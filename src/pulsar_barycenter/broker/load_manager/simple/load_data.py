@@ -214,7 +214,9 @@ class SimpleLoadData:
         )
 
     def availability(self, namespace: str) -> dict[int, list[str]]:
-        """Return the brokers that may serve a namespace, by rank; while no report is known, all have rank 0."""
+        """Return the brokers that may serve a namespace, by rank, lowest rank first. While no report is known, all have
+        rank 0.
+        """
         ranking = self.ranking
         live = self._context.registration.brokers
         if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):

@@ -48,7 +48,7 @@ class QuotaStore:
         """Store quotas by bundle. None instead of a bundle means the default quota.
 
         Raises:
-            NotLeadingError, MetadataError: the store did not accept a quota; others may be stored.
+            NotLeadingError, MetadataError: the store did not accept a quota; the others may be stored or not.
         """
         items = list(quotas)
         for start in range(0, len(items), _CONCURRENT_REQUESTS):

@@ -37,7 +37,9 @@ log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures the load of one broker, and writes its load reports. The load data has the quotas of its bundles."""
+    """Measures the load of one broker, and writes its load reports. The load data has the quotas of this broker's
+    bundles.
+    """
 
     def __init__(
         self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData
@@ -96,8 +98,9 @@ class SimpleLoadReporter:
         """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
         it was written.
 
-        A report is also written after this broker lost and regained its registration or its session. The broker must be
-        registered and the store must answer; a failure is logged, and the next call tries again.
+        A report is also written after this broker lost and regained its registration or its session. If this broker is
+        not registered, or not connected to the store, nothing is written. If the write fails, this is logged. In both
+        cases the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:

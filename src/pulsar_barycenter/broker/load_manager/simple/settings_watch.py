@@ -49,7 +49,7 @@ class SimpleSettingsWatch:
 
     async def start(self) -> None:
         """Read the settings in the store, and watch them from now on. If the store does not answer, the configuration
-        applies.
+        applies until a later read succeeds.
         """
         await self._watch.start(self._read_quietly)
 

@@ -134,7 +134,9 @@ class SimpleLoadManager:
         return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough, or if `force`; then split its bundles that are too large."""
+        """Publish this broker's load if it changed enough, or if `force`; return whether it was published. After it was
+        published, split this broker's bundles that are too large.
+        """
         written = await self.reporter.write(self.settings.current, force=force)
         report = self.reporter.written
         if not written or report is None:
@@ -165,7 +167,7 @@ class SimpleLoadManager:
         return placement if placement.broker is not None else None
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
-        """Return the ids of the brokers that may serve a namespace, by rank, lowest first."""
+        """Return the ids of the brokers that may serve a namespace, by rank, lowest rank first."""
         await self._context.policies.refresh(str(namespace))
         return (await self._current_load_data()).availability(str(namespace))
 

@@ -46,8 +46,8 @@ class HandOvers:
                 await self._store.delete(_path(bundle, request_id))
 
     def taken(self, bundle: Bundle) -> str:
-        """Return the id of the request because of which a bundle was released, when it is acquired again; "" if none
-        was published in the last _VALID_S seconds.
+        """Return the id of the request because of which a bundle was released, and forget this id, because the bundle
+        is acquired now; "" if no id was published in the last _VALID_S seconds.
         """
         request_id, until = self._released_for.pop(bundle, ("", 0.0))
         return request_id if asyncio.get_running_loop().time() < until else ""

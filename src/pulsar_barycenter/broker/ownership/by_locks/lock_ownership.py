@@ -15,8 +15,8 @@ that could have stayed if no broker acquired the bundle, but it needs no further
 again at once waits for its next look-up, except a broker's own namespaces (`own_namespaces`).
 
 Source: Pulsar's `OwnershipCache` and `OwnedBundle`, with their newest rules about generations and serialisation.
-Differences: the epoch; and the record is `disabled` until a term serves and while it is unloaded, so that look-ups at
-other brokers wait instead of sending clients to a broker that refuses them.
+Differences: the epoch; and the record is `disabled` until a term serves the bundle and while the bundle is unloaded, so
+that look-ups at other brokers wait instead of sending clients to a broker that refuses them.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class LockOwnership:
     # ---- owners ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known without waiting."""
+        """Return the owner if it is known without waiting. None: there is no owner, or it is not known."""
         serving = self._holdings.serving(bundle)
         if serving is not None:
             return serving.owner
@@ -196,7 +196,8 @@ class LockOwnership:
 
         Acquire the children, call `write_boundaries`, which writes them as the namespace's bundles by compare-and-set
         and returns the new bundles, then replace the parent by the children in one step. If anything fails before the
-        boundaries are written, the children are released and the parent continues.
+        boundaries are written, the children are released and the parent continues. If it is not known whether the
+        boundaries were written, the children are released and the term of the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.

@@ -39,8 +39,8 @@ _MAX_DOUBLINGS = 4
 
 
 class LeaderRepairs:
-    """Repairs ownership records on the leader. `choose` returns an owner for a bundle that is not among the given
-    brokers; None if no broker can own it.
+    """Repairs ownership records on the leader. `choose(bundle, brokers)` returns an owner for the bundle, but none of
+    `brokers`; None if no broker can own it.
     """
 
     def __init__(
@@ -103,7 +103,8 @@ class LeaderRepairs:
         return _MIN_PAUSE_S * (1 << self._failed_checks)
 
     async def run(self) -> None:
-        """Check all ownership records, and do all repairs that are possible now.
+        """Check all ownership records, and do all repairs that are possible now. Do nothing if this broker is not the
+        leader.
 
         Raises:
             ChannelUnavailableError, MetadataError: nothing can be repaired now.

@@ -41,8 +41,8 @@ _RETRY_S: Final = 0.2
 class LeadersTopics:
     """The term in which the leader serves the internal topics. Implements `LeadersTerm`.
 
-    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when another broker
-    serves the topics.
+    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when the broker
+    that serves the topics may have changed.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class LeadersTopics:
         return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term as the server of the internal topics; None if it has none, or if it has ended."""
+        """Return this broker's term as the server of the internal topics; None if there is no such term, or if it has
+        ended.
+        """
         term = self._term
         return term if term is not None and term.active and not self._pauses.has_paused() else None
 
@@ -89,7 +91,7 @@ class LeadersTopics:
         return self._owner_named(leader.broker_id, None if term is None else term.epoch)
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the internal topics, for at most `timeout_s` seconds."""
+        """Wait until another broker may serve the internal topics, or until `timeout_s` seconds have passed."""
         await self._change.wait(timeout_s)
 
     def look(self) -> None:
@@ -145,8 +147,8 @@ class LeadersTopics:
         self._close_topics(LEADERS_BUNDLE, reason)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the term for the internal topics, because a ledger of one was fenced. If this broker is still leader, it
-        begins a new term.
+        """End the term for the internal topics, because a ledger of one of these topics was fenced. If this broker is
+        still the leader, it begins a new term after _RETRY_S seconds.
         """
         if owned is self._term:
             log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
@@ -154,8 +156,8 @@ class LeadersTopics:
             asyncio.get_running_loop().call_later(_RETRY_S, self.look)
 
     def interrupted(self) -> None:
-        """End the term for the internal topics, because the process was paused. If this broker is still leader, it
-        begins a new term.
+        """End the term for the internal topics, because the process was paused. If this broker is still the leader, it
+        begins a new term after _RETRY_S seconds.
         """
         if self._term is not None:
             self.lost(self._term, "the process was paused")

@@ -43,14 +43,14 @@ def configured_place(config: BrokerConfig) -> StorageType:
 
 def first_place(config: BrokerConfig) -> StorageType:
     """Return where the ownership records of a new cluster are stored: in a topic or in the metadata store. If the
-    configuration moves records (a syncer), it is the storage that they are moved from.
+    configuration moves records (a syncer), return the storage from which they are moved.
     """
     return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 
 
 class OwnershipChannel:
-    """Owns bundles by records, for one broker. Implements `OwnershipChanges`. `choose` returns an owner for a bundle
-    that is not among the given brokers; None if no broker can own it.
+    """Owns bundles by records, for one broker. Implements `OwnershipChanges`. `choose(bundle, brokers)` returns an
+    owner for the bundle, but none of `brokers`; None if no broker can own it.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class OwnershipChannel:
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
-        """Return the leader's duty that repairs ownership. It runs each time a broker joins or leaves, and
-        periodically.
+        """Return the work of the leader (duty) that repairs ownership. The leader runs it each time a broker joins or
+        leaves, and periodically.
         """
         return Duty(
             "ownership monitor",
@@ -198,8 +198,8 @@ class OwnershipChannel:
         )
 
     def syncer_duty(self) -> Duty:
-        """Return the leader's duty that moves the ownership records between the topic and the metadata store. It runs
-        after each change, and periodically.
+        """Return the work of the leader (duty) that moves the ownership records between the topic and the metadata
+        store. The leader runs it after each change of a record, and periodically.
         """
         return Duty(
             "ownership records' syncer",

@@ -68,7 +68,7 @@ class RecordOwnership:
     ) -> None:
         """`holds_locks` returns whether terms also need locks; it is called at the start. `in_flight_s` returns how
         many seconds to wait for a change of ownership; `keeps_clients` returns whether the clients of a transferred
-        bundle stay connected; `choose` returns an owner for a bundle that is not among the given brokers.
+        bundle stay connected; `choose(bundle, brokers)` returns an owner for the bundle, but none of `brokers`.
         """
         self._store = store
         self._terms = terms
@@ -83,7 +83,7 @@ class RecordOwnership:
         self._states = BundleStates(terms, records, self._life)
         giving = Giving(terms, records, self._states, self._brokers, notes, keeps_clients)
         self.settling = Settling(terms, records, self._states, giving)
-        """Does the duties of the records; its `actions` has the action for each."""
+        """Does what the records require of this broker (duties); its `actions` has a function for each duty."""
         self._taking = Taking(terms, records, self._states, self._life, giving, notes, choose)
         self._splitting = Splitting(store, terms, records, self._states, self._life, self._taking, self.settling, notes)
         self.settling.actions = {
@@ -241,7 +241,7 @@ class RecordOwnership:
 
     async def until_served(self, bundle: Bundle) -> None:
         """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for at most
-        _ARRIVES_S seconds.
+        _ARRIVES_S seconds. Raises no error in either case.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S

@@ -75,12 +75,12 @@ class OwnershipRecords(Protocol):
         after: ServiceUnitStateData | None,
         guard: Guard | None = None,
     ) -> bool:
-        """Write `after` (None: delete the record) as the replacement of the ownership record `before`; return whether
-        it was accepted.
+        """Write `after` (None: delete the record) as the replacement of the ownership record `before`. Return False,
+        and change nothing, if the present record is not `before`, or the rules for records refuse the change.
 
         When this returns, this broker has read the outcome and called the listener. If the records are in the metadata
-        store, it checks `guard` (another key that must have a certain version) in one step with the write; otherwise
-        the caller has to check `guard`.
+        store, the store checks `guard` (another key that must have a certain version) in one step with the write;
+        otherwise the caller has to check `guard` before this call.
 
         Raises:
             GuardError: the guard's key has another version.

@@ -183,7 +183,7 @@ class StoreRecords:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ChannelUnavailableError("the channel is closed")
+            raise ChannelUnavailableError("this broker has closed its ownership channel")
 
     # ---- reading ----
 
@@ -246,8 +246,8 @@ class StoreRecords:
                 del self._reading[bundle]
 
     def _decoded(self, stored: Record) -> _Known | None:
-        """Return the decoded ownership record. One that cannot be decoded counts as missing, and no broker replaces
-        it.
+        """Return the decoded ownership record. A record that cannot be decoded counts as missing; `put` does not
+        replace it, but `copy` does.
         """
         try:
             return _Known(decode_record(stored.value), stored.stat.version)

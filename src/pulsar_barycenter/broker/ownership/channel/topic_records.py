@@ -45,7 +45,8 @@ _MAX_LOGGED_KEYS: Final = 1_000
 def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
     """Return whether compaction of the topic keeps the record `earlier` although the later message has the same key.
 
-    A record that cannot be decoded never replaces a record that can be decoded, and any later record replaces it.
+    A record that cannot be decoded never replaces a record that can be decoded. Every later record replaces a record
+    that cannot be decoded.
     """
     try:
         before = decode_record(earlier)
@@ -124,7 +125,7 @@ class TopicRecords:
 
     async def catch_up(self) -> None:
         if self._reader is None:
-            raise ChannelUnavailableError("the topic with the records is closed")
+            raise ChannelUnavailableError("this broker has no connection to the topic with the records")
         try:
             async with asyncio.timeout(_PUBLISH_S):
                 await self._reader.reach_end()
@@ -143,7 +144,7 @@ class TopicRecords:
         if self._known.get(bundle) is not before or conflict(before, after, self.storage):
             return False
         if self._publisher is None:
-            raise ChannelUnavailableError("the topic with the records is closed")
+            raise ChannelUnavailableError("this broker has no connection to the topic with the records")
         key, offer = str(bundle), _Offer(None if after is None else encode_record(after))
         offers = self._offers.setdefault(key, [])
         offers.append(offer)
@@ -188,8 +189,8 @@ class TopicRecords:
             raise ChannelUnavailableError("another broker wrote an ownership record that only the leader may copy")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
-        """Wait until this broker has read a record that it published; return whether the record was accepted. False
-        also if compaction removed the record before it was read.
+        """Wait until this broker has read a record that it published; the caller limits the time. Return whether the
+        record was accepted; False also if compaction removed the record before it was read.
         """
         while offer.accepted is None and (
             message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id

@@ -103,7 +103,7 @@ class BundleStates:
         return exists and bundles.find_hash(bundle.range.lower) == bundle
 
     async def is_owned_by_lock(self, bundle: Bundle) -> bool:
-        """Return whether a broker that owns bundles by locks only serves the bundle.
+        """Return whether the bundle is served by a broker that owns bundles by locks, without ownership records.
 
         Raises:
             MetadataError: the store did not answer.

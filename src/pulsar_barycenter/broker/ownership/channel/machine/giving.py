@@ -1,8 +1,8 @@
-"""The duties that end this broker's term as owner of a bundle: it closes the bundle's topics, then writes this into the
-ownership record.
+"""The duties (what an ownership record requires of this broker) that end its term as owner of a bundle: it closes the
+bundle's topics, then writes this into the ownership record.
 
-**Clients of a transfer** stay connected while their topics are closed. They get the address of the next owner when the
-record says that this broker owns the bundle.
+**Clients of a transfer** stay connected while their topics are closed, if `loadBalancerMultiPhaseBundleUnload` is set.
+They get the address of the next owner when the record says that the next owner owns the bundle.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (handleReleaseEvent, handleFreeEvent).
 """
@@ -106,7 +106,7 @@ class Giving:
 
     async def drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
         """End a term, and remove the object for it (`holding`). If clients are still connected, or the next owner is
-        known, send the clients to `owner`.
+        known, send the clients to `owner` (None: disconnect them). Otherwise close the topics.
         """
         self._terms.holdings.end(holding, reason)
         if holding.keeps_clients or owner is not None:

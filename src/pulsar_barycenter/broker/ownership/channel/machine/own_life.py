@@ -1,9 +1,10 @@
 """The life of this broker: the time in which its ownership records are valid, from its registration to the end of the
 session.
 
-A broker serves a bundle only if it took the number in the bundle's record in its present life. `_since` is a number
-that it took when this life began. If the record that names it as owner is older, the broker writes it again with a new
-number; if another broker has taken the bundle in between, this write is refused.
+A number here is the epoch of a record, from a counter of the whole cluster. A broker serves a bundle only if it took
+the number in the bundle's record in its present life. `_since` is a number that it took when this life began. If the
+record that names it as owner is older, the broker writes it again with a new number; if another broker has taken the
+bundle in between, this write is refused.
 
     no life ──registered, a number taken, the key written──▶ alive ──session lost, or a pause──▶ no life
 """

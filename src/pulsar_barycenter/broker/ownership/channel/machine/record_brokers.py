@@ -97,8 +97,8 @@ class RecordBrokers:
     async def _learn_life(self, broker: str) -> None:
         """Read the number with which the present life (session) of a registered broker began.
 
-        If the broker has no such key, it has not begun a life, and serves nothing. Brokers of earlier releases write no
-        number.
+        If the broker has no such key, it has not begun a life, and serves nothing. Earlier releases of Barycenter write
+        a key without a number; such a number counts as not known.
         """
         path = f"{SESSIONS_ROOT}/{broker}"
         try:

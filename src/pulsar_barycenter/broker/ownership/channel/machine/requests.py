@@ -1,7 +1,8 @@
 """The requests to the state machine. Each writes an ownership record, and waits until the brokers have done what the
 record requires.
 
-That may be the work of another broker. So a request ends when the records show that it is done, or after a time limit.
+That may be the work of another broker. So a request ends when the records show that it is done. After a time limit it
+fails with BundleNotAcquiredError, while the change continues.
 """
 
 import asyncio
@@ -74,8 +75,8 @@ class RecordRequests:
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
         """Make the broker `source` unload a bundle, for `destination` as the next owner (None: none is named). Return
-        True after the unload, False if `source` does not own the bundle. Any broker may request it; a leader does so
-        with the `guard` of its epoch.
+        True after the unload, False if `source` does not own the bundle or the bundle's record changed meanwhile. Any
+        broker may request an unload; a leader does so with the `guard` of its epoch.
 
         Raises:
             GuardError: another leader has a later epoch.
@@ -93,7 +94,7 @@ class RecordRequests:
         return True
 
     async def _wait_while(self, bundle: Bundle, is_pending: Callable[[], bool]) -> None:
-        """Wait for the end of a change, for at most `change_s` seconds.
+        """Wait until `is_pending` returns False, for at most `change_s` seconds.
 
         Raises:
             BundleNotAcquiredError: the change did not end in time.
@@ -103,11 +104,11 @@ class RecordRequests:
             is_pending,
             within_s=self.change_s(),
             look_every_s=_CHECK_AGAIN_S,
-            failure="no broker took over the bundle in time",
+            failure="no broker took over the bundle in time; the change continues",
         )
 
     def change_s(self) -> float:
-        """Return how many seconds a change may take, including the closing of topics."""
+        """Return how many seconds a request waits for a change of ownership, including the closing of topics."""
         return self._in_flight_s() + self._terms.unload_timeout_s()
 
     def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
@@ -117,7 +118,9 @@ class RecordRequests:
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
         """Write into the ownership record of a bundle without an owner that it is assigned to a broker. The broker owns
-        the bundle when it has written the state Owned. Do nothing if another broker owns the bundle by then.
+        the bundle when it has written the state Owned. Do nothing if the bundle already has an owner, or another change
+        of its ownership is in progress. If the record says that the bundle was deleted, and the bundle exists again,
+        only delete the record.
 
         Raises:
             BundleNotFoundError: the bundle was split, or is not one of its namespace.
@@ -170,7 +173,7 @@ class RecordRequests:
         topics, None if this broker does not own the bundle.
 
         A call during another unload of the bundle waits for the end of that unload, and returns None. A broker that is
-        stopping chooses the destination itself.
+        stopping chooses the destination itself, and raises none of these errors: after an error it only ends its term.
 
         Raises:
             BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot
@@ -224,7 +227,9 @@ class RecordRequests:
         return None
 
     async def _until_left(self, bundle: Bundle) -> None:
-        """Wait for the end of a change in which this broker has a role."""
+        """Wait until this broker has no term of the bundle and no role in a change of the bundle any more; see
+        `_wait_while`.
+        """
         await self._wait_while(bundle, lambda: bundle in self._terms.holdings or self._states.role(bundle) in _LEAVING)
 
     def _now_ms(self) -> int:

@@ -84,10 +84,10 @@ class Splitting:
         """Split a bundle that this broker serves, and wait until it is split.
 
         Raises:
-            BundleNotAcquiredError: this broker does not serve the parent, lost it in between, or it was not split in
-                time.
-            BadVersionError: `write_boundaries` found that the namespace has changed. ChannelUnavailableError: the
-                ownership records cannot be written now.
+            BundleNotAcquiredError: this broker does not serve the parent, or lost it in between; or the split did not
+                end within `within_s` seconds: then it continues.
+            BadVersionError: `write_boundaries` found that the namespace has changed; the parent is not split.
+            ChannelUnavailableError: the ownership records cannot be written now.
         """
         record = self._records.get(parent)
         is_served = self._terms.holdings.serving(parent) is not None
@@ -109,15 +109,18 @@ class Splitting:
             done.cancel()
 
     async def _until_split(self, parent: Bundle, done: asyncio.Future[None], within_s: float) -> None:
-        """Wait for the end of a split that began on this broker. If this broker loses its session, another broker
-        continues the split.
+        """Wait for the end of a split that began on this broker.
+        Raises:
+            BundleNotAcquiredError: the split did not end within `within_s` seconds, or another broker got the bundle,
+                for example after this broker lost its session. In both cases the split may still be completed.
+            LookupFailedError, MetadataError: the split failed.
         """
 
         def is_pending() -> bool:
             if done.done():
                 return False
             if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
-                raise BundleNotAcquiredError(parent, "another broker got the bundle during the split")
+                raise BundleNotAcquiredError(parent, "another broker got the bundle, and may complete the split")
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))

@@ -1,5 +1,5 @@
-"""What the duties share: the step after a duty, the writing of an ownership record, and information for and from
-requests.
+"""What the duties (what the state of a bundle requires of a broker) share: the step after a duty, the writing of an
+ownership record, and information for and from requests.
 """
 
 import enum

@@ -1,9 +1,9 @@
-"""The duties that begin this broker's term as owner of a bundle: it writes itself as owner into the ownership record,
-then serves the bundle.
+"""The duties (what an ownership record requires of this broker) that begin its term as owner of a bundle: it writes
+itself as owner into the record, then serves the bundle.
 
 **Boundaries** are read after the bundle was assigned, because from then on only its owner may split it. If the bundle
-is not one of its namespace, it is written that it has no owner. A child of a split in progress waits for its
-boundaries.
+does not belong to its namespace any more, the broker writes that it has no owner. A child of a split in progress waits
+for its boundaries.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (handleAssignEvent, handleOwnEvent).
 """
@@ -29,7 +29,7 @@ from pulsar_barycenter.naming.namespace import is_broker_bound
 log = structlog.get_logger(__name__)
 
 Choose: TypeAlias = Callable[[Bundle, Collection[str]], Awaitable[str | None]]
-"""A function that returns an owner for a bundle that is not among the given brokers; None if no broker can own it."""
+"""A function that returns an owner for a bundle, but none of the given brokers; None if no broker can own it."""
 
 
 class Taking:
@@ -54,8 +54,8 @@ class Taking:
         """Why this broker acquires nothing now; None if it does."""
 
     async def begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Begin to serve a bundle. This broker took the number in its ownership record in its present life. Return the
-        next step.
+        """Begin to serve a bundle whose ownership record has a number (epoch) that this broker took in its present
+        life. Return the next step.
         """
         lives_ended = self._life.ended
         if self._states.is_to_be(bundle):

@@ -1,5 +1,5 @@
 """The ownership records in the place that is used now, a topic or the metadata store. All brokers read the key that
-names it (`place`).
+names this place (`place`).
 
 Before the leader moves the records, all brokers stop writing them: a broker accepts no new writes, waits for its writes
 in progress, and then neither sees nor makes changes until the key names the new place. It continues to serve its
@@ -7,7 +7,8 @@ bundles. A broker creates a key of its own before it reads the key of the place,
 it has written the key of the place. So either the leader knows that the broker may write, or the broker knows that it
 must stop. Both kinds of keys depend on the session of their writer, and a broker without a session writes no records.
 
-A change of a record that is requested in this time waits for a while instead of failing.
+A change of a record that is requested in this time waits for at most _MAX_WAIT_S seconds. If the move has not ended by
+then, the change fails.
 """
 
 import asyncio
@@ -182,7 +183,8 @@ class FollowingRecords:
         """Wait until this broker may write ownership records.
 
         Raises:
-            ChannelUnavailableError: the session in which the change was decided has ended.
+            ChannelUnavailableError: this broker may still not write after _MAX_WAIT_S seconds, is closed, or lost the
+                session in which the change was decided. Nothing was written.
         """
         session, loop = self._session, asyncio.get_running_loop()
         deadline = loop.time() + _MAX_WAIT_S

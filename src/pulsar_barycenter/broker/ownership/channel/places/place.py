@@ -1,12 +1,12 @@
 """The key that names the place of the ownership records, and the keys of its readers.
 
-| key | value | kept by |
+| key | value | written by |
 |---|---|---|
 | `/loadbalance/extension/records` | a `Place` as JSON, at most 1 KiB | the leader; the first broker creates it |
-| `/loadbalance/extension/records-readers/<incarnation>` | the generation at which it last stopped | its session |
+| `/loadbalance/extension/records-readers/<incarnation>` | the generation at which it last stopped | the reader |
 
-While `isMoving`, no broker writes records; a reader that has stopped publishes this. Each change of the key increments
-the generation.
+The store deletes a reader's key with its session. While `isMoving`, no broker writes records; a reader that has stopped
+publishes this. Each change of the key increments the generation.
 """
 
 from typing import Final, NamedTuple
@@ -41,12 +41,12 @@ class PlaceUnreadableError(MetadataError):
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(PLACE_PATH, f"the key does not name the place of the ownership records: {reason}")
+        super().__init__(PLACE_PATH, f"the key does not name the place of the ownership records; correct it: {reason}")
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
     """The place of the records (topic or metadata store), and whether they are being moved to the other place.
-    `generation` counts the moves.
+    `generation` counts the changes of the key.
     """
 
     place: StorageType

@@ -56,11 +56,12 @@ class CopiedRecords(OwnershipRecords, Protocol):
     """
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Store `after` as the record of a bundle (None: delete the record). After `holds` has returned False, nothing
-        is written.
+        """Store `after` as the record of a bundle (None: delete the record). `holds` is called before each write: it
+        returns whether this broker may still copy records. If not, this raises ChannelUnavailableError and writes no
+        more.
 
         Raises:
-            ChannelUnavailableError: the record was not written, or this is not known.
+            ChannelUnavailableError: the record was not written completely, or this is not known.
         """
         ...
 
@@ -99,7 +100,7 @@ class RecordsSyncer:
         return self._config.current.load_balancer_service_unit_table_view_syncer in SOURCES
 
     def samples(self) -> Iterator[tuple[str, float]]:
-        """Yield gauges: in which place the records are, and, if this broker copies them, how far it is."""
+        """Yield gauges: in which place the records are, and, if this broker copies them, how many still differ."""
         place = self._records.place
         if place is not None:
             yield "barycenter_ownership_records_in_store", place.place is StorageType.METADATA_STORE
@@ -158,7 +159,9 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Begin to read the copy of the records in `place`. Wait until all of them are read, and return them."""
+        """Begin to read the copy of the records in `place`. Wait until all of them are read, and return them. After
+        _READ_S seconds, raise ChannelUnavailableError.
+        """
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()
         if self._other is None:
@@ -235,7 +238,8 @@ class RecordsSyncer:
             await other.catch_up()
             if dict(other.items()) != await self._records.all_read() or not holds():
                 raise ChannelUnavailableError(
-                    "the ownership records in the two places still differ after all of them were copied"
+                    "the ownership records in the two places still differ after all of them were copied, so they "
+                    "were not moved"
                 )
         except (LookupFailedError, MetadataError):
             with suppress(MetadataError):
@@ -245,7 +249,11 @@ class RecordsSyncer:
         log.info("ownership_records_moved", place=target.value, records=len(other.items()))
 
     async def _await_readers(self, generation: int) -> None:
-        """Wait until all brokers have stopped writing records, or their sessions have expired."""
+        """Wait until all brokers have stopped writing records, or their sessions have expired.
+
+        Raises:
+            ChannelUnavailableError: a broker did not stop in time.
+        """
         within_s = max(_READ_S, 2 * self._config.current.metadata_store_session_timeout_millis / 1000)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
@@ -253,7 +261,7 @@ class RecordsSyncer:
             if loop.time() >= deadline:
                 raise ChannelUnavailableError(
                     f"the ownership records were not moved: {count_of(len(writing), 'broker')} did not stop writing "
-                    f"them within {within_s:.0f} s (among them {', '.join(writing[:3])}); check these brokers, then "
-                    "set the key again"
+                    f"them within {within_s:.0f} s (first incarnations: {', '.join(writing[:3])}). Check these "
+                    "brokers; while loadBalancerServiceUnitTableViewSyncer is set, the leader tries the move again"
                 )
             await self._change.wait(_CHECK_AGAIN_S)

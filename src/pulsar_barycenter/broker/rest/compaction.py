@@ -1,6 +1,7 @@
 """Starts compactions, reports their status, and sets the threshold of a namespace for automatic compaction.
 
-The status of a partitioned topic combines its partitions: running if one of them is, failed if one of them failed.
+The status of a partitioned topic combines its partitions: running if a partition is being compacted; otherwise failed
+if the last compaction of a partition failed.
 Source: Pulsar's `PersistentTopics` and `Namespaces`. Pulsar has no status of a partitioned topic.
 """
 

@@ -159,7 +159,9 @@ class Dispatcher:
         return allotment.allowance(now_s) or self._wait_for(allotment.wait_s(now_s))
 
     def _wait_for(self, seconds: float) -> int:
-        """Dispatch again after that time, unless a timer is set already. Return the number of allowed messages, 0."""
+        """Set a timer that dispatches again after `seconds`; if a timer is set already, keep that one. Return the
+        number of messages that are allowed now, which is 0.
+        """
         if self._throttle_timer is None:
             self._throttle_timer = self.subscription.call_later(max(seconds, LEAST_WAIT_S), self._allowed_again)
         return 0
@@ -186,8 +188,8 @@ class Dispatcher:
         self.read_position = self.subscription.cursor.first_unacked
 
     def _read_more_entries(self, max_messages: int) -> bool:
-        """Add entries to `_ready` from the cache and return True; if they are not cached, start a task that reads them
-        and dispatches again, and return False.
+        """Add entries to `_ready` from the cache and return True; otherwise return False. If entries exist and are not
+        cached, a task reads them and then dispatches again.
         """
         if self._reading or self._rest_timer is not None:
             return False
@@ -252,8 +254,8 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """Called after a read failed, unless `rewind` has made its result useless. The read is repeated after
-        READ_RETRY_DELAY_S.
+        """Called after a read failed, unless `rewind` has made its result useless. `dispatch` is called again after
+        READ_RETRY_DELAY_S, and then reads again.
         """
 
     def _retry(self) -> None:

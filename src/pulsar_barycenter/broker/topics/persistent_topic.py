@@ -136,8 +136,9 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Append entries of one producer to the ledger. Return False if the ledger refused them. Then the producer has
-        received the error; if the topic is being terminated it has not, but will be closed.
+        """Append entries of one producer to the ledger. Return False if the ledger refused all of them. In this case
+        the producer got the error and was closed; if the topic is being terminated, it gets no error, and is closed
+        when the end is stored.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
@@ -157,7 +158,8 @@ class PersistentTopic(Topic):
 
     def _drop(self, sent: Sequence[Sent]) -> None:
         """Give no answer to entries that arrived while the topic is being terminated, as if they had arrived after
-        CLOSE_PRODUCER, which follows when the end is stored. Its clients reconnect, and learn why they are refused.
+        CLOSE_PRODUCER, which follows when the end is stored. The producer's client then reconnects, and gets the error
+        that the topic is terminated.
 
         Pulsar sends CLOSE_PRODUCER before the errors, too. An error that comes first makes the client for Go forget the
         producer, so that it would miss the close and wait for ever.
@@ -171,8 +173,8 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before. If some may have been, each message is checked only after the
-        previous one was published.
+        """Publish those messages that were not sent before. If a message may have been sent before, each message is
+        checked only after the previous one was published.
         """
         _, sequence_ids, highest_ids, _, _, _ = zip(*sent, strict=True)
         first = sent[0][0]
@@ -498,8 +500,8 @@ class PersistentTopic(Topic):
         return self.rules.storage
 
     def follow(self, rules: TopicRules) -> None:
-        """Apply these rules to the topic from now on. Delete consumed ledgers that are no longer kept by the new
-        rules.
+        """Apply these rules to the topic from now on. If the retention changed, start to delete the consumed ledgers
+        that the new rules do not keep.
         """
         before, settings_before = self.rules, self.settings
         super().follow(rules)
@@ -598,7 +600,7 @@ class PersistentTopic(Topic):
 
         Raises:
             CompactionRunningError: a compaction is running.
-            NotAllowedError: brokers compact no topic, because its records are in Pulsar's form.
+            NotAllowedError: brokers of this cluster compact no topic, because the records are in Pulsar's form.
             TopicFencedError: the topic is closing.
             LedgerError: the cursor of the compaction could not be stored.
         """
@@ -642,8 +644,8 @@ class PersistentTopic(Topic):
             await self.ledger.close()
 
     async def _keep_last_message_id(self) -> None:
-        """Store the last message id for readers that request it during the transfer: without an answer, their clients
-        would report an error.
+        """Keep the last message id in memory, for readers that request it during the transfer: without an answer, their
+        clients would report an error.
         """
         try:
             self._last_message_id = await self.last_message_id()

@@ -1,7 +1,7 @@
 """Bookies: their racks and groups, and the groups on which the ledgers of a namespace are.
 
 With `barycenterLedgerStorage=bookkeeper` racks and groups decide where ledgers are (`bookkeeper.machines.placement`).
-With files there are no bookies: what is set is stored and shown, but has no effect.
+With files there are no bookies: what is set is stored and shown, but has no effect on the ledgers of this cluster.
 Source: Pulsar's `Bookies`, `NamespacesBase`. Differences: names are checked, and there are at most MOST_BOOKIES bookies
 with a rack.
 """

@@ -48,7 +48,7 @@ class Compaction:
         if _together(await gather(self._status_of, parts))["status"] == "RUNNING":
             raise CompactionRunningError(topic)
         await repeatable(  # a compaction that started by itself in between is as good
-            lambda part: self._owners.call("PUT", _path(part)), parts, what="compacted", missing=[409]
+            lambda part: self._owners.call("PUT", _path(part)), parts, what="queued for compaction", missing=[409]
         )
         return no_content()
 

@@ -129,7 +129,8 @@ class NamespaceIsolation:
         the HTTP headers with the reason.
 
         Raises:
-            RestError: 500, a namespace was not unloaded. All others were unloaded, and the policy stays set.
+            RestError: 500, some namespaces were not unloaded, which the reason names. The others were unloaded, and the
+                policy stays set.
         """
         limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 

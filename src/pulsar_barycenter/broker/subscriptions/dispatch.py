@@ -101,7 +101,11 @@ class Dispatcher:
         self.dispatch()
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """Deliver unacknowledged entries of `consumer` again: those at `positions`, or all if it is None."""
+        """Deliver unacknowledged entries of `consumer` again: those at `positions`, or all if `positions` is None.
+
+        A dispatcher with one active consumer ignores `positions`: it delivers all unacknowledged entries again, and
+        does nothing for another consumer.
+        """
         raise NotImplementedError
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
@@ -121,8 +125,8 @@ class Dispatcher:
         """
 
     def passed_over(self, position: Position) -> None:
-        """Continue after `position`: an operator has acknowledged everything up to it (inclusive), and the cursor has
-        recorded that already.
+        """Continue after `position`: everything up to it (inclusive) was acknowledged by an operator, or expired. The
+        cursor has recorded that already.
         """
         if self.read_position <= position:
             self.rewind()  # all that was read ahead is acknowledged

@@ -365,7 +365,8 @@ class PersistentSubscription:
         return expired
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
-        """Deliver unacknowledged entries of a consumer again: those at `positions`, or all if it is None.
+        """Deliver unacknowledged entries of a consumer again: those at `positions`, or all if `positions` is None; see
+        `Dispatcher.redeliver`.
 
         Messages sent after this carry `epoch` if it is given, so that the client can drop earlier ones.
         """

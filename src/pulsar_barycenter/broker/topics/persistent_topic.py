@@ -137,8 +137,7 @@ class PersistentTopic(Topic):
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
         """Append entries of one producer to the ledger. Return False if the ledger refused all of them. In this case
-        the producer got the error and was closed; if the topic is being terminated, it gets no error, and is closed
-        when the end is stored.
+        `write_failed` has answered them; if the topic is being terminated, `_drop` has handled them.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)

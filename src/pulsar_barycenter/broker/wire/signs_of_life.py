@@ -1,6 +1,6 @@
 """Checks whether a client still answers: a PING in each keep-alive interval, and one at once on request.
 
-A topic requests it when a new client wants the producer name or the exclusive access of this client.
+A topic requests a PING at once when another client wants the producer name or the exclusive access of this client.
 """
 
 import asyncio

@@ -41,7 +41,7 @@ class Intake:
     `of_group` by all topics of its resource group.
 
     `may_refuse(messages)` returns False if the policies refuse none of the messages, True if `refusals` has to check
-    them. The object `rates` counts the accepted messages, and holds back producers that exceed a rate.
+    them. The object `rates` counts all these messages, also the refused ones, and holds back producers that exceed a rate.
     """
 
     __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttle", "may_refuse", "rates")
@@ -122,7 +122,7 @@ class Intake:
 
 
 class PublishRates:
-    """Counts the messages that a topic accepts, for its own rate and that of its resource group."""
+    """Counts the messages that producers send to a topic, for its own rate and that of its resource group."""
 
     __slots__ = ("_allotment",)
 
@@ -130,8 +130,8 @@ class PublishRates:
         self._allotment = Allotment(throttles)
 
     def count(self, sent: Sequence[Sent]) -> None:
-        """Count messages of one producer that were accepted. If a rate is reached, stop reading from the producer's
-        connection until the rate lets messages pass again.
+        """Count messages that one producer sent, also refused ones. If a rate is reached, stop reading from the
+        producer's connection until the rate lets messages pass again.
         """
         if not self._allotment.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))):
             self._check(sent[0][0].link)

@@ -284,11 +284,13 @@ class PersistentTopic(Topic):
         """Attach a consumer; create its subscription if it does not exist.
 
         Raises:
-            SubscriptionBusyError: for the reasons in `PersistentSubscription.attach`. Dead consumers are removed first.
+            SubscriptionBusyError, ConsumerAssignError: for the reasons in `PersistentSubscription.attach`. Consumers
+                whose clients do not answer are removed before a consumer is refused as SubscriptionBusyError.
             TooManyConsumersError, TooManySubscriptionsError: the topic has reached the limit.
             SubscriptionNotFoundError: the subscription does not exist, and the policies do not allow to create it.
-            TopicFencedError: the topic is closing.
-            NotAllowedError: a shared subscription asks for the compacted topic, or the name is one of BROKERS_CURSORS.
+            TopicFencedError: the topic is being closed, moved or changed.
+            NotAllowedError: a shared subscription asks for the compacted topic, the name is one of BROKERS_CURSORS, or
+                for the reasons in `require_subscribable`.
         """
         if request.options.read_compacted and request.sub_type.is_shared:
             raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")

@@ -268,9 +268,9 @@ class Topic:
         the producer has to wait for exclusive access.
 
         Raises:
-            ProducerBusyError: a connected producer has the name.
+            ProducerBusyError: a connected producer of another client has the name.
             TooManyProducersError: the topic has reached its limit.
-            TopicFencedError: the topic is closing.
+            TopicFencedError: the topic is being closed, moved or changed.
             BacklogQuotaExceededError: a backlog quota keeps producers away; see `check_backlog`.
             TopicTerminatedError: the topic was terminated.
             EncryptionRequiredError: the topic accepts encrypted messages only, and the client does not encrypt.

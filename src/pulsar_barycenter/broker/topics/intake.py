@@ -41,7 +41,7 @@ class Intake:
     `of_group` by all topics of its resource group.
 
     `may_refuse(messages)` returns False if the policies refuse none of the messages, True if `refusals` has to check
-    them. The object `rates` counts all these messages, also the refused ones, and holds back producers that exceed a rate.
+    them. The object `rates` counts all messages, also the refused ones, and holds back producers that exceed a rate.
     """
 
     __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttle", "may_refuse", "rates")

@@ -4,8 +4,8 @@
 
 returns a page of the changes in `cluster_logs.audit_log`, oldest first, that ends before the cursor `before`.
 `of=cluster` also requests the logs of the other brokers. A change is in the log of the broker that made it. A broker
-that passes a request on writes the destination to its process log, under the same request id. Refused requests are not
-in the log, nor are requests of routes that are not `is_audited`.
+that passes a request on writes the destination to its process log, under the same request id. The log has only requests
+that were answered with 2xx or 500, of routes that are `is_audited`; it has no refused requests.
 
 A caller may give a reason in the header WHY.
 """
@@ -49,8 +49,8 @@ _CLUSTER_REQUESTS: Final = 2
 
 
 def why_of(request: web.Request) -> str:
-    """Return the reason that the caller gave for a change: printable text of at most MAX_WHY_CHARACTERS characters, ""
-    if the request has none.
+    """Return the reason that the caller gave for a change, "" if the request has none. The text is cut after
+    MAX_WHY_CHARACTERS characters, and each character that is not printable becomes a space.
 
     Clients send characters outside Latin-1 percent-encoded, because headers cannot contain them.
     """

@@ -68,8 +68,8 @@ class Backlogs:
         return no_content()
 
     async def _of_bundles(self, namespace: NamespaceName, what: str, done: str) -> None:
-        """Send a request about each bundle with topics to the bundle's owner. `what` is the end of the path, `done` the
-        participle for messages.
+        """Send a request about each bundle with topics to the bundle's owner. `what` is the end of the path. `done` is
+        the past participle for error messages, such as "cleared".
         """
         bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
         topics = await self._of_applications(namespace)
@@ -237,7 +237,9 @@ def _named_subscription(request: web.Request) -> str:
 
 
 async def _all_of(work: Callable[[TopicName], Awaitable[None]], topics: Iterable[TopicName]) -> None:
-    """Call `work` for all topics, several at the same time, even if it fails for some; then raise the first error."""
+    """Call `work` for all topics, several at the same time, even if it fails for some. When all calls have ended, raise
+    the error of the first failed topic in the order of `topics`.
+    """
     gate = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     async def one(topic: TopicName) -> None:

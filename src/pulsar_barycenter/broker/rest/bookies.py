@@ -1,7 +1,7 @@
 """Bookies: their racks and groups, and the groups on which the ledgers of a namespace are.
 
 With `barycenterLedgerStorage=bookkeeper` racks and groups decide where ledgers are (`bookkeeper.machines.placement`).
-With files there are no bookies: what is set is stored and shown, as by a Pulsar broker whose bookies are others.
+With files there are no bookies: what is set is stored and shown, but has no effect on the ledgers of this cluster.
 Source: Pulsar's `Bookies`, `NamespacesBase`. Differences: names are checked, and there are at most MOST_BOOKIES bookies
 with a rack.
 """
@@ -21,13 +21,13 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME, validate_entity_name
 
 MOST_BOOKIES: Final = 10_000
-"""The most bookies to which requests give a rack."""
+"""The maximum number of bookies with a rack. If it is reached, a rack for another bookie is refused."""
 MOST_GROUPS: Final = 100
-"""The most groups of bookies that a namespace names."""
+"""The maximum number of groups of bookies, primary and secondary together, in the policy of a namespace."""
 
 
 class BookieInfo(msgspec.Struct, frozen=True):
-    """Where a bookie stands."""
+    """The rack and the host name of a bookie, in the body of a request."""
 
     rack: str | None = None
     hostname: str | None = None
@@ -64,7 +64,9 @@ class BookieRequests:
 
         def change(groups: Groups) -> Groups:
             if info_of(groups, bookie) is None and sum(map(len, groups.values())) >= MOST_BOOKIES:
-                raise RestError(412, f"At most {MOST_BOOKIES} bookies have a rack: remove those that are gone")
+                raise RestError(
+                    412, f"At most {MOST_BOOKIES} bookies have a rack: delete the racks of bookies that no longer exist"
+                )
             return placed(groups, group, bookie, info)
 
         await self._racks.update(change)
@@ -133,7 +135,7 @@ def _no_rack(bookie: str) -> RestError:
 
 
 async def _info_in(request: web.Request) -> dict[str, str]:
-    """Return where a bookie stands, without fields that have no value.
+    """Return the rack and the host name in the body of a request, without the host name if it is not given.
 
     Raises:
         RestError: 400, there is no rack; 412, the rack has a slash between other characters, or a text is too long.

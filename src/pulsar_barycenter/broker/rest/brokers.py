@@ -75,7 +75,7 @@ class Brokers:
         """Redirect the request to another broker, at its registered address for the scheme of this request.
 
         Raises:
-            RedirectError: always, unless an error prevents it.
+            RedirectError: always, unless RestError is raised.
             RestError: 404, the broker is not registered; 412, it has no port for this scheme.
         """
         registration = self._control.registration

@@ -81,8 +81,11 @@ class Clusters:
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete the failure domains of a cluster, the record of its isolation policies, which must have none, and the
-        record of its migration. Raises RestError 412 if it has isolation policies.
+        """Delete the failure domains of a cluster, the empty record of its isolation policies, and the record of its
+        migration.
+
+        Raises:
+            RestError: 412, the cluster has isolation policies; nothing was deleted.
         """
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
@@ -164,7 +167,7 @@ def _require_schemes(data: ClusterData | ClusterUrl) -> None:
     """Check that each address begins with its scheme.
 
     Raises:
-        RestError: 400, one does not.
+        RestError: 400, an address begins with another scheme, or with none.
     """
     for field, scheme in _SCHEMES.items():
         url = getattr(data, field)

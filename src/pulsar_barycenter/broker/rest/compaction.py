@@ -1,6 +1,7 @@
 """Starts compactions, reports their status, and sets the threshold of a namespace for automatic compaction.
 
-The status of a partitioned topic combines its partitions: running if one of them is, failed if one of them failed.
+The status of a partitioned topic combines its partitions: running if a partition is being compacted; otherwise failed
+if the last compaction of a partition failed.
 Source: Pulsar's `PersistentTopics` and `Namespaces`. Pulsar has no status of a partitioned topic.
 """
 
@@ -47,7 +48,7 @@ class Compaction:
         if _together(await gather(self._status_of, parts))["status"] == "RUNNING":
             raise CompactionRunningError(topic)
         await repeatable(  # a compaction that started by itself in between is as good
-            lambda part: self._owners.call("PUT", _path(part)), parts, what="compacted", missing=[409]
+            lambda part: self._owners.call("PUT", _path(part)), parts, what="queued for compaction", missing=[409]
         )
         return no_content()
 

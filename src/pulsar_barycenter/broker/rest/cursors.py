@@ -60,8 +60,8 @@ class Cursors:
         return no_content()
 
     async def _of_partitions(self, topic: TopicName, path: Callable[[TopicName], str], what: str) -> bool:
-        """Send the request to the owners of all partitions; return False if the topic has none. `what` names the
-        request in error messages.
+        """Send the request to the owners of all partitions, and return True; return False if the topic is not
+        partitioned. `what` is the past participle for error messages, such as "reset".
         """
         parts = await self._owners.partitions(topic)
         await repeatable(lambda part: self._owners.call("POST", path(part)), parts, what=what)
@@ -143,8 +143,8 @@ class Cursors:
     # ---- reset ----
 
     async def reset_to_time(self, request: web.Request) -> web.Response:
-        """Move the cursor to the first entry that was published at the timestamp or later. Consumers are disconnected,
-        and their clients connect again.
+        """Move the cursor to the first entry that was published at the timestamp or later; if there is none, to the end
+        of the topic. Consumers are disconnected, and their clients connect again.
         """
         name = movable_subscription_of(request)
         time_ms = number_in_path(request, "timestamp", at_least=-MAX_INT64, at_most=MAX_INT64)

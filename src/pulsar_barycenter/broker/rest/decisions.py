@@ -43,7 +43,7 @@ from pulsar_barycenter.naming.topic import TopicName
 _DEFAULT_LIMIT: Final = 100
 _CONCURRENT_READS: Final = 2
 _CLUSTER_REQUESTS: Final = 2
-"""The maximum number of requests of clients at the same time that become requests to all brokers."""
+"""The maximum number of client requests with `of=cluster` that are answered at the same time; further ones wait."""
 
 
 class Decisions:
@@ -105,7 +105,7 @@ async def require_leader(request: web.Request, services: BrokerServices) -> None
 
     Raises:
         RedirectError: another broker is the leader.
-        RestError: 503, there is no leader, or it has no port for this scheme.
+        RestError: 503, there is no leader, or the leader has no port for this scheme.
     """
     leadership = services.control.leadership
     if leadership.is_leader():

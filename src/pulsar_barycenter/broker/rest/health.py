@@ -30,11 +30,12 @@ _READ_BYTES: Final = 1 << 20
 
 
 async def check_health(services: BrokerServices, *, legacy: bool = False) -> None:
-    """Check that a message can be written to this broker's own topic and read back. `legacy`: the name of the topic has
-    a cluster.
+    """Check that a message can be written to this broker's own topic and read back. With `legacy` it is the topic whose
+    name contains the cluster.
 
     Raises:
-        RestError: 503, the broker is starting or stopping; 500, the check failed or the data folder is not usable.
+        RestError: 503, the broker is starting or stopping, or does not serve its own topic now; 500, the message could
+            not be written and read back in time, or the data folder is not usable.
     """
     require_data(services)
     if not services.is_ready():
@@ -88,8 +89,8 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
 
 
 class _OwnLink:
-    """A client link to this broker itself, without a socket, for the health check. `stored` gets the position of the
-    message, or an error.
+    """A client link to this broker itself, without a socket, for the health check. The result of the future
+    `stored` is the position of the message, or the error with which it was refused.
     """
 
     address = "internal"

@@ -125,8 +125,12 @@ class NamespaceIsolation:
         return found
 
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
-        """Unload each namespace, even if another one fails, then write this broker's load report. `why` has the HTTP
-        headers with the reason.
+        """Unload each namespace, even if unloading another one fails, then write this broker's load report. `why` has
+        the HTTP headers with the reason.
+
+        Raises:
+            RestError: 500, some namespaces were not unloaded, which the reason names. The others were unloaded, and the
+                policy stays set.
         """
         limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 
@@ -145,7 +149,7 @@ class NamespaceIsolation:
                 log.warning("load_report_not_written", reason=str(error))
         if failed:
             shown = "; ".join(f"{name}: {error}" for name, error in sorted(failed.items()))
-            raise RestError(500, f"The policy is set, but not every namespace was unloaded. Unload them again: {shown}")
+            raise RestError(500, f"The policy is set, but namespaces were not unloaded. Unload these again: {shown}")
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
@@ -159,8 +163,8 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
 
 
 def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return brokers in the format of Pulsar's `BrokerNamespaceIsolationData`, which has the last policy that matches a
-    broker.
+    """Return brokers in the format of Pulsar's `BrokerNamespaceIsolationData`: each with the name of the last policy
+    that matches the broker, and the namespaces of all policies that match it.
     """
     isolation, _ = IsolationPolicies.decode(stored)
     hosts = isolation.hosts(brokers)

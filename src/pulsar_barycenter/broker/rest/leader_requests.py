@@ -21,7 +21,7 @@ from pulsar_barycenter.metadata.errors import NotLeadingError
 
 
 def leader_requests(services: BrokerServices) -> Middleware:
-    """Return the middleware that redirects requests to the leader whose route is marked `by_leader`."""
+    """Return the middleware that redirects the requests of routes marked `by_leader` to the leader."""
 
     @web.middleware
     async def redirect_to_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -47,6 +47,8 @@ async def _redirect(request: web.Request, services: BrokerServices) -> RedirectE
     if url is None:
         scheme = request.scheme.upper()
         return RestError(
-            503, f"Only the leader can make this change, and the leader, {leader.broker_id}, has no {scheme} port"
+            503,
+            f"Only the leader can make this change, and the leader, {leader.broker_id}, has no {scheme} port: "
+            "use another scheme",
         )
     return RedirectError(location(request, url, authoritative=False, keep_destination=True))

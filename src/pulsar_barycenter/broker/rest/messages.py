@@ -44,8 +44,8 @@ class Messages:
     # ---- messages ----
 
     async def peek(self, request: web.Request) -> web.Response:
-        """Answer with the message number n of a subscription's backlog. Unacknowledged messages only are counted,
-        from 1.
+        """Answer with the message number n of a subscription's backlog. The first message that is not acknowledged has
+        number 1; acknowledged messages are not counted.
         """
         number = number_in_path(request, "position", at_least=1, at_most=MAX_INT32)
         topic = await self._topics.without_partitions(request, "Peek messages")
@@ -65,10 +65,10 @@ class Messages:
         return await self._message(topic, Position(ledger_id, entry_id))
 
     async def examine(self, request: web.Request) -> web.Response:
-        """Answer with the message number n of the topic, counted from 1, beginning with the first or with the last
-        entry.
+        """Answer with the message number n of the topic. Number 1 is the first message if the parameter
+        `initialPosition` is `earliest`; otherwise it is the last message, and the count goes back.
 
-        If the topic has fewer messages, answer with the last one that was counted, as in Pulsar.
+        If the topic has fewer than n messages, answer with the message at the other end of the topic, as in Pulsar.
         """
         side = choice(request, "initialPosition", ("latest", "earliest"))
         place = max(whole_number(request, "messagePosition", 1, at_most=_FARTHEST), 1)
@@ -139,8 +139,8 @@ class Messages:
         return json_response(message_id(topic, found or ledger.next_valid(ledger.last_position)))
 
     async def backlog_size(self, request: web.Request) -> web.Response:
-        """Answer with the number of bytes that are stored after a message. If the message id has no ledger (-1), all
-        stored bytes are counted.
+        """Answer with the number of bytes that are stored after a message, without the message itself. If the message
+        id has no ledger (-1), all stored bytes are counted.
         """
         wanted = await body_of(request, ResetCursorData) or ResetCursorData(ledger_id=-1)
         topic = await self._topics.without_partitions(request, "Calculate backlog size")

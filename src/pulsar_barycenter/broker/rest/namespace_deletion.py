@@ -78,8 +78,8 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
 
 
 async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Delete a namespace that is marked as deleted. If the mark is missing before a step, stop: another broker has
-    completed the deletion.
+    """Delete a namespace that is marked as deleted. Skip each step before which the mark is missing, and return without
+    an error: another broker has completed the deletion.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -103,7 +103,7 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
 
 async def complete_deletions(services: BrokerServices) -> int:
     """Repeat the deletions of namespaces whose broker abandoned them or is not active; return the number of deletions
-    that were tried.
+    that were tried, including those that failed again.
     """
     store, own = services.resources.store, services.urls.broker_id
     tried = 0
@@ -239,7 +239,11 @@ async def _release_bundles(services: BrokerServices, namespace: NamespaceName) -
 
 
 async def _delete_records(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete the records of the namespace. Raises HasChildrenError: a topic was created in between."""
+    """Delete the records of the namespace.
+
+    Raises:
+        HasChildrenError: a topic was created in between. Some records may be deleted already.
+    """
     resources = services.resources
     store = resources.store
     if await resources.persistent_topics(namespace):
@@ -253,7 +257,9 @@ async def _delete_records(services: BrokerServices, namespace: NamespaceName) ->
 
 
 async def _forget_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete the records of a namespace's bundles; while its policies exist, look-ups would create them again."""
+    """Delete the records of a namespace's bundles. The policies of the namespace must be deleted before: while they
+    exist, look-ups create the records of bundles again.
+    """
     for root in ("/admin/local-policies", "/loadbalance/bundle-data"):
         await delete_tree(services.resources.store, f"{root}/{namespace}")
     services.control.bundles.invalidate(namespace)

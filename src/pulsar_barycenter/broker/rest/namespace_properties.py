@@ -67,7 +67,7 @@ class NamespaceProperties:
         return (await policies_of(self._services, namespace_of(request))).properties
 
     async def _change(self, request: web.Request, change: Change) -> web.Response:
-        """Store the properties that `change` returns for the present ones."""
+        """Replace the properties by the result of `change`, which gets the present properties."""
         await require_writable_policies(self._services)
         await self._present(request)
 

@@ -25,7 +25,7 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_config import BrokerConfig
 
 _Whole: TypeAlias = int | Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,18}$")] | None
-"""A whole number, which Pulsar reads in quotes, too."""
+"""A whole number, with or without quotes: Pulsar accepts both."""
 
 
 class _WrittenQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

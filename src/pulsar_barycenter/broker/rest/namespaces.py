@@ -184,11 +184,12 @@ class Namespaces:
         return no_content()
 
     async def unload_bundle(self, request: web.Request) -> web.Response:
-        """Unload a bundle. If bundles are transferred from owner to owner, the owner carries out the request with the
-        destination.
+        """Unload a bundle. A request with a destination is carried out in one of two ways.
 
-        Otherwise the leader stores the destination, and redirects the request to the owner with the destination in the
-        parameter `sentTo`, which the owner records with the decision.
+        If bundles are transferred from owner to owner, the owner carries out the request with the destination.
+        Otherwise the leader (with a decentralized load manager: the broker that got the request) stores the
+        destination, and redirects the request to the owner with the destination in the parameter `sentTo`, which the
+        owner records with the decision.
         """
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
@@ -241,7 +242,7 @@ class Namespaces:
 
         Raises:
             RedirectError: another broker is the leader.
-            RestError: 412, there is no leader.
+            RestError: 412, there is no leader, or the leader has no port for this scheme.
         """
         if not self._control.load_manager.is_centralized or self._control.leadership.is_leader():
             return

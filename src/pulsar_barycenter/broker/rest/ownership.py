@@ -4,7 +4,7 @@
 |--------------------------------------|--------------------------------------------------------------|
 | owned here                           | the handler's                                                |
 | owned by another broker              | 307 to the owner, `authoritative` = whether this broker is the leader |
-| unowned, `read_only`                 | 412, or success without effect                               |
+| unowned, `read_only`                 | success without effect, or 412, as the handler decides       |
 | unowned, the leader assigns it       | 307 to the leader, `authoritative=false`                     |
 | unowned, assigned here               | 307 to the new owner, `authoritative=true`, or acquired here |
 
@@ -45,6 +45,8 @@ def location(
 ) -> str:
     """Return the URL to which a request is redirected: the same request at the broker `web_url`, with a new value of
     `authoritative` and the parameters in `also`.
+
+    `path` replaces the path of the request. `keep_destination`: the parameter with the destination broker stays.
     """
     dropped = _DROPPED[:1] if keep_destination else _DROPPED
     pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]

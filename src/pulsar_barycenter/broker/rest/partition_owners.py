@@ -41,10 +41,10 @@ class PartitionOwners:
 
 
 async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, missing: Iterable[int] = ()) -> list[Any]:
-    """Call `ask` for each item of `about` in parallel, and return the answers in order; None instead of an error whose
-    HTTP status is in `missing`.
+    """Call `ask` for each item of `about` in parallel, and return the answers in the order of the items; None instead
+    of an error whose HTTP status is in `missing`.
 
-    If there are other errors, the first one is raised after all requests have ended.
+    If there are other errors, that of the first failed item is raised after all requests have ended.
     """
     accepted = frozenset(missing)
     answers = await _answers(ask, about)
@@ -69,10 +69,11 @@ async def repeatable(
     ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, what: str, missing: Iterable[int] = ()
 ) -> None:
     """Call `ask`, which makes a change that may be repeated, for each item of `about` in parallel. `what` is the past
-    participle for messages, such as "unloaded".
+    participle for error messages, such as "unloaded". Errors whose HTTP status is in `missing` count as success.
 
     Raises:
-        RestError: the first failure, with the number of items that were changed.
+        RestError: the error of the first failed item, with the number of items that were changed. It is raised after
+            all requests have ended.
     """
     items, accepted = list(about), frozenset(missing)
     failed = [(item, error) for item, error in await tried(ask, items) if error.status not in accepted]

@@ -118,8 +118,8 @@ class Permissions:
     async def _change(
         self, namespace: NamespaceName, change: Callable[[Any], dict[str, Any]], *, missing: int = 404
     ) -> web.Response:
-        """Store the permissions that `change` returns for the present ones, and return the answer. `missing` is its
-        status if the permission to revoke does not exist.
+        """Replace the permissions by the result of `change`, which gets the present permissions; return the answer to
+        the request. `missing` is the status of the answer if the permission to revoke does not exist.
         """
         await require_writable_policies(self._services)
         await self._policies(namespace)

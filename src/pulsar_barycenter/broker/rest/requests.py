@@ -69,7 +69,7 @@ def whole_number(request: web.Request, name: str, default: int, *, at_most: int)
 
 
 def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
-    """Return a query parameter that must be one of `choices`; the first if it is blank.
+    """Return a query parameter that must be one of `choices`; the first of these if it is blank.
 
     Raises:
         RestError: 400, the value is none of them.

@@ -1,8 +1,8 @@
 """Resource groups: rates that the topics of several namespaces share.
 
-`broker.topics.group_throttles` applies the rates of what producers send; the rates of deliveries are only kept, as in
-Pulsar. Source: Pulsar's `ResourceGroupsBase`, `NamespacesBase`. Differences: names and rates are checked, and a cluster
-has at most MOST_GROUPS groups.
+`broker.topics.group_throttles` applies the rates of what producers send; the rates of deliveries are only stored, as
+in Pulsar. Source: Pulsar's `ResourceGroupsBase`, `NamespacesBase`. Differences: names and rates are checked, and a
+cluster has at most MOST_GROUPS groups.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from pulsar_barycenter.metadata.errors import AlreadyExistsError, NotFoundError
 from pulsar_barycenter.naming.namespace import NamespaceName, validate_entity_name
 
 MOST_GROUPS: Final = 1_000
-"""The most resource groups that requests create in a cluster."""
+"""The maximum number of resource groups in a cluster. If it is reached, another group is refused."""
 _MOST_MESSAGES: Final = 2**31 - 1
 _UNKNOWN: Final = "ResourceGroup does not exist"
 
@@ -120,7 +120,7 @@ _UNLIMITED: Final = ResourceGroup(-1, -1, -1, -1)
 
 
 def _changed(group: ResourceGroup, asked: ResourceGroup) -> ResourceGroup:
-    """Return a group with the rates that were asked for; a rate of None stays."""
+    """Return `group` with the rates in `asked`. A rate that is None in `asked` keeps its value in `group`."""
     rates = {field: rate for field, rate in msgspec.structs.asdict(asked).items() if rate is not None}
     return replace(group, **rates)
 

@@ -41,7 +41,7 @@ _SUPER_USER: Final = needs.SuperUser()
 
 
 def need_of(right: Right, request: web.Request, services: BrokerServices) -> Need:
-    """Return the need of a request to a route that requires `right`.
+    """Return what `right` means for one request: the right, with the tenant, namespace or topic in its path or query.
 
     Raises:
         InvalidNameError: a name in the path is not valid.

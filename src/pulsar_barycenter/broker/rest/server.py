@@ -74,10 +74,8 @@ class RestServer:
 
 
 class _Accepted(asyncio.Protocol):
-    """Chooses what to do with a new connection: serve it, or refuse it because there are too many. With TLS this is
-    after the handshake.
-
-    So the limit of connections is checked when the handshake of a connection ends.
+    """Serves a new connection, or refuses it because there are too many connections. With TLS, this is decided when the
+    handshake has ended.
     """
 
     def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:
@@ -113,7 +111,8 @@ async def start_web(
 ) -> RestServer:
     """Start to serve the REST interface of `broker` at `host` and `port`, and at the port of `tls`; 0 is a free port.
 
-    `on_stopped` is called after `POST /admin/v2/brokers/shutdown` has stopped the broker; it then ends the process.
+    `on_stopped` is called after `POST /admin/v2/brokers/shutdown` has stopped the broker; `on_stopped` has to end the
+    process.
     `load_tables` reads older loads than those in the broker's memory.
 
     Raises:

@@ -74,8 +74,8 @@ class BrokerServices:
 
     @property
     def web_url(self) -> str:
-        """The URL to which this broker sends its own requests that another broker may have to answer: it is this
-        broker's URL, which redirects them.
+        """This broker's own URL. This broker sends requests to it that another broker may have to answer, and so gets
+        the redirect to that broker.
         """
         by_tls = self.config.broker_client_tls_enabled
         url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)

@@ -95,8 +95,8 @@ class Tenants:
         return info
 
     async def _info(self, request: web.Request) -> TenantInfo:
-        """Return the tenant in the request's body. Raises RestError 412 if a cluster of the tenant does not exist, or
-        if it has no cluster.
+        """Return the tenant in the request's body. Raises RestError 412 if the tenant has no cluster, or if the name
+        of a cluster is blank or no cluster has it.
         """
         info = await body_of(request, TenantInfo)
         if info is None or not info.allowed_clusters:

@@ -44,9 +44,11 @@ _NOT_ADDED: Final = frozenset(
         "lastCompactionDurationTimeInMills",
     }
 )
-"""Names of values that are not summed over partitions: a partitioned topic has the largest one."""
+"""Names of values that are not summed: a partitioned topic has the largest value of its partitions."""
 _EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklogs", "earliestMsgPublishTimeInBacklog"})
-"""Names of times of which a partitioned topic has the earliest one; 0 means that there is none."""
+"""Names of times of which a partitioned topic has the earliest one of its partitions. A partition with the time 0 has
+no such time and is not compared; the result is 0 if all partitions have 0.
+"""
 _OF_EACH_PARTITION: Final = ("getEarliestTimeInBacklog",)
 """Names of query parameters that are also sent to the owners of partitions."""
 
@@ -141,7 +143,7 @@ class TopicFigures:
 
 
 async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> None:
-    """Add the publish time of the oldest message in the backlog of each subscription, and the oldest of these times."""
+    """Add the publish time of the oldest message in the backlog of each subscription, and the earliest of these."""
     times = []
     for name, shown in stats["subscriptions"].items():
         subscription = topic.subscriptions.get(name)

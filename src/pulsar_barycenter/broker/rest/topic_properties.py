@@ -62,7 +62,7 @@ class TopicProperties:
         )
 
     async def _change(self, request: web.Request, change: Change) -> web.Response:
-        """Store the properties that `change` returns for the present ones."""
+        """Replace the properties by the result of `change`, which gets the present properties."""
         topic = await self._topics.named(request, _WHAT)
         if await self._resources.partitioned_metadata(topic) is not None:
             await self._resources.partitioned_topics.update(

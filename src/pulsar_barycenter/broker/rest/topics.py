@@ -158,7 +158,7 @@ async def require_room(services: BrokerServices, topic: TopicName, new: int) -> 
     """Check that the topic's namespace may get `new` more topics or partitions.
 
     Raises:
-        RestError: 412, the namespace is being deleted, or has too many topics.
+        RestError: 412, the namespace is being deleted, or would have more topics than it may have.
     """
     policies = await services.resources.namespaces.get(str(topic.namespace))
     if policies is None or is_system_topic(topic) or not topic.is_persistent:

@@ -6,8 +6,8 @@ MAX_SCHEMA_BYTES: Final = 262_144
 """The maximum size in bytes of a schema's definition. Any metadata store accepts a value of this size, encoded."""
 
 MAX_PROPERTIES_LENGTH: Final = 16_384
-"""The maximum number of characters of all keys and values of a schema's properties, and the maximum number of
-properties.
+"""The maximum number of characters of all keys and values of a schema's properties together. It is also the maximum
+number of properties.
 """
 
 MAX_VERSIONS: Final = 1_000
@@ -32,7 +32,9 @@ MAX_STEPS: Final = 20_000
 """The maximum number of pairs of types that one comparison of two Avro schemas compares."""
 
 MAX_NESTED_PAIRS: Final = 130
-"""The maximum number of nested levels in one comparison. It may be deeper than both schemas if both are recursive."""
+"""The maximum number of nested levels in one comparison. If both schemas are recursive, the comparison may have more
+levels than each of them.
+"""
 
 MAX_DESCRIPTOR_FILES: Final = 1_000
 """The maximum number of files in the descriptor set of a native Protobuf schema."""

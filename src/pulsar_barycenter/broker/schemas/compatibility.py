@@ -8,8 +8,9 @@
 | FORWARD, FORWARD_TRANSITIVE          | writes data that the existing ones read         | the latest, all  |
 | FULL, FULL_TRANSITIVE                | both                                            | the latest, all  |
 
-A consumer's schema has to read data: with BACKWARD, FORWARD, FORWARD_TRANSITIVE and FULL it is compared with the latest
-as by BACKWARD; with the others, with all by the strategy itself.
+That is for the schema of a producer. The schema of a consumer has to read data: with BACKWARD, FORWARD,
+FORWARD_TRANSITIVE and FULL it is compared with the latest existing schema, as by BACKWARD. With the other strategies it
+is compared with all existing schemas, by the strategy itself; with ALWAYS_COMPATIBLE, with none.
 
 Types that differ are never compatible, except by ALWAYS_COMPATIBLE. Primitive types are compatible if they are equal.
 The parts of KEY_VALUE schemas are compared one by one.
@@ -89,7 +90,7 @@ def identity_of(schema: Schema) -> str:
 
 
 def compared(versions: Sequence[T], strategy: Strategy, *, of_consumer: bool) -> Sequence[T]:
-    """Return the versions with which a new schema is compared. `versions` is in ascending order."""
+    """Return those of `versions` (ascending) with which a new schema is compared: none, the latest, or all."""
     by_latest = strategy in _CONSUMERS_BY_LATEST if of_consumer else not strategy.is_transitive
     if strategy is Strategy.ALWAYS_COMPATIBLE:
         return ()
@@ -105,7 +106,7 @@ def require_compatible(existing: StoredSchema, new: Schema, strategy: Strategy) 
     """Check that a new schema is compatible with an existing version, by a strategy that `comparing` returned.
 
     Raises:
-        IncompatibleSchemaError: the strategy does not allow it.
+        IncompatibleSchemaError: the strategy does not allow the new schema, or a definition is not valid.
     """
     if strategy is Strategy.ALWAYS_COMPATIBLE:
         return

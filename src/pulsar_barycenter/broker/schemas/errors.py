@@ -2,7 +2,7 @@
 
 SchemaError
 ├── InvalidSchemaError       the definition is not valid for its type, or exceeds a limit
-├── IncompatibleSchemaError  the strategy of the topic does not allow it
+├── IncompatibleSchemaError  the strategy of the topic does not allow the schema
 └── SchemaNotFoundError      the topic has no schema, or not that version
 
 Source: Pulsar's `InvalidSchemaDataException`, `IncompatibleSchemaException`, `NotExistSchemaException`.

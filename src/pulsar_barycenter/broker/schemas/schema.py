@@ -95,7 +95,7 @@ def type_of_number(number: int) -> SchemaType:
 
 
 def type_of_name(name: str) -> SchemaType:
-    """Return the type with a name, in any case.
+    """Return the type with a name, in upper, lower or mixed case.
 
     Raises:
         InvalidSchemaError: there is no such type.

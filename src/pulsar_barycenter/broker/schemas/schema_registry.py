@@ -61,7 +61,7 @@ class SchemaRegistry:
         return await self._consistent(topic, lambda live: self._last(topic, live[-1:]))
 
     async def version(self, topic: TopicName, version: int) -> StoredSchema | None:
-        """Return a schema version of a topic, None if the topic does not have it or it was deleted."""
+        """Return a schema version of a topic, None if the topic never had this version, or it was deleted."""
         return await self._consistent(
             topic, lambda live: self._last(topic, [record for record in live if record.version == version])
         )
@@ -94,7 +94,7 @@ class SchemaRegistry:
         Raises:
             InvalidSchemaError: the schema is not valid.
             SchemaNotFoundError: the schema is a consumer's, and the topic has no schema.
-            IncompatibleSchemaError: the strategy does not allow it.
+            IncompatibleSchemaError: the strategy does not allow the schema.
         """
         require_valid(schema)
         if of_consumer and strategy is Strategy.ALWAYS_COMPATIBLE:
@@ -116,8 +116,8 @@ class SchemaRegistry:
 
         Raises:
             InvalidSchemaError: the schema is not valid.
-            IncompatibleSchemaError: the rules do not allow to add the schema, or the topic has reached its maximum
-                number of versions.
+            IncompatibleSchemaError: the rules do not allow to add the schema, or the topic would have too many versions
+                or bytes of schemas.
         """
         require_valid(schema)
         identity = identity_of(schema)
@@ -140,11 +140,12 @@ class SchemaRegistry:
         return await self._change(topic, attempt)
 
     async def delete(self, topic: TopicName, *, force: bool, user: str = "") -> int:
-        """Delete the schema of a topic, and return the version number of the deletion; NO_VERSION if the topic has no
-        schema.
+        """Delete the schema of a topic, and return the version number of the deletion. Later versions have higher
+        numbers. If the schema is deleted already, return the number of the last deletion.
 
-        The numbers of later versions continue after this one. With `force` all versions are deleted from the store, the
-        number of the last version is returned, and later versions start at 0 again.
+        With `force` all versions are deleted from the store, the number of the last one is returned, and later versions
+        start at 0 again. The result is NO_VERSION if the topic never had a schema, or none since a deletion with
+        `force`.
         """
 
         async def attempt(history: History) -> int:
@@ -161,8 +162,8 @@ class SchemaRegistry:
         return await self._change(topic, attempt)
 
     async def _change(self, topic: TopicName, attempt: Callable[[History], Awaitable[int]]) -> int:
-        """Call `attempt` with a topic's list of versions. If another writer changed the list meanwhile, call it again
-        with the new list.
+        """Call `attempt` with a topic's list of versions, and return its result. If another writer changed the list
+        meanwhile, call `attempt` again with the new list; after _ATTEMPTS calls, raise the error of the last one.
         """
         turn = self._turns.setdefault(topic.partitioned_name, asyncio.Lock())
         async with turn:
@@ -202,7 +203,9 @@ class SchemaRegistry:
             yield stored
 
     async def _consistent(self, topic: TopicName, read: Callable[[Sequence[VersionRecord]], Awaitable[T]]) -> T:
-        """Call `read` with the schema versions of a topic. If the versions were removed meanwhile, call it again."""
+        """Call `read` with the schema versions of a topic, and return its result. If the versions were removed
+        meanwhile, call `read` again; after _ATTEMPTS calls, raise the error of the last one.
+        """
         for number in range(_ATTEMPTS):
             try:
                 return await read((await self._records.history(topic)).live)

@@ -20,8 +20,8 @@ from pulsar_barycenter.ledger.position import EARLIEST, Position
 log = structlog.get_logger(__name__)
 
 NEARLY_NO_BACKLOG: Final = 1_000
-"""If consumers are connected and the backlog has fewer entries than this, entries are expired only if the oldest one is
-old enough.
+"""If consumers are connected and the backlog has fewer entries than this number, a request of an operator to expire
+entries is refused when no entry is old enough.
 """
 
 
@@ -54,10 +54,11 @@ async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
 
 
 async def last_old(subscription: PersistentSubscription, found: Ages) -> Position:
-    """Return the position before the first entry that is not acknowledged and not old, or the last one of `found`.
+    """Return the position before the first entry that is not acknowledged and not old; if there is none, the last entry
+    that the topic had when `found` was determined.
 
     An entry that is not old is never expired, even if the clocks of producers are wrong; entries after it are not
-    expired, either. If the cursor is reset meanwhile, the result is that for the reset cursor.
+    expired, either. If the cursor is moved back during this call, the search is repeated for the moved cursor.
 
     Raises:
         LedgerError: entries could not be read.
@@ -97,8 +98,9 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     """Acknowledge all entries before the first one that is not acknowledged and was published at `published_before_ms`
     (ms since 1970) or later.
 
-    Returns False in the cases in which Pulsar refuses the request: there is no backlog; or no entry is old enough,
-    while consumers are connected and the backlog is almost empty.
+    Returns False and changes nothing in the cases in which Pulsar refuses the request: there is no backlog; or no entry
+    is old enough, consumers are connected, and the backlog has fewer than NEARLY_NO_BACKLOG entries. Otherwise returns
+    True, also if no entry is old enough.
 
     Raises:
         LedgerError: entries could not be read, or the cursor could not be stored.

@@ -101,7 +101,11 @@ class Dispatcher:
         self.dispatch()
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """Deliver unacknowledged entries of `consumer` again: those at `positions`, or all if it is None."""
+        """Deliver unacknowledged entries of `consumer` again: those at `positions`, or all if `positions` is None.
+
+        A dispatcher with one active consumer ignores `positions`: it delivers all unacknowledged entries again, and
+        does nothing for another consumer.
+        """
         raise NotImplementedError
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
@@ -121,8 +125,8 @@ class Dispatcher:
         """
 
     def passed_over(self, position: Position) -> None:
-        """Continue after `position`: an operator has acknowledged everything up to it (inclusive), and the cursor has
-        recorded that already.
+        """Continue after `position`: everything up to it (inclusive) was acknowledged by an operator, or expired. The
+        cursor has recorded that already.
         """
         if self.read_position <= position:
             self.rewind()  # all that was read ahead is acknowledged
@@ -159,7 +163,9 @@ class Dispatcher:
         return allotment.allowance(now_s) or self._wait_for(allotment.wait_s(now_s))
 
     def _wait_for(self, seconds: float) -> int:
-        """Dispatch again after that time, unless a timer is set already. Return the number of allowed messages, 0."""
+        """Set a timer that dispatches again after `seconds`; if a timer is set already, keep that one. Return the
+        number of messages that are allowed now, which is 0.
+        """
         if self._throttle_timer is None:
             self._throttle_timer = self.subscription.call_later(max(seconds, LEAST_WAIT_S), self._allowed_again)
         return 0
@@ -186,8 +192,8 @@ class Dispatcher:
         self.read_position = self.subscription.cursor.first_unacked
 
     def _read_more_entries(self, max_messages: int) -> bool:
-        """Add entries to `_ready` from the cache and return True; if they are not cached, start a task that reads them
-        and dispatches again, and return False.
+        """Add entries to `_ready` from the cache and return True; otherwise return False. If entries exist and are not
+        cached, a task reads them and then dispatches again.
         """
         if self._reading or self._rest_timer is not None:
             return False
@@ -252,8 +258,8 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """Called after a read failed, unless `rewind` has made its result useless. The read is repeated after
-        READ_RETRY_DELAY_S.
+        """Called after a read failed, unless `rewind` has made its result useless. `dispatch` is called again after
+        READ_RETRY_DELAY_S, and then reads again.
         """
 
     def _retry(self) -> None:

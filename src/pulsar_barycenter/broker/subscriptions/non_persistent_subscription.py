@@ -92,7 +92,7 @@ class NonPersistentSubscription:
         """Attach a consumer to the subscription.
 
         Raises:
-            SubscriptionBusyError: an exclusive consumer is connected.
+            SubscriptionBusyError: the subscription is exclusive, and a consumer is connected.
             ConsumerAssignError: the hash ranges are not valid, or overlap.
         """
         if self.type is SubscriptionType.EXCLUSIVE and self.members:
@@ -107,7 +107,7 @@ class NonPersistentSubscription:
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
-        """Tell the clients which consumer is active. Called after the client of `consumer` was sent the answer that the
+        """Notify the clients which consumer is active. The caller has sent the client of `consumer` the answer that the
         consumer is attached.
         """
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:

@@ -94,7 +94,7 @@ class PersistentSubscription:
         self.dispatcher: Dispatcher | None = None
         self._held: list[Consumer] = []
         self.allotment: Allotment = UNLIMITED
-        """What the rates allow that deliveries have to keep: of the topic, and of this subscription."""
+        """How much the rates of deliveries of the topic and of this subscription allow now."""
         self.pauses = False
         """Whether nothing is delivered while the cursor has more ranges of acknowledged entries than it stores."""
         self.is_bounded = False
@@ -119,8 +119,8 @@ class PersistentSubscription:
         # Set while a seek is under way; done when consumers may attach again.
         self._opened: asyncio.Future[None] | None = None
         self.is_sought = False
-        """Whether a seek closed the consumers and none has attached again. A non-durable cursor is kept meanwhile, and
-        the start position of the next SUBSCRIBE does not count."""
+        """Whether a seek closed the consumers and none has attached again. In this time a non-durable cursor is kept,
+        and the start position in the next SUBSCRIBE is ignored."""
         if topic.ledger.terminated_at is not None:
             self.watch_end()
 
@@ -286,7 +286,9 @@ class PersistentSubscription:
         self._held = held
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
-        """Close every consumer and tell its client; send the clients to the topic's next owner if `owner` is given."""
+        """Close every consumer and notify its client, with the topic's next owner if `owner` is given; without it, the
+        client looks up the topic.
+        """
         for consumer in list(self.consumers):
             consumer.closed = True
             consumer.link.close_consumer(consumer, owner)
@@ -363,7 +365,8 @@ class PersistentSubscription:
         return expired
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
-        """Deliver unacknowledged entries of a consumer again: those at `positions`, or all if it is None.
+        """Deliver unacknowledged entries of a consumer again: those at `positions`, or all if `positions` is None; see
+        `Dispatcher.redeliver`.
 
         Messages sent after this carry `epoch` if it is given, so that the client can drop earlier ones.
         """
@@ -375,7 +378,9 @@ class PersistentSubscription:
     # ---- the end of a terminated topic ----
 
     def watch_end(self) -> None:
-        """Tell the consumers that the topic was terminated, when everything is acknowledged."""
+        """Notify the consumers of the end of the terminated topic, as soon as every entry is acknowledged: now, or by a
+        later acknowledgement.
+        """
         self.cursor.on_mark_delete = lambda _mark: self._check_end()
         self._check_end()
 

@@ -27,7 +27,7 @@ REPLAY_RUN_ENTRIES: Final = 100
 
 CHUNKED_MESSAGES: Final = 10_000
 """The maximum number of incomplete chunked messages for which it is recorded to which consumer their chunks go. If
-there are more, the oldest is dropped.
+there are more, the oldest of these records is removed: the other chunks of its message may go to another consumer.
 """
 
 NO_SLOT: Final = -1
@@ -53,7 +53,7 @@ class SharedDispatcher(Dispatcher):
         super().__init__(subscription)
         self._replay_run: list[Position] = []
         self._sent_messages = self._sent_bytes = 0
-        """What was sent and is not counted by the subscription: it counts runs of entries."""
+        """The messages and bytes that were sent and that `_count_sent` has not passed to the subscription yet."""
         self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._unacked = 0
         self.is_blocked = False
@@ -236,7 +236,9 @@ class SharedDispatcher(Dispatcher):
         return True
 
     def _deliver(self, consumer: Consumer, limit: int) -> None:
-        """Send ready entries with `limit` messages to a consumer: at most TURN_MESSAGES unless it is the only one."""
+        """Send ready entries to a consumer, until they have `limit` messages together; if it is not the only consumer,
+        at most until they have TURN_MESSAGES. The last entry may exceed this number.
+        """
         ready = self._ready
         if len(self.consumers) > 1 and limit > TURN_MESSAGES:
             limit = TURN_MESSAGES

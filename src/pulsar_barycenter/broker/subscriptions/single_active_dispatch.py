@@ -64,8 +64,8 @@ class SingleActiveDispatcher(Dispatcher):
         self.active = None
 
     def _pick_active_consumer(self) -> bool:
-        """Choose the active consumer; return whether it changed. If so, all consumers are notified after
-        `failover_delay_s`.
+        """Choose the active consumer; return whether it changed. If it changed with Failover, all consumers are
+        notified after `failover_delay_s`.
         """
         previous = self.active
         chosen = self._choice.active
@@ -137,8 +137,9 @@ class SingleActiveDispatcher(Dispatcher):
             self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer, permits: int) -> bool:
-        """Send consecutive cached entries with at least `permits` messages, if there are so many. Return False, and
-        send nothing, if no entry is cached, or if one of the cached entries may be acknowledged already.
+        """Send consecutive cached entries until they have `permits` messages together, or no more are cached; return
+        True. Return False, and send nothing, if no entry is cached, or if one of the cached entries may be acknowledged
+        already.
         """
         subscription = self.subscription
         start = self.read_position

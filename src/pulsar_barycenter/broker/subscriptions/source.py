@@ -65,7 +65,7 @@ class DispatchSource(Protocol):
 
     @property
     def allotment(self) -> Allotment:
-        """What the rates of deliveries allow; without limit if there are none."""
+        """How much the rates of deliveries allow now; without limit if there are no rates."""
         ...
 
     def now_ms(self) -> int: ...

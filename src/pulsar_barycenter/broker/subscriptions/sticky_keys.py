@@ -160,7 +160,7 @@ class NamesakePlaces(Generic[C]):
         self._next: Counter[str] = Counter()
         self._free: dict[str, list[int]] = {}
         self._taken: dict[int, int] = {}
-        """The place of each consumer; the keys are the `id()` of the consumers."""
+        """The number of each consumer; the keys are the `id()` of the consumers."""
 
     def take(self, consumer: C) -> int:
         free = self._free.get(consumer.name)
@@ -211,8 +211,8 @@ AutoSplit: TypeAlias = Callable[[], StickySelector[Any]]
 class HashRing(Generic[C]):
     """A consistent-hash ring over consumers by name. A slot belongs to the first point at or after it.
 
-    Each consumer has `points` points. One that several consumers have belongs to the one that joined first. The time to
-    add or remove a consumer does not depend on the number of other consumers.
+    Each consumer has up to `points` points. A point that several consumers have belongs to the consumer that joined
+    first. The time to add or remove a consumer does not depend on the number of other consumers.
     """
 
     __slots__ = ("_claims", "_members", "_places", "_points", "_points_per_consumer")
@@ -277,9 +277,9 @@ class HashRing(Generic[C]):
 
 
 class HalvedRanges(Generic[C]):
-    """Divides the slots into one range for each consumer: a newcomer gets the lower half of the largest range, the
-    lowest one of several. The range of a consumer that leaves goes to the next higher one, and the highest range to the
-    next lower one.
+    """Divides the slots into one range for each consumer: a newcomer gets the lower half of the largest range; if
+    several are equally large, of the lowest of these. The range of a consumer that leaves goes to the consumer with the
+    next higher range; the highest range goes to the consumer with the next lower range.
 
     The time to add or remove a consumer grows with the logarithm of the number of consumers.
     """
@@ -295,7 +295,8 @@ class HalvedRanges(Generic[C]):
         self._ends_of: dict[int, int] = {}
         """The end of the range of each consumer; the keys are the `id()` of the consumers."""
         self._largest: list[tuple[int, int]] = []
-        """A heap of the ranges: minus the size, and the end. Those that do not exist any more are passed over."""
+        """A heap of the ranges: minus the size, and the end. Items whose range does not exist any more, or has another
+        size, are removed when they reach the top."""
 
     def add(self, consumer: C) -> None:
         """Give a consumer the lower half of the largest range.

@@ -72,7 +72,7 @@ class ConsumerTurns(Generic[C]):
         return None
 
     def took(self, consumer: C, messages: int) -> None:
-        """Count messages that were sent to a consumer, and give the turn to the consumer after it."""
+        """Count messages that were sent to a consumer; the next turn is that of the consumer after it."""
         level = self._level_of(consumer)
         if level is not None:
             level.took(consumer, messages)

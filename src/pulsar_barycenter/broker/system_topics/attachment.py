@@ -29,7 +29,7 @@ class Connections(Protocol):
 
     @property
     def hints(self) -> int:
-        """The number of notifications that the owner changed."""
+        """The number of notifications since the start that the owner may have changed."""
         ...
 
     def new_back_off(self) -> BackOff: ...
@@ -43,15 +43,15 @@ class Connections(Protocol):
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Wait for `seconds`, or until the owner of the topics has changed."""
+        """Wait for `seconds`, or until the next notification that the owner of the topics may have changed."""
         ...
 
     def forget(self, attachment: "Attachment") -> None: ...
 
 
 class Attachment(ABC):
-    """The base class of publisher and reader: one of them, of one topic. It begins to attach when it is created, in a
-    running event loop.
+    """The base class of publisher and reader. Each object is one publisher or one reader, of one topic. It begins to
+    attach when it is created, which requires a running event loop.
     """
 
     role: str

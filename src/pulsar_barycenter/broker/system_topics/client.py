@@ -100,7 +100,8 @@ class SystemTopicClient:
     def owner_changed(self) -> None:
         """Look up the owner of the topics at once, because it may have changed.
 
-        The connection to a former owner is dropped. If the owner is the same, its connection is probed with a PING.
+        The connection is dropped if another broker is the owner, or no owner is found in time. If the owner is the
+        same, its connection is probed with a PING.
         """
         if self._closed:
             return

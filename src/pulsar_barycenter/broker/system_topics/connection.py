@@ -31,8 +31,8 @@ _FEATURES: Final = api.FeatureFlags(supports_auth_refresh=True)
 _DEFAULT_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 MOST_UNWRITTEN_BYTES: Final = 128 << 20
-"""The maximum number of bytes that the broker may leave unread; beyond it the connection is dropped, because messages
-that nobody waits for would fill the memory.
+"""The maximum number of bytes that the broker may leave unread. If there are more, the connection is dropped, because
+messages whose `publish` has ended already would fill the memory.
 """
 
 
@@ -307,13 +307,15 @@ class BrokerConnection(asyncio.Protocol):
             self._answer(message)
 
     async def _authenticate_again(self) -> None:
-        """Answer an AUTH_CHALLENGE with the present credentials. A token that expires is renewed first."""
+        """Answer an AUTH_CHALLENGE with the present credentials. A token that expires is renewed first. If there are no
+        credentials, or they are not renewed in time, drop the connection.
+        """
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
                 await self._credentials.renew(not_this=self._auth_data)
             self._auth_data = self._credentials.auth_data()
         except TimeoutError:
-            self.drop(f"this broker got no new credentials for {self.url} in time")
+            self.drop(f"this broker did not renew its own credentials for {self.url} in time")
             return
         except KeyMaterialError as error:
             self.drop(f"this broker has no credentials for {self.url}: {error}")

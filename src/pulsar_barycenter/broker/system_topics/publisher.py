@@ -68,7 +68,7 @@ class Publisher(Attachment):
             NotPublishedError: the time is over, and the message was not sent.
             PublishOutcomeUnknownError: the message was sent, and perhaps stored, but the time is over or the publisher
                 was closed. It is not sent again.
-            RefusedError: the broker refused this message.
+            RefusedError: the broker received this message damaged, and did not store it.
             MessageTooLargeError: the key or the value is longer than the limit.
             ClosedError: the publisher is closed, and the message was not sent.
         """
@@ -165,15 +165,15 @@ class Publisher(Attachment):
     # ---- answers of the broker ----
 
     def receipt(self, receipt: api.CommandSendReceipt) -> None:
-        """Process the receipt of the oldest message without one. Receipts of messages that nobody waits for are
-        ignored.
+        """Process the receipt of the oldest message without a receipt. A receipt of a message whose `publish` has ended
+        is ignored. A receipt of a later message is an error of the broker: the connection is dropped.
         """
         oldest = next(iter(self._pending), None)
         if oldest is None or receipt.sequence_id < oldest:
             return
         if receipt.sequence_id != oldest:
             if self._connection is not None:
-                self._connection.drop(f"a receipt of {receipt.sequence_id} before that of {oldest}")
+                self._connection.drop(f"the receipt of message {receipt.sequence_id} came before that of {oldest}")
             return
         pending = self._pending.pop(oldest)
         if not pending.receipt.done():
@@ -181,9 +181,9 @@ class Publisher(Attachment):
             pending.receipt.set_result(MessageId(signed(stored.ledgerId), signed(stored.entryId)))
 
     def send_error(self, error: api.CommandSendError) -> None:
-        """Process the error that the broker sent for one message. If the message was damaged, only its call fails.
-        After any other error, the outcome of all messages without a receipt is unknown, so the connection is dropped
-        and these messages are sent again.
+        """Process the error that the broker sent for one message. If the message was damaged on the way, its `publish`
+        raises RefusedError, and the others continue. After any other error, the outcome of all messages without a
+        receipt is unknown, so the connection is dropped and these messages are sent again.
         """
         refusal = RefusedError(error.error, error.message)
         if error.error == api.ChecksumError:

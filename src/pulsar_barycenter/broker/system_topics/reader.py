@@ -98,8 +98,8 @@ class Reader(Attachment):
         return self._caught_up.is_set()
 
     async def caught_up(self) -> None:
-        """Wait until the reader has delivered everything that was in the topic when it attached. The caller limits the
-        time.
+        """Wait until the reader has delivered everything that was in the topic when it attached. If it is not attached,
+        wait until it attaches, for as long as that takes. The caller limits the time.
 
         Raises:
             ClosedError: the reader is closed, or was closed meanwhile.
@@ -113,8 +113,8 @@ class Reader(Attachment):
             raise ClosedError(f"the reader of {self.topic} is closed")
 
     async def reach_end(self) -> None:
-        """Wait until all messages that were in the topic at the time of the call are delivered. The reader need not be
-        attached.
+        """Wait until all messages that were in the topic at the time of the call are delivered. If the reader is not
+        attached, wait until it attaches, too. For a non-persistent topic wait only until the reader is attached.
 
         The caller limits the time.
 

@@ -19,7 +19,9 @@ that a publisher may have without a receipt.
 """
 
 MOST_PUBLISHERS: Final = 1000
-"""The maximum number of publishers that are recorded. The one with the oldest message is removed first."""
+"""The maximum number of publishers that are recorded. The publisher whose last message was seen longest ago is removed
+first.
+"""
 
 _ALL: Final = (1 << WINDOW) - 1
 
@@ -30,8 +32,8 @@ def publisher_name(source: random.Random) -> str:
 
 
 class Repeats:
-    """The messages that a reader has seen: for each publisher, the highest sequence id, and a bit for each id below
-    it.
+    """The messages that a reader has seen: for each publisher, the highest sequence id, and a bit for each of the
+    WINDOW ids up to it.
     """
 
     __slots__ = ("_seen",)
@@ -40,8 +42,8 @@ class Repeats:
         self._seen: Recent[str, tuple[int, int]] = Recent(MOST_PUBLISHERS)
 
     def is_repeat(self, producer: str, sequence_id: int) -> bool:
-        """Return whether this message was seen before, and record it. Always False for messages that no `Publisher` of
-        this client library sent.
+        """Return whether this message was seen before this call, and record it. An id that is WINDOW or more below the
+        highest id of its publisher counts as seen. Always False for messages that no `Publisher` of this package sent.
         """
         if not producer.startswith(PUBLISHER_PREFIX):
             return False

@@ -10,16 +10,18 @@ class ClientSettings:
     attempt_timeout_s: float = 10.0
     """The maximum number of seconds from the look-up of the owner until a publisher or reader is attached to it."""
     keep_alive_s: float = 30.0
-    """The number of seconds between two PINGs. A broker that sends nothing for twice this time counts as dead."""
+    """The number of seconds between two PINGs. If a broker sends nothing for twice this time, its connection is
+    dropped.
+    """
     probe_s: float = 5.0
     """The number of seconds in which a broker has to answer a PING after a notification that the owner may have
-    changed.
+    changed. If it does not answer, its connection is dropped.
     """
     first_back_off_s: float = 0.1
     longest_back_off_s: float = 5.0
     ask_again_s: float = 5.0
-    """The number of seconds after which a reader that has not caught up asks for the last message again, because
-    entries may be deleted.
+    """The number of seconds after which a reader that has not caught up asks for the last message again, because the
+    message of the last answer may have been deleted.
     """
     publish_timeout_s: float = 30.0
     max_in_flight: int = 500

@@ -43,7 +43,8 @@ class Topics(Protocol):
 
 class TableView:
     """A table of the newest value of each key of a topic. It has at most `max_keys` keys, with values of at most
-    `max_value_bytes` bytes; further keys and larger values are ignored, and each reason is logged once.
+    `max_value_bytes` bytes; further keys and larger values are ignored, and each reason is logged once. If the
+    new value of a key is ignored, the key keeps its former value.
     """
 
     def __init__(
@@ -128,13 +129,15 @@ class TableView:
         return len(self._values)
 
     async def put(self, key: str, value: bytes, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a value of `key`. The view has it when its own reader gets the message. Raises the errors of
-        `Publisher.publish`.
+        """Publish a value of `key`, and wait for the receipt. The view has the value only when its own reader gets the
+        message, which may be later. Raises the errors of `Publisher.publish`.
         """
         return await self._to_publish().publish(key, value, timeout_s=timeout_s)
 
     async def remove(self, key: str, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a null value, which removes `key`. Raises the errors of `Publisher.publish`."""
+        """Publish a null value, which removes `key`, and wait for the receipt; see `put`. Raises the errors of
+        `Publisher.publish`.
+        """
         return await self._to_publish().publish(key, None, timeout_s=timeout_s)
 
     def _to_publish(self) -> Publisher:

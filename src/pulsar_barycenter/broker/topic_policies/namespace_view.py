@@ -20,9 +20,11 @@ log = structlog.get_logger(__name__)
 CATCH_UP_S: Final = 20.0
 """The number of seconds of one attempt to read the topic to its end. The next attempt follows at once."""
 CHANGE_S: Final = 20.0
-"""The maximum number of seconds that a change of policies may take."""
+"""The maximum number of seconds that a change of policies may take. Then the change fails with TimeoutError."""
 REMOVE_S: Final = 5.0
-"""The maximum number of seconds that the deletion of a topic waits for the removal of its policies."""
+"""The maximum number of seconds that the deletion of a topic waits for the removal of its policies. Then the topic is
+deleted nevertheless, and its policies possibly stay.
+"""
 
 
 class NamespaceView:
@@ -81,7 +83,9 @@ class NamespaceView:
             await self._table.reach_end()
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the policies of a deleted topic, if it has any. Raises the errors of `change`."""
+        """Remove the policies of a deleted topic, if it has any. Raises SystemTopicError if they could not be removed;
+        whether they are removed is then not known. The caller limits the time.
+        """
         if self.of(topic) != NO_OWN_POLICIES:
             await self._table.remove(key_of(topic))
 

@@ -94,8 +94,8 @@ class PolicyViews:
         await view.change(topic, modify)
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the own policies of a deleted topic. A failure is logged only: then a new topic of the same name has
-        these policies.
+        """Remove the own policies of a deleted topic, within REMOVE_S seconds. A failure is logged and not raised: a
+        new topic of the same name then has these policies.
         """
         if is_change_events(topic):
             return

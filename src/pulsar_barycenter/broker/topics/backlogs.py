@@ -54,7 +54,7 @@ class Excess:
 
     def __str__(self) -> str:
         if self.is_age:
-            return f"has an unacknowledged message of {self.found:.0f} s, and its quota is {self.limit} s"
+            return f"has an unacknowledged message that is {self.found:.0f} s old, and its quota is {self.limit} s"
         return f"has a backlog of {self.found:.0f} bytes, and its quota is {self.limit} bytes"
 
 
@@ -107,7 +107,7 @@ async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Exce
 
 async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
     """Remove the messages that were published more than `ttl_s` seconds ago from the backlog of every subscription of
-    clients; return the number of messages, summed over the subscriptions.
+    clients; return the number of removed messages, summed over the subscriptions.
 
     Raises:
         LedgerError: an entry cannot be read.
@@ -126,8 +126,9 @@ async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
 
 
 async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
-    """Remove the oldest messages from every backlog, until the topic's backlog is reduced to the fraction EVICTED_TO of
-    the quota. Return the number of messages, summed over the subscriptions.
+    """Remove the oldest messages from the backlog of every subscription of clients, until the topic's backlog is
+    reduced to the fraction EVICTED_TO of the quota. Return the number of removed messages, summed over the
+    subscriptions.
 
     Raises:
         LedgerError: an entry cannot be read.
@@ -139,7 +140,7 @@ async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
 
 def _leave(topic: StoredTopic, position: Position, now_ms: int) -> int:
     """Acknowledge everything up to `position` (inclusive) for all subscriptions of clients; return the number of
-    messages, summed over the subscriptions.
+    messages that this removed from their backlogs, summed over the subscriptions.
     """
     left = sum(subscription.expire(position, now_ms) for subscription in clients_subscriptions(topic))
     _log_expired(topic, left, position)

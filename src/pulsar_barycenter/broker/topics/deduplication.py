@@ -106,8 +106,8 @@ class SequenceIds:
         return self._highest.get(name, -1)
 
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
-        """Record that a message of the producer `name` with the sequence id `highest` is stored. Return the names of
-        producers whose ids were deleted because there were too many.
+        """Record that a message of the producer `name` with the sequence id `highest` is stored. Return the names that
+        were removed because there were too many.
         """
         self._highest[name] = max(highest, self._highest.get(name, -1))
         if name not in self._attached:
@@ -267,8 +267,8 @@ class Deduplication:
         return DuplicateStatus.PENDING if highest <= self._pushed.get(producer, -1) else DuplicateStatus.NEW
 
     def ids_of_new(self, producer: str, sequence_ids: Sequence[int], highest_ids: Sequence[int]) -> list[int]:
-        """Return the ids of messages of one producer, if each message is new after the one before it was pushed. Else
-        return an empty list: then each has to be checked alone.
+        """Return the ids of messages of one producer, if all messages are new and their ids ascend. Otherwise return an
+        empty list: the caller then has to check each message alone, after it pushed the message before.
         """
         ids = list(map(max, sequence_ids, highest_ids))
         known = max(self._stored.get(producer), self._pushed.get(producer, -1))

@@ -33,8 +33,8 @@ class Departures:
         """The task of the first phase of a transfer, by topic; removed when the topic is closed."""
 
     def close(self, topic: Topic, reason: str, owner: NextOwner | None = None) -> asyncio.Task[None]:
-        """Start to close a topic, and return the task. If the topic is being closed already, return the task that is
-        doing this.
+        """Start to close a topic, and return the task. If a task closes or deletes the topic already, do nothing but
+        return that task.
 
         If the topic is in transfer, its clients are disconnected before this returns, and sent to `owner` if it is
         given.
@@ -80,7 +80,9 @@ class Departures:
                 self._forget(topic)
 
     def transfer(self, topic: Topic) -> asyncio.Task[None]:
-        """Start the first phase of a transfer; return the task, or the present one if the topic is leaving already."""
+        """Start the first phase of a transfer, and return the task. If a task closes, deletes or transfers the topic
+        already, do nothing but return that task.
+        """
         leaving = self._closings.get(topic) or self._transfers.get(topic)
         if leaving is not None:
             return leaving
@@ -101,8 +103,8 @@ class Departures:
     async def wait(self, topic: Topic) -> None:
         """Wait until a topic that is leaving has left.
 
-        The caller wants to load the topic again. So if a transfer of the topic is in progress, it was abandoned, and
-        the topic is closed.
+        The caller wants to load the topic again. So a transfer of the topic that is in progress has been abandoned, and
+        this method closes the topic.
         """
         closing = self._closings.get(topic)
         if closing is None and topic in self._transfers:

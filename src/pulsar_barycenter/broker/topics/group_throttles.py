@@ -1,8 +1,8 @@
 """The rates of resource groups on one broker: all topics of a group share one throttle.
 
-A group is a name that namespaces refer to. Its rate holds for each broker by itself: brokers do not tell each other
-what they accepted. Source: Pulsar's `ResourceGroupService`, `ResourceGroupPublishLimiter`; without
-`resourceUsageTransportClassName`, which is its default, Pulsar's brokers do not tell each other either.
+A group is a name that namespaces refer to. Each broker by itself may accept messages at the rate of the group: brokers
+do not report to each other what they accepted. Source: Pulsar's `ResourceGroupService`, `ResourceGroupPublishLimiter`.
+Pulsar's brokers do not report it either, unless `resourceUsageTransportClassName` is set; by default it is not.
 """
 
 import asyncio
@@ -13,7 +13,9 @@ from pulsar_barycenter.bounds.token_bucket import SharedThrottle, Throttle
 from pulsar_barycenter.broker.namespaces.topic_rules import GroupRate
 
 MOST_GROUPS: Final = 10_000
-"""The most groups whose throttles are kept. Beyond it, topics that are loaded later share another throttle."""
+"""The maximum number of groups whose throttles are kept. If there are more, the throttle that was created or changed
+longest ago is removed: topics that have it keep it, and topics of its group that are loaded later share a new one.
+"""
 _PERIOD_S: Final = 1.0
 
 
@@ -24,9 +26,9 @@ class GroupThrottles:
         self._kept: Recent[str, tuple[GroupRate, SharedThrottle]] = Recent(MOST_GROUPS)
 
     def of(self, rate: GroupRate) -> Throttle | None:
-        """Return the throttle that the topics of a group share, None without a limit.
+        """Return the throttle that the topics of a group share, None if `rate` sets no limit.
 
-        If the group had another rate, its throttle changes to this one for all topics that have it.
+        If the kept throttle of the group has another rate, it is changed to `rate`, for all topics that share it.
         """
         if not rate.is_limit:
             return None

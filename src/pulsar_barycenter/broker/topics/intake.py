@@ -3,8 +3,9 @@
 A message that is refused gets an error, and the messages after it are accepted. A rate is enforced by not reading from
 the connections of the producers for a while: no message is refused, and those that were read are accepted.
 
-Most reads have no message that a policy could refuse. One pass over the SENDs of a read shows that; only others are
-checked one by one. Which pass it is, and what counts the messages, is chosen when the policies change.
+Most reads have no message that a policy could refuse. `Intake.may_refuse` shows this in one pass over the SENDs of a
+read; only if it returns True, the messages are checked one by one. When the policies change, the topic gets another
+`Intake`, whose `may_refuse` checks only what these policies require.
 
 Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDeliveryDelay`,
 `PublishRateLimiterImpl`, `ResourceGroupPublishLimiter`.
@@ -30,14 +31,17 @@ _DELIVERY_MS: Final = itemgetter(5)
 _UNENCRYPTED: Final = "Messages must be encrypted"
 
 Screen: TypeAlias = Callable[[Sequence[Sent]], bool]
-"""Returns False if a policy refuses none of these messages, True if they have to be checked one by one."""
+"""A function that gets messages, and returns False if the policies refuse none of them, True if they have to be checked
+one by one.
+"""
 
 
 class Intake:
     """The checks of one topic for messages that producers send. Its `throttle` is shared by all producers of the topic,
     `of_group` by all topics of its resource group.
 
-    `may_refuse` is one pass over messages, see `Screen`; `rates` counts the accepted ones.
+    `may_refuse(messages)` returns False if the policies refuse none of the messages, True if `refusals` has to check
+    them. The object `rates` counts all messages, also the refused ones, and holds back producers that exceed a rate.
     """
 
     __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttle", "may_refuse", "rates")
@@ -61,7 +65,9 @@ class Intake:
 
     @staticmethod
     def asked(rules: TopicRules) -> tuple[object, ...]:
-        """Return those rules on which the result of `of` depends. The topic creates new checks when they change."""
+        """Return those rules on which the result of `of` depends. When one of these rules changes, the topic replaces
+        its `Intake`.
+        """
         return (
             rules.publish_rate,
             rules.group_rate,
@@ -88,8 +94,8 @@ class Intake:
         return Intake(rules.max_message_size, max_delay_ms, throttle, of_group=of_group, requires_encryption=encrypted)
 
     def close(self, now_s: float) -> None:
-        """End the topic's own rate for the connections that wait for it, and give back what the rate of the group
-        allowed in advance. `now_s` is the time of the event loop.
+        """Lift the topic's own rate, so that connections do not wait for it any more, and give back to the throttle of
+        the group what it allowed in advance. `now_s` is the time of the event loop.
         """
         self.rates.close(now_s)
         if self._throttle is not None:
@@ -116,7 +122,7 @@ class Intake:
 
 
 class PublishRates:
-    """Counts the messages that a topic accepts, for its own rate and that of its resource group."""
+    """Counts the messages that producers send to a topic, for its own rate and that of its resource group."""
 
     __slots__ = ("_allotment",)
 
@@ -124,12 +130,14 @@ class PublishRates:
         self._allotment = Allotment(throttles)
 
     def count(self, sent: Sequence[Sent]) -> None:
-        """Count messages of one producer that were accepted, and stop reading its connection if they are too many."""
+        """Count messages that one producer sent, also refused ones. If a rate is reached, stop reading from the
+        producer's connection until the rate lets messages pass again.
+        """
         if not self._allotment.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))):
             self._check(sent[0][0].link)
 
     def _check(self, link: ClientLink) -> None:
-        """Stop reading from `link` if no message may pass now."""
+        """Stop reading from `link` if no message may pass now, until every throttle lets messages pass again."""
         now_s = asyncio.get_running_loop().time()
         if not self._allotment.allowance(now_s):
             for throttle in self._allotment.throttles:

@@ -136,8 +136,8 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Append entries of one producer to the ledger. Return False if the ledger refused them. Then the producer has
-        received the error; if the topic is being terminated it has not, but will be closed.
+        """Append entries of one producer to the ledger. Return False if the ledger refused all of them. In this case
+        `write_failed` has answered them; if the topic is being terminated, `_drop` has handled them.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
@@ -157,7 +157,8 @@ class PersistentTopic(Topic):
 
     def _drop(self, sent: Sequence[Sent]) -> None:
         """Give no answer to entries that arrived while the topic is being terminated, as if they had arrived after
-        CLOSE_PRODUCER, which follows when the end is stored. Its clients reconnect, and learn why they are refused.
+        CLOSE_PRODUCER, which follows when the end is stored. The producer's client then reconnects, and gets the error
+        that the topic is terminated.
 
         Pulsar sends CLOSE_PRODUCER before the errors, too. An error that comes first makes the client for Go forget the
         producer, so that it would miss the close and wait for ever.
@@ -171,8 +172,8 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before. If some may have been, each message is checked only after the
-        previous one was published.
+        """Publish those messages that were not sent before. If a message may have been sent before, each message is
+        checked only after the previous one was published.
         """
         _, sequence_ids, highest_ids, _, _, _ = zip(*sent, strict=True)
         first = sent[0][0]
@@ -283,11 +284,13 @@ class PersistentTopic(Topic):
         """Attach a consumer; create its subscription if it does not exist.
 
         Raises:
-            SubscriptionBusyError: for the reasons in `PersistentSubscription.attach`. Dead consumers are removed first.
+            SubscriptionBusyError, ConsumerAssignError: for the reasons in `PersistentSubscription.attach`. Consumers
+                whose clients do not answer are removed before a consumer is refused as SubscriptionBusyError.
             TooManyConsumersError, TooManySubscriptionsError: the topic has reached the limit.
             SubscriptionNotFoundError: the subscription does not exist, and the policies do not allow to create it.
-            TopicFencedError: the topic is closing.
-            NotAllowedError: a shared subscription asks for the compacted topic, or the name is one of BROKERS_CURSORS.
+            TopicFencedError: the topic is being closed, moved or changed.
+            NotAllowedError: a shared subscription asks for the compacted topic, the name is one of BROKERS_CURSORS, or
+                for the reasons in `require_subscribable`.
         """
         if request.options.read_compacted and request.sub_type.is_shared:
             raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
@@ -498,8 +501,8 @@ class PersistentTopic(Topic):
         return self.rules.storage
 
     def follow(self, rules: TopicRules) -> None:
-        """Apply these rules to the topic from now on. Delete consumed ledgers that are no longer kept by the new
-        rules.
+        """Apply these rules to the topic from now on. If the retention changed, start to delete the consumed ledgers
+        that the new rules do not keep.
         """
         before, settings_before = self.rules, self.settings
         super().follow(rules)
@@ -598,7 +601,7 @@ class PersistentTopic(Topic):
 
         Raises:
             CompactionRunningError: a compaction is running.
-            NotAllowedError: brokers compact no topic, because its records are in Pulsar's form.
+            NotAllowedError: brokers of this cluster compact no topic, because the records are in Pulsar's form.
             TopicFencedError: the topic is closing.
             LedgerError: the cursor of the compaction could not be stored.
         """
@@ -642,8 +645,8 @@ class PersistentTopic(Topic):
             await self.ledger.close()
 
     async def _keep_last_message_id(self) -> None:
-        """Store the last message id for readers that request it during the transfer: without an answer, their clients
-        would report an error.
+        """Keep the last message id in memory, for readers that request it during the transfer: without an answer, their
+        clients would report an error.
         """
         try:
             self._last_message_id = await self.last_message_id()

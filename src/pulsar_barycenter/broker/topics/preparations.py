@@ -65,8 +65,8 @@ class Preparations:
         """Start to open topics of a bundle in the background, for the term with `epoch`.
 
         Unless `are_closed`, the former owner still has the topics open, and only their ledgers are created. Names that
-        are not persistent topics of the bundle are ignored. If a topic cannot be opened, that is tried again when a
-        client uses it.
+        are not persistent topics of the bundle are ignored. If a topic cannot be opened, the error is logged, and
+        the topic is loaded when a client uses it.
         """
         term = OwnedBundle(bundle, epoch, now_ms, active=False)
         loop = asyncio.get_running_loop()
@@ -88,10 +88,11 @@ class Preparations:
             return None
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
-        """Return the topic if it was prepared for the term with `epoch`, else None. After that, the caller is
-        responsible for closing the topic.
+        """Return the topic if it was prepared for the term with `epoch`; None if it was not, or if opening it failed.
+        From then on the caller is responsible for closing the returned topic.
 
-        This waits while the topic is being opened. A topic prepared for another term is closed before this returns.
+        This waits while the topic is being opened. A topic prepared for another term is closed before this returns
+        None.
         """
         preparation = self._prepared.get(name)
         if preparation is None:

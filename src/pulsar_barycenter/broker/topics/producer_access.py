@@ -189,8 +189,9 @@ class ProducerAccess(Generic[P]):
     def succeed(self, former: P, producer: P, brought: int | None = None) -> list[Action[P]]:
         """Decide about `producer`, by which a client that reconnected replaces its attached producer `former`.
 
-        If `former` has the topic exclusively, `producer` gets it before all producers that wait. `former` is always
-        removed.
+        `former` is always removed. If it has the topic exclusively, and `producer` is exclusive with a valid epoch,
+        `producer` gets the claim before all producers that wait. Otherwise the result is as if `former` left, and
+        `producer` arrived after that.
         """
         keeps = former is self._holder and producer.access_mode is not AccessMode.SHARED
         if not keeps or self._is_stale(brought):

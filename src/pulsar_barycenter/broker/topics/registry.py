@@ -61,7 +61,7 @@ channel.
 SHARED_SETTINGS: Final = 1_000
 """The maximum number of `TopicSettings` that are cached, to be shared by topics with the same rules."""
 _SHORTEST_PART: Final = 6
-"""The rates of a topic are over at least this part of the interval, one sixth."""
+"""The rates of a new topic are over at least one sixth of the interval: the interval divided by this number."""
 
 
 class TopicRegistry:
@@ -181,6 +181,8 @@ class TopicRegistry:
         Raises:
             NotServedError: this broker does not own the bundle, or does not serve it now.
             TopicNotFoundError: the topic does not exist and is not created.
+            TopicFencedError: the topic was not loaded within `topicLoadTimeoutSeconds`, or it does not exist and a
+                change of its partitioned topic is in progress.
             NotAllowedError: this broker does not serve topics of this kind.
             LedgerError, MetadataError: the topic could not be read.
         """
@@ -209,8 +211,8 @@ class TopicRegistry:
                     raise
 
     async def _refresh_change(self, topic: Topic) -> None:
-        """Read again whether the partitioned topic is being changed. When the change is over, clients may attach
-        again.
+        """Read again whether the partitioned topic is being changed. If the change is over, clients may attach to
+        `topic` from now on; if it is not, call `on_change_seen`.
         """
         before, now = topic.change, await self._policies.pending_change(topic.name)
         if topic.change is before:
@@ -297,7 +299,7 @@ class TopicRegistry:
         return NonPersistentTopic(name, owned, self)
 
     async def compaction_threshold(self, topic: TopicName) -> int:
-        """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never compacted
+        """Return the number of uncompacted bytes above which a topic is compacted automatically; 0: never
         automatically.
         """
         if self._env.records.compaction_refusal:
@@ -403,7 +405,7 @@ class TopicRegistry:
                 del self._by_bundle[bundle]
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
-        """Close every topic of a bundle; return the number of topics.
+        """Close every topic of a bundle, and wait until all are closed; return the number of topics.
 
         For each topic: no client attaches any more, and late SENDs are dropped. Entries already written become durable
         and get their receipts. Producers and consumers are disconnected, so that they look the topic up again. Then the
@@ -463,7 +465,9 @@ class TopicRegistry:
         return len(topics)
 
     async def close_topic(self, topic: TopicName, *, reason: str = "unloaded by request") -> bool:
-        """Close one topic; return False if it was not loaded. Its clients reconnect, and the topic is loaded again."""
+        """Close one topic, and wait until it is closed; return False if it was not loaded. Its clients reconnect, which
+        loads the topic again.
+        """
         found = self._topics.get(topic)
         if found is None:
             return False
@@ -530,7 +534,8 @@ class TopicRegistry:
         """After a split, assign each topic to the present term of its bundle. Return the number of topics whose term
         changed.
 
-        Topics stay open. A topic whose bundle this broker no longer serves is closed.
+        Topics stay open. Only a topic whose bundle this broker no longer serves, and whose former term has ended, is
+        closed; it is not counted.
         """
         moved = 0
         for topic in list(self._topics.values()):
@@ -553,9 +558,10 @@ class TopicRegistry:
     def update_rates(self, now_ms: int) -> None:
         """Compute all rates over the time since the last call; the statistics task calls this.
 
-        The rates of a topic that was loaded since then are over the time since it was loaded, as in Pulsar. Else a
-        bundle that has just moved would seem to have less load than it has. This time counts as at least a sixth of the
-        whole one, so that what clients send at once after they reconnect does not count as a high rate.
+        The rates of a topic that was loaded after the last call are over the time since it was loaded, as in Pulsar.
+        Otherwise a bundle that has just moved would seem to have less load than it has. But the time is at least a
+        sixth of that since the last call, so that what clients send at once after they reconnect does not count as a
+        high rate.
         """
         seconds = (now_ms - self.rates_at_ms) / 1000
         if seconds <= 0:

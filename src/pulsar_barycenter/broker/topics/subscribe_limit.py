@@ -8,8 +8,8 @@ from pulsar_barycenter.broker.errors import NotAllowedError
 from pulsar_barycenter.broker.namespaces.policies import SubscribeRate
 
 CONSUMERS: Final = 10_000
-"""The maximum number of consumers that are counted. Above it, the consumer that attached first is forgotten, so that it
-may attach again.
+"""The maximum number of consumers that are counted. If there are more, the count of the consumer that attached first is
+removed: it starts again from 0.
 """
 
 
@@ -32,7 +32,7 @@ class SubscribeLimit:
         """Count that a consumer attaches.
 
         Raises:
-            NotAllowedError: the consumer attached too often.
+            NotAllowedError: the consumer attached too often. This attempt is not counted.
         """
         most, period_s = self._rate.subscribe_throttling_rate_per_consumer, self._rate.rate_period_in_second
         key = (host, name, consumer_id)

@@ -268,9 +268,9 @@ class Topic:
         the producer has to wait for exclusive access.
 
         Raises:
-            ProducerBusyError: a connected producer has the name.
+            ProducerBusyError: a connected producer of another client has the name.
             TooManyProducersError: the topic has reached its limit.
-            TopicFencedError: the topic is closing.
+            TopicFencedError: the topic is being closed, moved or changed.
             BacklogQuotaExceededError: a backlog quota keeps producers away; see `check_backlog`.
             TopicTerminatedError: the topic was terminated.
             EncryptionRequiredError: the topic accepts encrypted messages only, and the client does not encrypt.
@@ -330,7 +330,7 @@ class Topic:
                 if options.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
                     return None
                 raise ProducerBusyError(self.name, options.name)
-            present.link.abort("no answer to PING when another producer of the name came")
+            present.link.abort("no answer to a PING, sent because a producer of the same name wants to attach")
             self.forget_producer(present)
         return None
 
@@ -493,7 +493,7 @@ class Topic:
         raise NotImplementedError
 
     def check_subscription_deletable(self, name: str, *, force: bool) -> None:
-        """Check that the subscription can be deleted, without a change. Raises the errors of `delete_subscription`."""
+        """Check that the subscription may be deleted; delete nothing. Raises the errors of `delete_subscription`."""
         raise NotImplementedError
 
     async def delete_subscription(self, name: str, *, force: bool) -> None:
@@ -562,7 +562,8 @@ class Topic:
         """Wait for the pending entries and their receipts, then close the ledger, so that the next owner can open it.
 
         Raises:
-            LedgerError: the ledger could not be closed without an error.
+            LedgerError: a snapshot or a cursor could not be stored, or the ledger could not be closed. This topic does
+                not use the ledger any more.
         """
         raise NotImplementedError
 
@@ -574,7 +575,7 @@ class Topic:
         """Wait for the pending entries and their receipts, disconnect all clients, close the ledger. Idempotent.
 
         Raises:
-            LedgerError: the ledger could not be closed without an error. The clients are disconnected anyway.
+            LedgerError: as in `release`. The clients are disconnected, and the topic is closed nevertheless.
         """
         raise NotImplementedError
 

@@ -30,7 +30,7 @@ STEP_TOPICS: Final = 50
 
 
 class TopicUpkeep:
-    """The periodic work on the topics that `registry` has loaded. Each method is one round; a timer calls it."""
+    """The periodic work on the topics that `registry` has loaded. Each public method is one round; a timer calls it."""
 
     def __init__(self, registry: TopicRegistry) -> None:
         self._registry = registry
@@ -50,7 +50,8 @@ class TopicUpkeep:
 
     async def delete_inactive(self, now_ms: int) -> int:
         """Delete the topics that were unused for as long as their policies require, and for the time of their
-        retention; return the number of topics. Non-persistent topics are only removed from memory.
+        retention; return the number of deleted topics. Of a non-persistent topic nothing is stored, so it is only
+        removed from memory; it counts too.
         """
         idle = [
             topic
@@ -90,8 +91,8 @@ class TopicUpkeep:
         return expired
 
     async def trim(self) -> int:
-        """For each topic, start to end its ledger if the ledger is too old, and to delete consumed ledgers whose
-        retention has ended; return the number of topics.
+        """For each open persistent topic, start to roll its ledger if the ledger is too old, and to delete consumed
+        ledgers whose retention has ended; return the number of these topics, also those where nothing is due.
         """
         trimmed = 0
         async for topic in self._open():
@@ -101,8 +102,8 @@ class TopicUpkeep:
         return trimmed
 
     async def expire_messages(self, now_ms: int) -> int:
-        """Remove messages that are older than the TTL of their namespace from every backlog; return the number of
-        messages, summed over the subscriptions.
+        """Remove messages that are older than the TTL of their topic from the backlog of every subscription of clients;
+        return the number of removed messages, summed over the subscriptions.
         """
         expired = 0
         async for topic in self._open():
@@ -115,7 +116,7 @@ class TopicUpkeep:
 
     async def check_backlogs(self, now_ms: int) -> int:
         """Disconnect the producers of topics whose backlog exceeds a quota, or evict the oldest messages, as the
-        policy of the quota says; return the number of topics.
+        policy of the quota says; return the number of topics whose backlog exceeded a quota before that.
         """
         exceeded = 0
         async for topic in self._open():
@@ -126,8 +127,8 @@ class TopicUpkeep:
         return exceeded
 
     async def compact_due(self) -> int:
-        """Start to compact the topics with more uncompacted bytes than their namespace's threshold; return the number
-        of topics.
+        """Start to compact the topics with more uncompacted bytes than their threshold; return the number of started
+        compactions.
 
         A topic without a threshold is compacted on request only.
         """
@@ -205,7 +206,7 @@ def _is_retained(topic: Topic, now_ms: int) -> bool:
 
 
 async def _bound_backlog(topic: PersistentTopic, now_ms: int) -> bool:
-    """Enforce the backlog quotas of a topic; return whether its backlog exceeds one."""
+    """Enforce the backlog quotas of a topic; return whether its backlog exceeded a quota before that."""
     exceeded = await topic.backlog_excess(now_ms)
     if exceeded is None or topic.state is not TopicState.OPEN:
         return False

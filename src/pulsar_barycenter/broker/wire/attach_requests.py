@@ -79,9 +79,10 @@ def _attach(
 
 
 async def _require_rights_again(number: int, connection: Connection, request: Any, detach: Callable[[], None]) -> None:
-    """Check that the client did not lose its rights while it waited; if it did, call `detach` and raise AccessError.
+    """Check that the client did not lose its rights while it waited. If it did, or the rights cannot be read, call
+    `detach` and raise the error.
 
-    When rights change, the broker only checks clients that are attached, so it did not check this one.
+    When rights change, the broker only checks clients that are attached, so it has not checked this client.
     """
     try:
         await require_rights(number, connection, request)

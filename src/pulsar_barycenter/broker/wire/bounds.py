@@ -20,8 +20,8 @@ So a client may write requests whose answers have that many bytes before it has 
 """
 
 PENDING_BYTES: Final = 64 << 20
-"""The number of bytes of unanswered SENDs of a connection at which reading stops. The same limit holds for its other
-requests.
+"""The number of bytes of unanswered SENDs of a connection at which reading stops. The bytes of its other unanswered
+requests are counted separately, and have the same limit.
 """
 
 OPEN_REQUESTS: Final = 5000
@@ -42,7 +42,8 @@ together.
 
 IDS_AT_ONCE: Final = 1_000
 """The maximum number of message ids of an ACK or REDELIVER that are handled in one step of the event loop; other work
-runs between two steps. Clients send at most this number in one command, but a command may have hundreds of thousands.
+runs between two steps. Pulsar's clients send at most this number in one command, but a frame has room for hundreds of
+thousands.
 """
 
 ACK_SET_WORDS: Final = -(-MAX_MESSAGES_IN_ENTRY // 64)

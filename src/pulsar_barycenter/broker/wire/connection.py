@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         self._write_paused = False
         self._holding: dict[Throttle, None] = {}
-        """The throttles because of which nothing is read."""
+        """The throttles that do not let messages pass. While there are any, nothing is read from the client."""
         self._hold_timer: asyncio.TimerHandle | None = None
         self._stalled: dict[StalledDispatcher, None] = {}
         self._unanswered = Unanswered(services.publish_buffer)
@@ -252,7 +252,8 @@ class Connection(asyncio.Protocol):
 
     def _handle_sends(self, received: Sequence[Received], start: int) -> int:
         """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. If a SEND is
-        refused, the SENDs before it are published, its producer gets an error, and the index after it is returned.
+        refused, the SENDs before it are published, the producer gets an error for the refused SEND, and the index after
+        the refused SEND is returned.
         """
         producer_id, _, _, messages, are_chunks, _ = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
@@ -280,9 +281,11 @@ class Connection(asyncio.Protocol):
             self.abort(f"a message could not be published: {error_text(error)}")
 
     def _publishing(self, producer_id: int, messages: int) -> Producer | None:
-        """Return the producer with that id, or None if it accepts no messages. If the broker has just closed the
-        producer, its `messages` are counted as dropped: the client sends them again. A SEND for an unknown id closes
-        the connection.
+        """Return the producer with that id, or None if it accepts no messages.
+
+        If the producer is closed because its topic is leaving this broker, `messages` are counted as dropped: the
+        client sends them again. For a producer that the broker closed less than CLOSED_ID_LIFE_S ago, only None is
+        returned. Any other unknown id aborts the connection.
         """
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -356,8 +359,8 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        """Call the dispatchers that wait to write while the connection is writable; dispatchers that could not run stay
-        first in the queue.
+        """Call the dispatchers that wait until they may write. Stop when the connection is not writable any more; the
+        dispatchers that were not called stay first in the queue.
         """
         waiting, self._stalled = self._stalled, {}
         while waiting and self.writable:

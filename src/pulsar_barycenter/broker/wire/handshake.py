@@ -110,7 +110,9 @@ class Handshake:
     # ---- after CONNECTED ----
 
     def respond(self, request: api.CommandAuthResponse) -> Coroutine[Any, Any, None] | None:
-        """Handle AUTH_RESPONSE: check the new credentials, if the broker asked for them."""
+        """Handle AUTH_RESPONSE: check the new credentials, and close the connection if they are not valid. If the
+        broker did not ask for credentials, ignore the command.
+        """
         if not self._awaits_response:
             return None
         self._awaits_response = False

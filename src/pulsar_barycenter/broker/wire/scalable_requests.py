@@ -91,7 +91,7 @@ async def subscribe(connection: Connection, request: api.CommandScalableTopicSub
 
 
 def unsubscribe(connection: Connection, request: api.CommandScalableTopicUnsubscribe) -> None:
-    """Answer SCALABLE_TOPIC_UNSUBSCRIBE: nobody is subscribed."""
+    """Answer SCALABLE_TOPIC_UNSUBSCRIBE with success: no client is subscribed, so there is nothing to do."""
     connection.send(commands.success(request.request_id))
 
 

@@ -1,7 +1,7 @@
 """Listens for clients of the binary protocol, counts their connections, and closes them when the broker stops.
 
 It starts before this broker owns a bundle, because the broker has to publish its port. A client that connects too early
-gets the error, for its look-ups, that the broker is not ready.
+gets, as the answer to each look-up, the error that the broker is not ready.
 """
 
 import asyncio

@@ -92,8 +92,8 @@ class WireLogs:
 class WireServices:
     """The parts of the broker that connections use.
 
-    `connections` has the host of each open connection; `emptied` is set when the last one has closed. `authorizer` is
-    None if every client may do everything.
+    `connections` has the host of each open connection; `emptied` is set when the last one has closed, and cleared
+    when a new one is registered. `authorizer` is None if every client may do everything.
     """
 
     config: BrokerConfig
@@ -113,7 +113,9 @@ class WireServices:
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connected(self, connection: OpenConnection, host: str) -> str | None:
-        """Register a new connection from a host; return None, or the reason why it is refused."""
+        """Register a new connection from a host, and return None. If there are too many connections, do not register
+        it, and return the reason.
+        """
         self.counts.created += 1
         refused = self.limits.admit(host, self.config)
         if refused is None:

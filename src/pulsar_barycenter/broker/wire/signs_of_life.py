@@ -1,6 +1,6 @@
 """Checks whether a client still answers: a PING in each keep-alive interval, and one at once on request.
 
-A topic requests it when a new client wants the producer name or the exclusive access of this client.
+A topic requests a PING at once when another client wants the producer name or the exclusive access of this client.
 """
 
 import asyncio
@@ -58,9 +58,8 @@ class SignsOfLife:
         self.heard()
 
     async def ask(self) -> bool:
-        """Send a PING; return whether the client sends anything within the liveness timeout.
-
-        False also if the connection closes meanwhile.
+        """Send a PING; return True as soon as the client sends anything, False if it sends nothing within the liveness
+        timeout, or the connection is closed before or meanwhile.
         """
         if self._connection.is_closed:
             return False

@@ -18,15 +18,14 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import commands
 
 _COORDINATORS: Final = TopicName.parse("persistent://pulsar/system/transaction_coordinator_assign")
-"""Each partition of this topic stands for one coordinator; nothing is ever stored in the topic."""
+"""Each partition of this topic represents one coordinator; nothing is ever stored in the topic."""
 
 
 def require_no_coordinator(topic: TopicName) -> None:
-    """Check that a topic, whose number of partitions a client asks for, is not the one that stands for the
-    coordinators.
+    """Check that a topic, whose number of partitions a client asks for, is not the topic of the coordinators.
 
     Raises:
-        TransactionsNotServedError: it is that topic.
+        TransactionsNotServedError: the topic is that of the coordinators.
     """
     if topic.partitioned_name == _COORDINATORS:
         raise TransactionsNotServedError

@@ -270,7 +270,7 @@ async def test_an_age_is_exceeded_when_the_oldest_message_has_it() -> None:
         limits = world.topic.storage.backlog
         assert await excess(world.topic, limits, START_MS + 99_999) is None
         exceeded = await excess(world.topic, limits, START_MS + 100_000)
-        assert str(exceeded) == "has an unacknowledged message of 100 s, and its quota is 100 s"
+        assert str(exceeded) == "has an unacknowledged message that is 100 s old, and its quota is 100 s"
         assert quota_values(world.topic) == (-1, 100)
         world.subscription("s").cursor.ack_cumulative(world.topic.ledger.next_valid(EARLIEST))
         assert await excess(world.topic, limits, START_MS + 100_999) is None

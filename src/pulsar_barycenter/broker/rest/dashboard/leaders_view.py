@@ -45,7 +45,7 @@ from pulsar_barycenter.metadata.errors import MetadataError
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500
 _CLUSTER_REQUESTS: Final = 2
-"""The maximum number of requests of clients at the same time that become requests to all brokers."""
+"""The maximum number of client requests with `of=cluster` that are answered at the same time; further ones wait."""
 _CONCURRENT_READS: Final = 2
 
 

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 FRESH_S: Final = 20.0
 _MAX_CACHED: Final = 8
 MOST_WAITING: Final = 16
-"""The maximum number of requests that wait at the same time; one of them reads the tables."""
+"""The maximum number of requests at the same time, including the one that reads the tables. Further ones get 503."""
 _REPORT_SLACK_MS: Final = 60_000
 _NO_TABLES: Final = "This broker reads no tables, so only the loads in its leader's memory are shown."
 
@@ -97,7 +97,7 @@ class LoadAnswers:
         """Return the answer to a query as JSON, from the moments in memory and from tables.
 
         Raises:
-            RestError: 503, too many requests wait.
+            RestError: 503, MOST_WAITING requests wait already.
         """
         if self._waiting >= MOST_WAITING:
             raise RestError(503, f"{MOST_WAITING} requests for loads over time are waiting already. Try again.")

@@ -87,8 +87,8 @@ class Metrics:
         return topics, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
 
     def _shows_bundles(self) -> bool:
-        """Return whether the answer has metrics of bundles: only if configured, and with the extensible load manager
-        only in the mode of Pulsar 5.x and later.
+        """Return whether the answer has metrics of bundles: only if `exposeBundlesMetricsInPrometheus` is set, and with
+        the extensible load manager only if `barycenterPulsarCompatibility` is not `4.x`.
         """
         config = self._services.config
         has_them = not self._services.control.way.hands_over or config.barycenter_pulsar_compatibility != "4.x"

@@ -19,8 +19,8 @@ a reader's schema. Rules: those of schema resolution in the Avro specification, 
 | a union of the reader           | the branch that Java chooses can be read: the one of the same full name or kind, |
 |                                 | else the first readable record, else the first promotion                         |
 
-Java's validator, which Pulsar calls, accepts an enum without the writer's symbols, and fails when data arrives. Here
-this is refused.
+Java's validator, which Pulsar calls, accepts a reader's enum that lacks symbols of the writer; then reading fails when
+such data arrives. Here such a reader is refused.
 
 Recursive schemas are graphs, so a pair of named types that is being compared counts as readable. Hostile schemas make
 such comparisons long or deep; `schemas.bounds` has the limits, after which a schema is refused.

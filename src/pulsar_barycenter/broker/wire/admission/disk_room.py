@@ -2,9 +2,9 @@
 
 Problem: a client whose message is refused (SEND_ERROR with PersistenceError) closes its connection, connects again
 after a tenth of a second, attaches its producer and sends the message again: eight attempts a second. The C++ client,
-and the Python client on top of it (seen with 3.13), restarts the send timeout whenever the producer is attached, so
-that `send` never returns. While the request of the producer is held, the send timeout continues, and no message is sent
-only to be refused. (The Java client counts from the creation of the message.)
+and the Python client on top of it (observed with version 3.13 of the Python client), restarts the send timeout whenever
+the producer is attached, so that `send` never returns. While the request of the producer is held, the send timeout
+continues, and no message is sent only to be refused. (The Java client counts from the creation of the message.)
 """
 
 import asyncio

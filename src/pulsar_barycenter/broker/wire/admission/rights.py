@@ -65,7 +65,7 @@ def _subscribe(connection: Connection, request: api.CommandSubscribe) -> Needs:
 def _of_consumer(operation: TopicOperation) -> CommandRight:
     """Return the right for an operation on the topic of a consumer.
 
-    A consumer that is not attached needs no right: the handler answers with an error.
+    A request for a consumer that is not attached needs no right: the handler answers it with an error.
     """
 
     def needs(connection: Connection, request: Any) -> Needs:

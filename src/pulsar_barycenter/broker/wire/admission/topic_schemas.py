@@ -75,7 +75,8 @@ class TopicSchemas:
         self._registry = registry
 
     async def of_producer(self, topic: Topic, schema: Schema | None, user: str) -> bytes:
-        """Return the version that a producer has to put into its messages, NO_VERSION without a schema.
+        """Return the version of the schema that a producer has to put into its messages, NO_VERSION without a schema.
+        If the topic does not have the schema, and the rules of the topic allow this, add the schema.
 
         Raises:
             SchemaError: the producer is not allowed to attach.
@@ -91,7 +92,7 @@ class TopicSchemas:
         return NO_VERSION
 
     async def of_consumer(self, topic: Topic, schema: Schema | None, user: str) -> None:
-        """Check the schema of a consumer. If the topic has no clients and no messages, add the schema.
+        """Check the schema of a consumer. If the topic has no schema, no clients and no messages, add the schema.
 
         Raises:
             SchemaError: the consumer is not allowed to attach.
@@ -109,8 +110,8 @@ class TopicSchemas:
         except SchemaNotFoundError:
             raise IncompatibleSchemaError(
                 "Failed to add schema to an active topic with empty(BYTES) schema: new schema type "
-                f"{schema.type.name}. Topic {topic.name} has clients or messages without a schema: use none, or upload "
-                "one for the topic"
+                f"{schema.type.name}. Topic {topic.name} has clients or messages without a schema: use no schema, or "
+                "upload a schema for the topic"
             ) from None
 
 

@@ -61,13 +61,15 @@ _BEGIN_WITHIN_S: Final = 60.0
 _STOPPING: Final = "barycenter: stopping after the moves and the command in progress; again to end at once"
 _MOVING_PLAN: Final = "roll"
 _SUBSCRIPTION: Final = "barycenter-roll"
-"""The name of the plan in the journal of moves: a roll plans anew in each step."""
+"""The name of the subscription by which a roll reads load topics. (`_MOVING_PLAN` is the name of the plan in the
+journal of moves: a roll makes a new plan in each step.)
+"""
 
 
 @dataclass(slots=True)
 class Given:
-    """The options of the command `roll`. `hooks` is called with the usual command to restart a broker, blank if there
-    is none, and returns the hooks; `acts`: --yes was given.
+    """The options of the command `roll`. `hooks(output, command)` returns the object that restarts, ends and starts
+    brokers; `command` is the usual command to restart a broker, "" if there is none. `acts` is True if --yes was given.
     """
 
     urls: tuple[str, ...]
@@ -365,7 +367,9 @@ async def _ordered(given: Given, cluster: RunningCluster) -> Ordered:
 
 
 def _with_pool(view: View, wanted: Wanted) -> Cluster:
-    """Return the input of a plan; brokers of the second pool that do not run yet have the limits of the others."""
+    """Return the input of a plan. A broker of the second pool that does not run yet gets the limit of a running broker,
+    and may serve every bundle.
+    """
     limits = dict(view.plan.limits)
     everywhere = frozenset((*view.brokers, *wanted.pool))
     missing = frozenset(name for name in wanted.pool if name not in limits)

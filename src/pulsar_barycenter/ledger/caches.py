@@ -67,8 +67,8 @@ class ReaderCache:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The caches that all managed ledgers of a storage share, and how often this process has each managed ledger
-    open.
+    """The caches that all managed ledgers of a storage share, and for each managed ledger the number of times that this
+    process has it open now.
     """
 
     tail: TailCache

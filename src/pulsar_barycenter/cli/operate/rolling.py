@@ -283,7 +283,7 @@ def _print_canaries(roll: Roll, output: Output) -> None:
 
 
 def _print_report(order: RollOrder, given: Given, output: Output) -> None:
-    """Print how many moves the roll made, including those of earlier runs of the command."""
+    """Print how many moves this and earlier runs of the command made together, and how long this run took."""
     moves = Counter(entry.bundle for entry in _moves_of(given).read() if entry.state is MoveState.SERVED)
     most = max(moves.values(), default=0)
     took_s = time.monotonic() - output.began_s
@@ -424,8 +424,8 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
 
 
 async def _findings(given: Given, output: Output) -> int:
-    """Print the errors that `barycenter doctor` finds in the cluster; return their number, or 0 if the roll is to go on
-    despite them.
+    """Print the errors that `barycenter doctor` finds in the cluster; return their number, or always 0 with the option
+    `despite_findings`.
     """
     try:
         _, diagnosis = await examine(asking_client, Asked(given.urls))

@@ -26,7 +26,7 @@ class SeenRun:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the comparison: one value in all runs, as texts in the order of the runs, and the index of the best run
-    (None: all are equal).
+    (None: all are equal, or a run has no value).
     """
 
     name: str

@@ -224,8 +224,8 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
 async def _with_topics(
     answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
 ) -> tuple[NamespaceView, ...] | None:
-    """Return the namespaces; if a bundle of a namespace has no owner, with the number of topics of the namespace's
-    bundles.
+    """Return all namespaces. Those that have a bundle without an owner (at most MAX_LISTED_NAMESPACES of them) come
+    with the number of topics of their bundles.
     """
     if namespaces is None or not answering:
         return namespaces

@@ -23,7 +23,7 @@ class KeyMaterialError(CredentialsError):
 
 
 class NoTokenError(KeyMaterialError):
-    """No token could be obtained now. The settings are correct, so a later attempt may succeed."""
+    """No token could be obtained now: the issuer did not answer, or refused. A later attempt may succeed."""
 
 
 class IssuerError(CredentialsError):

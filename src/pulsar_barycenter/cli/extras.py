@@ -24,12 +24,14 @@ _EXTRAS: Final = {
     "deltalake": "delta",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}
-"""Commands whose extra installs more than the first missing module."""
+"""By command: the extra to name, whatever module is missing. It installs all modules that the command needs."""
 _WITH_NUMPY: Final = {
     **dict.fromkeys(("plan", "replay", "advise", "balance-bench", "history"), "history"),
     "pipeline": "pipeline",
 }
-"""Commands, by their first word, whose extra includes numpy; numpy is the first module that they miss."""
+"""By the first word of a command: the extra to name if numpy is missing. It installs numpy and the other modules that
+the command needs, which are imported after numpy.
+"""
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from pulsar_barycenter.terminal.tables import printable
 
 
 def fail(text: str, code: int = 1) -> None:
-    """Print an error message and end the program with exit code `code`. Control characters but line breaks are
-    replaced.
+    """Print an error message on standard error and end the program with exit code `code`. Control characters other than
+    line breaks are replaced.
     """
     click.echo("\n".join(printable(line) for line in f"barycenter: {text}".split("\n")), err=True)
     sys.exit(code)

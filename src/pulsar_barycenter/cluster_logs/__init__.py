@@ -12,6 +12,6 @@ its own schemas, because it trusts no file (`pipeline.reports`).
 `decision_log` stores decisions with their reasons: the latest ones in memory, for the admin REST interface, and all of
 them as lines of a file. `decision_pages` reads them by page. `audit_log` stores in the same way who changed what by the
 admin REST interface. `json_lines` writes such files, and `record_pages` reads them.
-`data_folder` tells from these files whether a folder is a data folder.
-`request_ids` gives everything that is done for one request the same id in the logs of all brokers.
+`data_folder` recognizes a data folder by these files. `request_ids` gives everything that is done for one request the
+same id in the logs of all brokers.
 """

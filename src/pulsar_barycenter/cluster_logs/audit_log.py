@@ -78,8 +78,8 @@ class AuditQuestion:
 
 
 class AuditLog:
-    """Stores the requests that changed something (the audit log). With `folder` None they are stored in memory only. If
-    a file cannot be written, the log gets one line and no error is raised.
+    """Stores the requests that changed something (the audit log). With `folder` None they are stored in memory only.
+    For each record that cannot be written to the file, the process log gets one line; no error is raised.
     """
 
     def __init__(self, broker_id: str, folder: Path | None = None) -> None:
@@ -136,6 +136,8 @@ def read_changes(folder: Path | None, question: AuditQuestion, remembered: Itera
 
 
 def merged_changes(pages: Sequence[AuditPage], limit: int, silent: Iterable[str] = ()) -> AuditPage:
-    """Merge the pages with which several brokers answered the same question into one page."""
+    """Merge the pages with which several brokers answered the same question into one page of the newest changes, at
+    most `limit`.
+    """
     records, cut = merged([(page.changes, page.next) for page in pages], limit)
     return AuditPage(changes=records, next="" if cut is None else cursor_of(cut), silent=sorted(silent))

@@ -20,7 +20,8 @@ class WrongFolderError(Exception):
 
 
 def check_load_folder(data: Path, *, may_be_empty: bool = True) -> None:
-    """Check that `data` is the data folder of a cluster, of `collect` or of `generate-load`, or an empty folder.
+    """Check that `data` is the data folder of a cluster, of `collect` or of `generate-load`. With `may_be_empty` an
+    empty folder is accepted too.
 
     Raises:
         WrongFolderError: `data` is a folder of another kind, or does not exist.
@@ -44,7 +45,8 @@ def _did_you_mean(data: Path, names: Iterable[str]) -> str:
 
 
 def check_no_history(data: Path) -> None:
-    """Check that `data` has neither load reports nor anything that was made from them.
+    """Check that `data` has neither load reports nor anything that was made from them. A folder that does not exist is
+    accepted.
 
     Raises:
         WrongFolderError: `data` has them, or is a folder of another kind that is not empty.

@@ -90,8 +90,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class DecisionLog:
-    """Stores decisions. With `folder` None they are stored in memory only. If a file cannot be written, the log gets
-    one line and no error is raised.
+    """Stores decisions. With `folder` None they are stored in memory only. For each decision that cannot be written to
+    the file, the process log gets one line; no error is raised.
     """
 
     def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:

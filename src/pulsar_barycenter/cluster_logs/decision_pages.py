@@ -116,7 +116,9 @@ def read_page(
 
 
 def merged_pages(pages: Sequence[DecisionPage], limit: int, silent: Iterable[str] = ()) -> DecisionPage:
-    """Merge the pages with which several brokers answered the same question into one page."""
+    """Merge the pages with which several brokers answered the same question into one page of the newest decisions, at
+    most `limit`.
+    """
     records, cut = merged([(page.decisions, page.next) for page in pages], limit)
     page = _page(records, cut, [at for page in pages for at in (page.known_since, page.known_until) if at])
     return msgspec.structs.replace(page, silent=sorted(silent))

@@ -28,7 +28,7 @@ class ReportLog(Protocol):
     """Stores load reports."""
 
     def append(self, report: LocalBrokerData) -> None:
-        """Store `report`. If that fails, a line is logged and nothing is raised."""
+        """Store `report`. If that fails, the report is lost, the process log gets one line, and nothing is raised."""
         ...
 
     def close(self) -> None:

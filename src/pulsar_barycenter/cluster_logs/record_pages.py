@@ -21,7 +21,7 @@ import msgspec
 MAX_RECORDS_ON_PAGE: Final = 1_000
 MAX_BYTES_READ: Final = 32 * 1_048_576
 MAX_FILES: Final = 128
-"""The maximum number of files that are read; of more, those that were changed last."""
+"""The maximum number of files that are read. If there are more, only those that were changed last are read."""
 BLOCK_BYTES: Final = 65_536
 MAX_LINE_BYTES: Final = 1_048_576
 CLOCK_SLACK_MS: Final = 60_000
@@ -166,7 +166,7 @@ class _Newest(Generic[R]):
 
     @property
     def oldest_ms(self) -> int | None:
-        """The time of the oldest collected record if `limit` records were collected; None before."""
+        """The time of the oldest collected record; None while fewer than `limit` + 1 records are collected."""
         return self._heap[0][0][0] if len(self._heap) == self._most else None
 
     def records(self) -> list[R]:

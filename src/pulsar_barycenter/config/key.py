@@ -219,7 +219,7 @@ def _one_of(text: str, choices: tuple[str, ...]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the text that stands for `value` in a broker.conf file: blank for None, "15" for 15.0."""
+    """Return the text with which `value` is written in a broker.conf file: blank for None, "15" for 15.0."""
     if value is None:
         return ""
     if isinstance(value, bool):

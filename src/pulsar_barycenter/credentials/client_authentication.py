@@ -59,8 +59,8 @@ class ClientAuthentication:
     obtained: ObtainedToken | None = field(default=None, repr=False)
 
     async def renew(self, *, not_this: bytes | None = None) -> None:
-        """Obtain a new token from the issuer if there is no token, if it expires soon, or if it is equal to `not_this`,
-        which a broker has refused. Without an issuer, do nothing.
+        """Obtain a new token from the issuer if there is no token, if the current one expires soon, or if the current
+        one is equal to `not_this`, which a broker has refused. Without an issuer, do nothing.
 
         Raises:
             KeyMaterialError: no token can be obtained.

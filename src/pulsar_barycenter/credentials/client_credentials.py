@@ -168,10 +168,10 @@ class ObtainedToken:
 
     @property
     def token(self) -> str:
-        """The token that the issuer gave last.
+        """The token that the issuer gave last, also if it has expired or a later request failed.
 
         Raises:
-            NoTokenError: no token was obtained yet, or the last request failed.
+            NoTokenError: the issuer has not given a token yet.
         """
         if not self._token:
             raise self._failure or NoTokenError(
@@ -183,7 +183,7 @@ class ObtainedToken:
         """Ensure that there is a token which does not expire soon. A token equal to `not_this`, which a broker refused,
         is replaced too.
 
-        If no new token can be obtained, the current token is used until it expires.
+        If no new token can be obtained, the current token is used until it expires, unless it is equal to `not_this`.
 
         Raises:
             NoTokenError, KeyMaterialError: there is no valid token.

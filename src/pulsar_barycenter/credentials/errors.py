@@ -12,10 +12,8 @@ class CredentialsError(Exception):
 
 
 class KeyMaterialError(CredentialsError):
-    """A credential cannot be used, or the file that contains it.
-
-    `setting` is the key of broker.conf or the command's option that is wrong. `detail` says what is wrong and what to
-    do.
+    """A credential, or the file that contains it, cannot be used. `setting` is the wrong key of broker.conf, or the
+    wrong option of the command. `detail` says what is wrong and what to do.
     """
 
     def __init__(self, setting: str, detail: str) -> None:
@@ -25,7 +23,7 @@ class KeyMaterialError(CredentialsError):
 
 
 class NoTokenError(KeyMaterialError):
-    """No token could be obtained now. The settings are correct, so a later attempt may succeed."""
+    """No token could be obtained now: the issuer did not answer, or refused. A later attempt may succeed."""
 
 
 class IssuerError(CredentialsError):

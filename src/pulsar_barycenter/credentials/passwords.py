@@ -37,8 +37,8 @@ class Passwords:
     def are(self, user: str, password: str) -> bool:
         """Return whether `password` is the password of `user`.
 
-        For an unknown user the result is False, and the check takes the same time, so that nobody can find out which
-        users exist.
+        For an unknown user the result is False, and the check takes the same time, so that a client cannot find out
+        which users exist.
         """
         known = self.hashes.get(user)
         if len(password) > MAX_PASSWORD or "\0" in password:

@@ -122,7 +122,8 @@ class Renewed:
     """Keeps the TLS context for the settings `tls`, and creates it again when the files have changed. The files are
     checked at most every `check_s` seconds.
 
-    `now_s` is a monotonic clock. If the new files are invalid, this is logged once, and the previous context is used.
+    `now_s` is a monotonic clock. If the new files are invalid, this is logged once, and the previous context is used
+    until the files change again and are valid.
 
     Raises (on construction):
         KeyMaterialError: the files are invalid.
@@ -190,8 +191,8 @@ class ListeningContext(ssl.SSLContext):
 
 
 def renewing_server_context(tls: ServerTls, *, check_s: float, now_s: Callable[[], float]) -> ListeningContext:
-    """Return the context of a listening socket. It is created again when the files of `tls` have changed, which is
-    checked at most every `check_s` seconds.
+    """Return the context of a listening socket. New connections use renewed files of `tls`: whether the files have
+    changed is checked at most every `check_s` seconds.
 
     Raises:
         KeyMaterialError: a file cannot be used, or a protocol or cipher is unknown.

@@ -25,7 +25,9 @@ class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
-    """Return the heaviest bundles, at most `limit`, of a broker and of a namespace; "" for either means all."""
+    """Return the bundles with the highest throughput, at most `limit`, that are on the broker and in the namespace; ""
+    means any broker, or any namespace.
+    """
     found = [
         BundleFigures(
             bundle=name,

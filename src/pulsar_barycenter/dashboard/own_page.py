@@ -1,4 +1,4 @@
-"""Whether a request comes from a page of this server, from a program, or from a page of somebody else. Pure.
+"""Whether a request comes from a page of this server, from a program, or from a page of another server. Pure.
 
 A browser sends the requests of any page that a person has open, also to 127.0.0.1. A page whose name is rebound to this
 address (DNS rebinding) would even read the answers; its `Host` is not a name of this server. A page of another origin

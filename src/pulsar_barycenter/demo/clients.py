@@ -142,7 +142,9 @@ class ClientRun:
         self.topics = {topic.topic: TopicClients(self._client, topic, plan) for topic in plan.topics}
 
     def pace(self) -> None:
-        """Send messages for the duration of the plan and report progress, then wait until all messages have arrived."""
+        """Send messages for the duration of the plan and report progress; then wait until all messages have arrived, at
+        most for the plan's `drain_timeout_s`.
+        """
         start = last = told = time.monotonic()
         while (now := time.monotonic()) - start < self._plan.duration_s:
             for topic in self.topics.values():

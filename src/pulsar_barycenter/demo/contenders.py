@@ -34,9 +34,10 @@ OURS: Final = Contender(
 """The parts of a split bundle stay on their broker until a round moves them. If they are unloaded at once, as by
 Pulsar's default, the parts of the hottest bundle change their broker with each of its splits.
 
-Rounds are fourteen times as frequent as by default, and so are the moves of an hour. Patience: at the usual speed-up, a
-day of load takes 60 s. With a patience of 36 s, the daily changes of load move no bundle; with 15 s they do. An empty
-broker that joins still gets bundles in the first round."""
+Rounds are fourteen times as frequent as by default, and the limit of moves in an hour is fourteen times as high.
+Patience: at the usual speed-up, a day of load takes 60 s. With a patience of 36 s, the daily changes of load move no
+bundle; with 15 s they do. An empty broker that joins still gets bundles in the first round.
+"""
 
 
 def _default() -> Contender:

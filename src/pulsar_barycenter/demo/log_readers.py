@@ -13,8 +13,8 @@ _KINDS = {"assign": "assignment", "unload": "unload", "split": "split"}
 
 
 class DecisionReader:
-    """Reads the decisions that brokers have written to their logs since the last call; a line that is incomplete is
-    read by a later call.
+    """Reads the decisions in the logs of brokers: each call of `new_events` returns those that were written since the
+    previous call. An incomplete line is returned by a later call.
     """
 
     def __init__(self, folder: Path) -> None:

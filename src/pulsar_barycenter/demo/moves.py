@@ -139,8 +139,8 @@ def _place(lane: Lane) -> tuple[str, float, str]:
 
 
 def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[DemoMove]:
-    """Record that the bundle of `event` goes to the event's destination; return the move if the bundle changed its
-    owner.
+    """Record that the bundle of `event` goes to the event's destination; return the move in a list, which is empty if
+    the bundle did not change its owner, or had none before.
     """
     destination = event.destination
     if destination == state.owner:

@@ -37,7 +37,9 @@ class Check:
 
 DRAINED_CHECK: Final = "drained"
 NOT_READ: Final = ": not read"
-"""The end of the text why a check was left out that needs only one part; before it is the name of the part."""
+"""The end of the reason why a check was left out, if the check needs only one part. The reason begins with the name of
+that part.
+"""
 _OPTIONAL: Final = frozenset({Part.STORE, Part.WRITTEN_OWNERS, Part.LEDGERS, Part.FILE})
 """Parts that are read only if an option names them, or if the brokers have them."""
 _OWNERS: Final = (Part.BROKERS, Part.STORE)

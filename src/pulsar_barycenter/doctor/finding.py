@@ -33,8 +33,8 @@ class ClusterFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Unseen(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of the cluster that was not checked, and why. `is_optional`: the part is only checked if an option names
-    it, so it says nothing about the cluster that it was not checked.
+    """A part of the cluster that was not checked, and why. With `is_optional`, the part is only checked if an option
+    names it: that it was not checked is no sign of a problem.
     """
 
     what: str

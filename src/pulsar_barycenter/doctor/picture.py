@@ -222,7 +222,7 @@ class Picture:
 
     @cached_property
     def registered(self) -> frozenset[str]:
-        """The registered brokers: by the store, else by the brokers' answers."""
+        """The registered brokers: those in the store; if it was not read, all that at least one broker names."""
         if self.store is not None:
             return frozenset(self.store.brokers)
         return frozenset().union(*(broker.registered or () for broker in self.answering))

@@ -138,7 +138,7 @@ class RecordedHistory:
 
         Args:
             name: A bundle as tenant/namespace/range, or a topic, whose last bundle is meant.
-            every: The intervals of the load's means.
+            every: The length of the intervals for which the mean load is computed.
             manager: Only decisions of this load manager, as for `decisions`.
 
         Raises:

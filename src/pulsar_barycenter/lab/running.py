@@ -124,7 +124,7 @@ class Ended(NamedTuple):
 
 
 Answer: TypeAlias = tuple[bytes, str]
-"""The content of a run's file; or None, and the reason of the failure."""
+"""The content of a run's file, and ""; of a run that failed: no bytes, and the reason."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def text_of(scenario: Scenario) -> str:
 
 
 def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
-    """Write the file of a completed run, and return how the run ended.
+    """Write the file of a completed run, and return how the run ended. For a failed run, no file is written.
 
     Raises:
         OSError: the file cannot be written.

@@ -34,10 +34,11 @@ class LackingLedger(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of comparing topics with bookies. `lacking` are ledgers that topics need and that are not usable.
+    """The result of comparing topics with bookies. `topics` and `ledgers` are the numbers of topics and of their
+    ledgers that were compared. `lacking` are ledgers that topics need and that are not usable.
 
     `unlisted` are the ids of ledgers that the brokers created and no topic lists. `others` is the number of ledgers of
-    other users of the bookies.
+    other users of the bookies. `deleted` are the ids of the unlisted ledgers that were deleted after the comparison.
     """
 
     topics: int
@@ -74,13 +75,15 @@ async def compare(store: MetadataStore, client: LedgerClient, cluster: str, read
 async def delete_unlisted(
     store: MetadataStore, client: LedgerClient, ledgers: Iterable[int], read: ReadList
 ) -> list[int]:
-    """Delete ledgers that no topic lists; return those that were deleted. No broker may run.
+    """Delete those of `ledgers` that no topic lists; return their ids. A ledger that does not exist is no error, and
+    its id is not returned. No broker may run.
 
     Each ledger is fenced first, so that a paused broker that continues cannot write to it. Then the lists are read
     again, and a ledger that is listed now is kept.
 
     Raises:
-        LedgerError, MetadataError: a ledger cannot be fenced, or a store did not answer; some may be deleted.
+        LedgerError, MetadataError: a ledger cannot be fenced, or a store did not answer; some of the ledgers may be
+            deleted already.
     """
     ended = []
     for ledger in ledgers:
@@ -122,7 +125,7 @@ def _fault(ledger: ListedLedger, metadata: LedgerMetadata | NoSuchLedgerError | 
 async def _metadata(
     client: LedgerClient, ledgers: Sequence[int]
 ) -> list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError]:
-    """Return the metadata of each ledger, or the error why it cannot be read."""
+    """Return for each ledger its metadata, or the error why the metadata cannot be read."""
     found: list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError] = []
     for at in range(0, len(ledgers), _AT_ONCE):
         found += await asyncio.gather(*(_read(client, ledger) for ledger in ledgers[at : at + _AT_ONCE]))

@@ -50,8 +50,8 @@ class ReaderCache:
             self.remove(next(iter(self._ledgers)))
 
     def open(self, ledger: Readable, reader: LedgerReader) -> None:
-        """Set the reader of a closed ledger and count its memory. If the ledger has a reader already, do nothing: the
-        caller then uses `reader` for one read only.
+        """Set the reader of a closed ledger and count its memory. If the ledger has a reader already, it keeps that
+        one: the caller then uses `reader` for one read only.
         """
         if ledger.reader is None:
             ledger.reader = reader
@@ -67,8 +67,8 @@ class ReaderCache:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The caches that all managed ledgers of a storage share, and how often this process has each managed ledger
-    open.
+    """The caches that all managed ledgers of a storage share, and for each managed ledger the number of times that this
+    process has it open now.
     """
 
     tail: TailCache
@@ -85,7 +85,9 @@ class Caches:
         return frozenset(self._open)
 
     def register(self, path: str) -> bool:
-        """Record that a managed ledger is opened. Return True if this process did not have it open before."""
+        """Record that a managed ledger is opened. Return True if this process did not have it open at the time of the
+        call.
+        """
         self._open[path] += 1
         return self._open[path] == 1
 

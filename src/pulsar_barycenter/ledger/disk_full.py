@@ -13,8 +13,8 @@ class DiskFullState:
     """Whether the disk was full at a topic's last writes. Times are seconds of a monotonic clock.
 
     `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is the
-    time from which on a producer may try again. The pause before it doubles only if a producer was admitted because
-    there seemed to be space, and its write failed.
+    time from which on a producer may try again. The pause before that time doubles only if a write fails after a
+    producer was admitted because there seemed to be space.
     """
 
     __slots__ = ("_pauses", "_was_admitted", "is_full", "retry_at_s")

@@ -81,8 +81,8 @@ class EntryIndex:
         return max(self._times[first:stop])
 
     def first_published_at_or_after(self, time_ms: int, first: int = 0) -> int | None:
-        """Return the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later. All entries
-        are compared, because publish times are not always in order.
+        """Return the id of the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later; None
+        if there is none. All entries are compared, because publish times are not always in order.
         """
         times = self._times[first:] if first else self._times
         return next((i for i, t in enumerate(times, first) if t >= time_ms), None)

@@ -27,7 +27,7 @@ class LedgerError(Exception):
 
 class LedgerFencedError(LedgerError):
     def __init__(self, ledger: str, epoch: int, fenced_by: int) -> None:
-        super().__init__(f"{ledger}: this owner has epoch {epoch}, an owner of epoch {fenced_by} has taken it over")
+        super().__init__(f"{ledger}: this owner has epoch {epoch}, an owner of epoch {fenced_by} took over the ledger")
         self.epoch = epoch
         self.fenced_by = fenced_by
 

@@ -33,8 +33,8 @@ _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
 async def check_one_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder`, which exists, is the folder of ledgers of the cluster. If the cluster has none yet, `folder`
-    becomes it.
+    """Check that `folder`, which exists, is the folder of ledgers of the cluster. If the cluster has none yet, record
+    `folder` as its folder: in the store, and by a file in `folder`.
 
     Raises:
         LedgerFolderUnfitError: the cluster has another folder.
@@ -50,7 +50,8 @@ async def check_one_folder(store: MetadataStore, folder: str) -> None:
 
 
 async def check_same_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder` is the folder of ledgers of the cluster, or that the cluster has none yet. Writes nothing.
+    """Check that `folder` is the folder of ledgers of the cluster. Accept `folder` also if the cluster has none yet.
+    Writes nothing.
 
     Raises:
         LedgerFolderUnfitError, LedgerError, MetadataError: for the same reasons as in `check_one_folder`.
@@ -198,8 +199,8 @@ def identity_of(folder: str) -> str | None:
 
 
 def create_identity(folder: str) -> str:
-    """Return the identity of a folder of ledgers. If the folder has none, create one; if several brokers do so, they
-    all get the same.
+    """Return the identity of a folder of ledgers. If the folder has none, create one; if several brokers do so at the
+    same time, all of them return the same identity.
 
     Raises:
         LedgerError: the identity cannot be read or written.

@@ -1,7 +1,7 @@
 """Finds the topics of a cluster that only Java brokers can serve, with the reasons that a Python broker gives.
 
-A Python broker that is to serve such a topic refuses it when it opens it, as it does not before. Tools find all of them
-without opening a topic.
+A Python broker finds out only when it opens such a topic, and then refuses to serve it. Tools find all such topics
+without opening one.
 """
 
 from collections.abc import AsyncIterator
@@ -20,8 +20,8 @@ from pulsar_barycenter.naming.topic import TopicName
 async def foreign_topics(
     store: MetadataStore, client: LedgerClient, clock: Clock
 ) -> AsyncIterator[tuple[TopicName, str]]:
-    """Yield each topic that Python brokers refuse to serve, and why, ordered by topic name. The records of topics have
-    Pulsar's form. Changes nothing.
+    """Yield each topic that Python brokers refuse to serve, and why, ordered by topic name. Call this only if the
+    records of the cluster's topics have Pulsar's form. Changes nothing.
 
     Raises:
         LedgerError, MetadataError: a store did not answer, or a record cannot be decoded.

@@ -47,7 +47,8 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     inclusive.
 
     `lost` entries cannot be read; `gone` entries were removed by an earlier repair. With `is_estimated` the positions
-    after the first lost entry may be too high. With `loses_end` an unknown number of entries is lost at the end.
+    after the first lost entry may be too high. With `loses_end` an unknown number of entries is lost at the end. After
+    a repair (`is_repaired`), the values still describe the file before the repair.
     """
 
     topic: str
@@ -146,8 +147,8 @@ async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str
 
 
 def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read a ledger's file from its first to its last entry, and report its state. An error becomes part of the
-    report.
+    """Read a ledger's file from its first to its last entry, and report its state. An error is not raised: it becomes
+    part of the report.
     """
     try:
         return _report(listed, inspect(root, listed.record.ledger_id, listed.entries))
@@ -156,8 +157,8 @@ def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read a ledger's whole file. If it is damaged, replace it by a repaired one. The report says which entries were
-    lost.
+    """Read a ledger's whole file, and replace it by a repaired one if it is damaged. The report describes the file
+    before the repair. An error is not raised: it becomes part of the report.
     """
     try:
         found = inspect(root, listed.record.ledger_id, listed.entries)

@@ -1,8 +1,8 @@
 """What a migration of messages from files to bookies leaves in the metadata store and in the folder of ledgers.
 
 While it is unfinished, a key of the metadata store names the folder and the bookies, and the id that the cluster of
-brokers has on them. When it is done, the folder has a file that says so. A broker that finds it does not serve the
-former messages, which would be a second copy of the topics.
+brokers has on them. When it is done, the folder has a file that says so. A broker that is started with a folder that
+has this file refuses to start: it would serve a second copy of the topics.
 """
 
 import os
@@ -37,7 +37,7 @@ _CODEC: Final = JsonCodec(UnfinishedMigration)
 
 
 async def unfinished_migration(store: MetadataStore) -> UnfinishedMigration | None:
-    """Return the migration that has begun in this store, and not ended; None if there is none.
+    """Return the migration to this store that has begun, and not ended; None if there is none.
 
     Raises:
         MetadataError: the store did not answer, or the record cannot be decoded.
@@ -47,10 +47,11 @@ async def unfinished_migration(store: MetadataStore) -> UnfinishedMigration | No
 
 
 async def check_no_migration(store: MetadataStore) -> None:
-    """Check that no migration to this metadata store has begun and not ended; its metadata may be incomplete.
+    """Check that no migration to this metadata store is unfinished (has begun, and not ended). During a migration the
+    metadata in the store may be incomplete.
 
     Raises:
-        LedgerError: one has.
+        LedgerError: a migration is unfinished.
         MetadataError: the store did not answer, or the record cannot be decoded.
     """
     if await unfinished_migration(store) is not None:

@@ -93,8 +93,8 @@ class LedgerReader(Protocol):
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
         """Return the entries `first` to `last`, both inclusive, oldest first.
 
-        Returns at least one entry, and further ones while the total is at most `max_bytes`. Entries after a damaged one
-        are left out.
+        Returns at least one entry, and further ones while the total is at most `max_bytes`. The result ends before the
+        first damaged entry, also if later entries are intact.
 
         Raises:
             LedgerCorruptedError: the first entry is damaged; the error has the range of damaged entries.
@@ -103,7 +103,7 @@ class LedgerReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the ledger's file. Reads that have begun are completed."""
+        """Release the ledger's file. Does not wait: reads that have begun continue to their end."""
         ...
 
 

@@ -62,7 +62,7 @@ class LedgerWriter(Protocol):
         ...
 
     def extend(self, entries: Sequence[NewEntry]) -> None:
-        """Queue `entries`, each as `append` does. After an error, none of them is queued."""
+        """Queue `entries` in their order, each as `append` does. If this raises, none of them is queued."""
         ...
 
     async def close(self) -> None:
@@ -103,9 +103,9 @@ class LedgerStorage(Protocol):
         ...
 
     def on_groups(self, primary: Collection[str], secondary: Collection[str]) -> "LedgerStorage":
-        """Return this storage for ledgers on the bookies of some groups: those of `primary`, and of `secondary` if
-        these are too few. It creates ledgers there and is the same otherwise; do not close it. A storage without
-        bookies returns itself.
+        """Return a view of this storage that creates ledgers on the bookies of the groups `primary`, and also on those
+        of `secondary` if the bookies of `primary` are too few. In all else the view is the same as this storage. Do not
+        close the view. A storage without bookies returns itself.
         """
         ...
 
@@ -168,9 +168,8 @@ class LedgerStorage(Protocol):
         ...
 
     async def has_room(self) -> bool:
-        """Return whether there is space for some more messages.
-
-        For ledgers in files, a small file is written to find out. For bookies, enough of them must accept writes.
+        """Return whether there is space for some more messages. A storage in files writes a small file to find out. A
+        storage on bookies returns whether enough bookies for a new ledger accept writes.
 
         Raises:
             LedgerError: the file could not be written for another reason.

@@ -54,7 +54,7 @@ def test_what_topics_lack_and_nobody_needs_on_bookies_is_told() -> None:
     ]
     assert found == [
         ("critical", "persistent://t/n/a", "ledger 7 is missing on bookies or too short: it has no key"),
-        ("info", "bookies", "2 ledgers of the brokers belong to no topic; one may be just made"),
+        ("info", "bookies", "2 ledgers of the brokers belong to no topic; one may be not listed yet"),
     ]
     (few,) = ledgers_on_bookies(replace(healthy(), bookies=BookiesView(0)))
     assert (few.severity, few.sentence.split(":")[0]) == (

@@ -156,7 +156,9 @@ _OF_SEVERAL: Final[dict[Kind, Any]] = {Kind.NAMES: _names, Kind.PAIRS: _pairs}
 
 
 def _run(row: Command, typed: Values, form: str) -> None:
-    """Run a command and print the answer; end the program with exit code 1 if the cluster refuses."""
+    """Run a command and print the answer. End the program with exit code 1 if the cluster refuses the command or does
+    not answer.
+    """
     values = dict(typed)
     if isinstance(topic := values.get("topic"), TopicName):
         values |= {"topic": topic.lookup_name, "name": str(topic)}

@@ -129,7 +129,7 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
             return
         if time.monotonic() > deadline:
             _print_settings([now], "table")
-            fail(f"{key} is not {value} on all brokers after {_IN_FORCE_S:.0f} s")
+            fail(f"{key} is not {value} on all brokers after {_IN_FORCE_S:.0f} s; `barycenter doctor` shows why")
         time.sleep(_LOOKS_AGAIN_S)
 
 

@@ -181,7 +181,9 @@ def _print_text(picture: Picture, diagnosis: Diagnosis, not_given: Sequence[str]
 
 
 def _reasons(unseen: Sequence[Unseen]) -> dict[str, list[str]]:
-    """Return what was not checked, by the reason; all optional checks that need a part that was not read have one."""
+    """Return what was not checked, by the reason. Optional checks that need a part that was not read have a common
+    reason, which lists all these parts.
+    """
     parts = dict.fromkeys(
         left_out.why.removesuffix(NOT_READ)
         for left_out in unseen

@@ -159,8 +159,8 @@ def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -
         _print(records, states, lines, shedding, settings, window, bundles)
     if not records and not states and not lines:
         fail(
-            f"nothing is known of {next(filter(None, asked.values()))}; brokers keep the last decisions in memory, "
-            "and all of them in <data>/decisions"
+            f"nothing is known of {next(filter(None, asked.values()))}: brokers answer only with their last decisions, "
+            "and --data reads all decisions of a data folder"
         )
 
 

@@ -65,7 +65,7 @@ def _shortened(lines: list[str], noun: str) -> list[str]:
     return lines if more <= 0 else [*lines[:_MAX_SHOWN], f"  … and {count_of(more, f'more {noun}')}"]
 
 
-_WORDS: Final = {Whose.OURS: "moved by us", Whose.FAILOVER: "moved as its broker is gone", Whose.FOREIGN: "moved"}
+_WORDS: Final = {Whose.OURS: "moved by us", Whose.FAILOVER: "moved because its broker left", Whose.FOREIGN: "moved"}
 
 
 def _seen(move: SeenMove) -> str:

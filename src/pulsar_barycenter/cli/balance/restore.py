@@ -44,7 +44,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
             click.echo(f"before the balancer changed them: {taken_over.sentence}")
             if yes:
                 asyncio.run(_put_back(asked_url(url), folder, taken_over))
-            click.echo("put back" if yes else "nothing is done without --yes")
+            click.echo("put back, except the settings that stay as is" if yes else "nothing is done without --yes")
     except (FactsError, StateError, JournalError, NotNowError, RefusedError, TimeoutError, OSError) as error:
         fail(in_words(error) or "the cluster did not answer in time")
 

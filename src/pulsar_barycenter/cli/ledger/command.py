@@ -250,5 +250,5 @@ def _lost(report: LedgerReport) -> str:
         parts.append("an unknown number of entries at the end")
     text = ", ".join(parts)
     if report.is_estimated:
-        text += "; their number is not known from the file, so later positions may be higher than they were"
+        text += "; the file does not show how many entries these are, so positions after them may be too high"
     return text

@@ -205,7 +205,7 @@ def carry_out(
         left = len(moves) - outcome.served - outcome.failed
         begun = f"stopped; {count_of(left, 'move')} {'was' if left == 1 else 'were'} not begun" if left else "stopped"
         if outcome.moved_away and not left:
-            begun = f"{count_of(outcome.moved_away, 'bundle')} moved again since"
+            begun = f"{count_of(outcome.moved_away, 'bundle')} moved again after the planned move"
         click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
         sys.exit(STOPPED)
 

@@ -39,7 +39,8 @@ UNREACHABLE: Final = (NotNowError, RefusedError, TimeoutError, ClusterError, *UN
 _WIDTH: Final = 120
 _WHEN: Final = ("now", "after")
 _TURNS: Final = 3
-"""The number of passes: each moves the bundles that the broker got during the previous one."""
+"""The maximum number of passes. Each pass after the first moves the bundles that the broker still serves or got again.
+"""
 _MAX_NAMED: Final = 20
 _NOT_KEPT: Final = (
     "barycenter: Apache Pulsar has no setting that keeps a broker empty: look-ups and its load manager may "

@@ -61,13 +61,15 @@ _BEGIN_WITHIN_S: Final = 60.0
 _STOPPING: Final = "barycenter: stopping after the moves and the command in progress; again to end at once"
 _MOVING_PLAN: Final = "roll"
 _SUBSCRIPTION: Final = "barycenter-roll"
-"""The name of the plan in the journal of moves: a roll plans anew in each step."""
+"""The name of the subscription by which a roll reads load topics. (`_MOVING_PLAN` is the name of the plan in the
+journal of moves: a roll makes a new plan in each step.)
+"""
 
 
 @dataclass(slots=True)
 class Given:
-    """The options of the command `roll`. `hooks` is called with the usual command to restart a broker, blank if there
-    is none, and returns the hooks; `acts`: --yes was given.
+    """The options of the command `roll`. `hooks(output, command)` returns the object that restarts, ends and starts
+    brokers; `command` is the usual command to restart a broker, "" if there is none. `acts` is True if --yes was given.
     """
 
     urls: tuple[str, ...]
@@ -281,7 +283,7 @@ def _print_canaries(roll: Roll, output: Output) -> None:
 
 
 def _print_report(order: RollOrder, given: Given, output: Output) -> None:
-    """Print how many moves the roll made, including those of earlier runs of the command."""
+    """Print how many moves this and earlier runs of the command made together, and how long this run took."""
     moves = Counter(entry.bundle for entry in _moves_of(given).read() if entry.state is MoveState.SERVED)
     most = max(moves.values(), default=0)
     took_s = time.monotonic() - output.began_s
@@ -365,7 +367,9 @@ async def _ordered(given: Given, cluster: RunningCluster) -> Ordered:
 
 
 def _with_pool(view: View, wanted: Wanted) -> Cluster:
-    """Return the input of a plan; brokers of the second pool that do not run yet have the limits of the others."""
+    """Return the input of a plan. A broker of the second pool that does not run yet gets the limit of a running broker,
+    and may serve every bundle.
+    """
     limits = dict(view.plan.limits)
     everywhere = frozenset((*view.brokers, *wanted.pool))
     missing = frozenset(name for name in wanted.pool if name not in limits)
@@ -420,8 +424,8 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
 
 
 async def _findings(given: Given, output: Output) -> int:
-    """Print the errors that `barycenter doctor` finds in the cluster; return their number, or 0 if the roll is to go on
-    despite them.
+    """Print the errors that `barycenter doctor` finds in the cluster; return their number, or always 0 with the option
+    `despite_findings`.
     """
     try:
         _, diagnosis = await examine(asking_client, Asked(given.urls))

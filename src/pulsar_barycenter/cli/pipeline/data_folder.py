@@ -15,7 +15,8 @@ from pulsar_barycenter.terminal.progress import spark_start
 def opened(data: str, conf: Mapping[str, str], *, answers_a_program: bool) -> Iterator[Storage]:
     """Yield the storage at `data`; if only Spark reaches it, run a Spark session while the block runs.
 
-    End the program if the storage cannot be opened. `answers_a_program` is passed to `terminal.progress.spark_start`.
+    End the program if the storage cannot be opened. With `answers_a_program` the start of Spark is shown on a terminal
+    only.
     """
     folder = local_folder(data)
     if folder is not None:

@@ -154,7 +154,7 @@ def _refold(due: RefoldDue, data: str) -> str:
     return (
         f"averages, owners and balance from {_utc(due.since)} to {_utc(due.until)} lack {what} that came too late;"
         f" `barycenter pipeline check --data {data}` shows what differs, and `barycenter pipeline refold --from-logs"
-        f" --data {data} --out DIR` computes it again, as far as the logs go back"
+        f" --data {data} --out DIR` computes them again, as far as the logs go back"
     )
 
 

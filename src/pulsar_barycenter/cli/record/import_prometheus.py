@@ -218,7 +218,8 @@ def _warn_of_clock(url: str, now_ms: int) -> None:
     if abs(off_ms) > _CLOCK_OFF_MS:
         click.echo(
             f"barycenter: the clock of {url} is {abs(off_ms) / 1000:,.0f} s {'ahead of' if off_ms > 0 else 'behind'}"
-            " this machine's: its times are imported, and spans of --since and --until count by this machine",
+            " this machine's: reports get the times of that clock, but spans of --since and --until count back from the"
+            " time of this machine",
             err=True,
         )
 

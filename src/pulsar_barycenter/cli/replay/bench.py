@@ -123,7 +123,9 @@ def command(
 
 
 def _run_files(files: Sequence[Path], strategies: Sequence[str], seeds: Sequence[int]) -> None:
-    """Run the scenarios of files, print the verdicts, and fail if a file is invalid or an expectation does not hold."""
+    """Run the scenarios of files and print the verdicts; then end the program with an error if an expectation is not
+    met. An invalid file ends the program before the first run.
+    """
     try:
         scenarios = scenario_files(files)
     except ReplayInputError as error:

@@ -145,10 +145,10 @@ def _started(held: ExitStack, master: str | None, conf: Mapping[str, str]) -> "S
 
 
 def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
-    """Print the result of each run as it ends.
+    """Print each run as it ends; of the failed runs only the first `_FAILURES_TOLD`.
 
     Raises:
-        GridError: a run failed.
+        GridError: all runs have ended, and at least one failed.
     """
     failed = 0
     for number, run in enumerate(ended, done + 1):

@@ -175,7 +175,8 @@ def _remarks(brokers: int, *, pipeline_wanted: bool, has_pipeline: bool) -> Iter
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:
-    """Return the keys of `conf`; print warnings about keys without effect and about problematic values.
+    """Return the keys and values of the file `conf`; print warnings about keys without effect and about problematic
+    values.
 
     Raises:
         ConfigError: a value is not allowed for its key.
@@ -261,7 +262,9 @@ class Running(Protocol):
 
 
 async def end(cluster: Running, again: asyncio.Event, progress: StartProgress) -> None:
-    """End the cluster in order, or at once when `again` is set; print what the end waits for, and its completion."""
+    """End the cluster in order; if `again` is set before that is done, kill all processes. Print what the end waits
+    for, and its completion.
+    """
     progress.event("ending in order: the brokers hand over their bundles; Ctrl-C again ends everything at once")
     if not await unless(again, cluster.stop()):
         progress.event("ending at once")

@@ -26,7 +26,7 @@ class SeenRun:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the comparison: one value in all runs, as texts in the order of the runs, and the index of the best run
-    (None: all are equal).
+    (None: all are equal, or a run has no value).
     """
 
     name: str
@@ -90,7 +90,7 @@ def table(runs: Sequence[SeenRun]) -> str:
         rows.append((line.name, *marked))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     shown = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*shown, "* the better one; one run each, and the machine's other work is in it"])
+    return "\n".join([*shown, "* the better value; each strategy ran once, and other work on the machine counts"])
 
 
 def render_comparison(runs: Sequence[SeenRun], command: str, folder: Path) -> str:

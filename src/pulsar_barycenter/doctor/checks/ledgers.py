@@ -59,19 +59,19 @@ def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
             Severity.CRITICAL,
             topic,
             f"ledger {ledger} is missing on bookies or too short: {reason}",
-            "bring back its bookies or its key; with autoSkipNonRecoverableData=true consumers skip what is lost",
+            "bring back the ledger's bookies or key, or skip the lost entries with autoSkipNonRecoverableData=true",
         )
     if seen.unlisted:
         yield found(
             Severity.INFO,
             "bookies",
-            f"{count_of(len(seen.unlisted), 'ledger')} of the brokers belong to no topic; one may be just made",
+            f"{count_of(len(seen.unlisted), 'ledger')} of the brokers belong to no topic; one may be not listed yet",
             "stop the brokers, then run barycenter ledger bookies --delete-unlisted",
         )
 
 
 def foreign_topics(picture: Picture) -> Iterator[ClusterFinding]:
-    """Only Java brokers can serve a topic; its clients wait while a Python broker owns its bundle."""
+    """Only Java brokers can serve a topic; its clients get an error while a Python broker owns its bundle."""
     for topic, reason in picture.bookies.foreign if picture.bookies is not None else ():
         yield found(
             Severity.WARNING,

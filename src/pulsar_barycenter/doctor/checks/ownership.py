@@ -83,7 +83,7 @@ def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.ERROR,
                 bundle,
-                f"its {where} names {owner}, which says that it does not own it, so no broker serves it",
+                f"its {where} names {owner}, and this broker denies that it owns the bundle: no broker serves it",
                 f"restart {owner}: this releases all bundles that are recorded under its name",
             )
     if picture.store is not None:

@@ -25,8 +25,9 @@ def has_bookies(store: StoreView) -> bool:
 
 
 async def read_bookies(url: str, config_path: str, uri: str) -> BookiesView:
-    """Return what the bookies have; takes MAX_SECONDS at most. `url` is the brokers' metadata store with its
-    `metadataStoreConfigPath`, `uri` their bookkeeperMetadataServiceUri.
+    """Return what the bookies have. If this takes longer than MAX_SECONDS, or a store does not answer, nothing is
+    raised: `failure` of the result says why. `url` is the brokers' metadata store with its `metadataStoreConfigPath`,
+    `uri` their bookkeeperMetadataServiceUri.
     """
     try:
         async with asyncio.timeout(MAX_SECONDS), opened_bookies(uri, url, config_path) as (store, client):

@@ -37,9 +37,9 @@ from pulsar_barycenter.observer.collector import understood
 MAX_BROKERS: Final = 10_000
 MAX_NAMESPACES: Final = 10_000
 MAX_POLICY_REQUESTS: Final = 50_000
-"""The number of requests for the policies of a namespace, over all brokers."""
+"""The maximum number of requests for policies of namespaces, over all brokers together."""
 MAX_LISTED_NAMESPACES: Final = 1_000
-"""The number of namespaces whose topics are listed."""
+"""The maximum number of namespaces whose topics are listed."""
 MAX_SECONDS_PER_BROKER: Final = 60.0
 """The time after which a broker gets no other request."""
 _AT_ONCE: Final = 32
@@ -91,8 +91,8 @@ class _Asked:
     silent_on: dict[str, str] = field(default_factory=dict)
 
     async def get(self, what: str, path: str, kind: type[T]) -> T | None:
-        """Send a GET request for `path` and return the answer decoded as `kind`; None if there is no answer:
-        `silent_on` then says why.
+        """Send a GET request for `path` and return the answer decoded as `kind`. Return None if there is no answer, or
+        if it cannot be decoded: `silent_on[what]` then says why.
         """
         answer = await self.ask(what, path)
         if answer is None:
@@ -104,7 +104,9 @@ class _Asked:
             return None
 
     async def ask(self, what: str, path: str, *also: int) -> Answer | None:
-        """Send a GET request for `path` and return the answer if its status is 200 or in `also`; None otherwise."""
+        """Send a GET request for `path` and return the answer if its status is 200 or in `also`. Otherwise return None:
+        `silent_on[what]` then says why.
+        """
         async with self.gate:
             try:
                 answer = await self.client.ask(self.url, path)
@@ -222,8 +224,8 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
 async def _with_topics(
     answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
 ) -> tuple[NamespaceView, ...] | None:
-    """Return the namespaces; if a bundle of a namespace has no owner, with the number of topics of the namespace's
-    bundles.
+    """Return all namespaces. Those that have a bundle without an owner (at most MAX_LISTED_NAMESPACES of them) come
+    with the number of topics of their bundles.
     """
     if namespaces is None or not answering:
         return namespaces

@@ -86,7 +86,7 @@ def advisable(
 ) -> Advisable:
     """Check the options and return what a recommendation needs. `price` is the cost of disturbing every client once a
     day, in points of a broker's usage. `head_room` is the fraction of a broker to keep free, `spare` the number of
-    brokers to be able to lose.
+    brokers that are added to those that the load needs, because that number may fail.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.

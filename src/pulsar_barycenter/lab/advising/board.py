@@ -110,7 +110,7 @@ def sizing_lines(found: RightSizing) -> list[str]:
 def _saving(found: RightSizing) -> str:
     known = "" if found.hours_known == HOURS else f" in the {found.hours_known} hours of the week that are known"
     if found.saved < 0:
-        return f"{-found.saved:,} broker-hours a week are missing{known}."
+        return f"The present brokers lack {-found.saved:,} broker-hours a week{known}."
     return f"Following the need would save {found.saved:,} broker-hours a week{known}."
 
 

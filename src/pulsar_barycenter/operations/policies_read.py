@@ -61,12 +61,13 @@ class PoliciesReader:
         self._last_ms: int | None = None
 
     async def read(self, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
-        """Return the rules for these namespaces; `now_ms` is epoch ms. Requests are only sent for rules that are due to
-        be read.
+        """Return the policies that the balance of these namespaces has to follow; `now_ms` is epoch ms. Requests are
+        only sent for those that are due to be read; the others are as they were read last.
 
         Raises:
-            NotNowError, RefusedError, TimeoutError: the rules cannot be read, there are more than MAX_NAMESPACES
-                namespaces, or an isolation policy is not valid.
+            RefusedError: there are more than MAX_NAMESPACES namespaces, an isolation policy is not valid, or the
+                cluster refuses a request.
+            NotNowError, TimeoutError: the cluster did not answer, or not within the time; a later reading may succeed.
         """
         if len(namespaces) > MAX_NAMESPACES:
             raise RefusedError(

@@ -142,8 +142,8 @@ class Bundles:
     def split(self, name: str, cuts: Sequence[int]) -> list[str]:
         """Split a bundle at hashes strictly inside it, and return the names of its parts.
 
-        In the columns, the first part gets the row of the bundle, and the other parts follow it. The parts get the
-        bundle's owner, and the traffic that belongs to their ranges.
+        In the arrays, which have one row for each bundle, the parts are in the place of the bundle, so the rows of all
+        bundles after it change. The parts get the bundle's owner, and the traffic that belongs to their ranges.
         """
         bundle, row = Bundle.parse(name), self.row_of(name)
         edges = [bundle.range.lower, *sorted(set(cuts)), bundle.range.upper]

@@ -118,7 +118,9 @@ def _keys(kind: inspect.Type) -> list[str]:
 
 
 def _values(kind: inspect.Type, path: _Path, content: Any) -> list[str]:
-    """Return the allowed values of the key at a path: those of an enumeration, or the kinds of a table."""
+    """Return the values that a scenario file may have at a path: the members of an enumeration, or, for the key that
+    says which kind of table it is, the names of these kinds. Return [] for all other keys.
+    """
     table = _kind_at(kind, path[:-1], content)
     if isinstance(table, inspect.UnionType):
         return [str(each.tag) for each in _tables(table)]

@@ -50,7 +50,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option of a command: `spellings` are separated by blanks, `key` is the name of the option's value."""
+    """An option of a command. `spellings` are separated by blanks, such as "-m --messageId". The value that a user
+    gives is in `Values` under `key`.
+    """
 
     spellings: str
     key: str

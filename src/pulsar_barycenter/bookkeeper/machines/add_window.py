@@ -56,7 +56,9 @@ class AddWindow:
         return frozenset().union(*(self._pending[entry].failed for entry in self._troubled))
 
     def add(self, entry: int, body: bytes, length: int) -> tuple[str, ...]:
-        """Add the next entry; `length` is the number of bytes of data up to it. Return the bookies to send it to."""
+        """Add the next entry; `length` is the number of bytes of data in the ledger, this entry included. Return the
+        bookies to send the entry to.
+        """
         members = write_set(self.ensemble, entry, self._write_quorum)
         self._pending[entry] = _Pending(body, length, members)
         return members

@@ -31,7 +31,7 @@ class AutoCreation:
     async def set_of_topics(self, request: web.Request) -> web.Response:
         override = await body_of(request, AutoTopicCreationOverride)
         if override is None:
-            raise RestError(400, f"Send allowAutoTopicCreation and topicType as the body. {_UNSET}")
+            raise RestError(400, f"Send an object with allowAutoTopicCreation and topicType as the body. {_UNSET}")
         _require_valid(override, self._services.config)
         return await self._set_of_topics(request, override)
 
@@ -53,7 +53,7 @@ class AutoCreation:
     async def set_of_subscriptions(self, request: web.Request) -> web.Response:
         override = await body_of(request, AutoSubscriptionCreationOverride)
         if override is None:
-            raise RestError(400, f"Send allowAutoSubscriptionCreation as the body. {_UNSET}")
+            raise RestError(400, f"Send an object with allowAutoSubscriptionCreation as the body. {_UNSET}")
         return await self._set_of_subscriptions(request, override)
 
     async def delete_of_subscriptions(self, request: web.Request) -> web.Response:

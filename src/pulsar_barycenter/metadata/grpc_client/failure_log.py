@@ -16,13 +16,15 @@ class FailureLog:
         self._known: set[str] = set()
 
     def failed(self, what: str, server: str, error: MetadataError) -> None:
-        """Record that the operation `what` failed. It is logged unless the previous attempt failed too."""
+        """Record that the operation `what` failed. The failure is logged unless the last attempt of this operation
+        failed too, on whatever server.
+        """
         if what not in self._known:
             self._known.add(what)
             log.warning("metadata_store_trouble", what=what, server=server, error=str(error))
 
     def recovered(self, what: str, server: str) -> None:
-        """Record that the operation `what` succeeded. It is logged if the previous attempt failed."""
+        """Record that the operation `what` succeeded. This is logged if its last attempt failed."""
         if what in self._known:
             self._known.remove(what)
             log.info("metadata_store_trouble_over", what=what, server=server)

@@ -100,6 +100,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker("no_cover")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what has only a full form."""
+    if item.get_closest_marker("full_form") and not item.config.getoption("--peer-required"):
+        pytest.skip("it takes a minute or more; make peer runs it")
+
+
 def pytest_collection_finish() -> None:
     """Exclude the collected items from Python's garbage collection, and collect less often: a tenth of a simulation.
 

@@ -13,7 +13,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 
 
-@pytest.mark.parametrize("place", ["ServiceUnitStateTableViewImpl", "ServiceUnitStateMetadataStoreTableViewImpl"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ServiceUnitStateTableViewImpl",
+        pytest.param("ServiceUnitStateMetadataStoreTableViewImpl", marks=pytest.mark.full_form),
+    ],
+)
 async def test_a_live_cluster_changes_its_load_manager_and_changes_it_back(tmp_path: Path, place: str) -> None:
     configuration = {**QUICK, "loadManagerServiceUnitStateTableViewClassName": f"{CHANNEL}.{place}"}
     async with cluster_under_traffic(tmp_path, configuration) as (cluster, admin, topics):

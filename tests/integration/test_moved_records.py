@@ -10,7 +10,7 @@ from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.live_change import cluster_under_traffic
 from support.running_cluster import QUICK, Admin, restart_one_by_one
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.full_form, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 SYNCER = "/admin/v2/brokers/configuration/loadBalancerServiceUnitTableViewSyncer"

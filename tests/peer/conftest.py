@@ -10,13 +10,6 @@ from support.maven import PeerUnavailableError
 from support.pulsar_peer import PulsarPeer, newest_that_runs
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what has only a full form."""
-    if item.get_closest_marker("full_form") and not item.config.getoption("--peer-required"):
-        pytest.skip("it takes a minute or more; make peer runs it")
-
-
 @pytest.fixture(scope="session", params=VERSIONS)
 def peer(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[PulsarPeer]:
     wanted = request.config.getoption("--peer-version")

@@ -55,6 +55,8 @@ def ours(case: Case) -> dict[str, Any]:
 
 
 def test_keys_and_consumers_have_the_slots_that_pulsar_gives_them(peer: PulsarPeer, cases: int, seed: int) -> None:
+    if peer.line == "5.x":
+        pytest.skip("the libraries beside the broker's jar of 5.x lack one that a mock of its Consumer needs")
     random_ = random.Random(f"{seed} key_shared")
     questions = [drawn(random_) for _ in range(cases)]
 

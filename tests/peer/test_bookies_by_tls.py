@@ -17,6 +17,8 @@ from support.maven import PeerUnavailableError
 from support.real_bookies import RealBookies, real_bookies
 from support.running_cluster import eventually
 
+pytestmark = [pytest.mark.peer, pytest.mark.full_form]
+
 SHAPE = LedgerShape(1, 1, 1)
 
 

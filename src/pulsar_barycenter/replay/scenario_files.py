@@ -284,8 +284,8 @@ def _problem_of_brokers(found: ScenarioFile) -> str:
             return f"broker {number} is added at minute {each.minute:g}, but is there already; give another number"
         if isinstance(each, Grows) and each.broker > found.brokers:
             return (
-                f"the load of broker {number} changes, but {found.brokers} brokers are there at the start; give one of"
-                " these"
+                f"the load of broker {number} changes, but {count_of(found.brokers, 'broker')} are there at the start;"
+                " give one of these"
             )
         if number is not None and not isinstance(each, Adds | Grows) and number not in there:
             return f"broker {number} is not in the cluster at minute {each.minute:g}; give one that is"

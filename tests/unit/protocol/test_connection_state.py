@@ -31,7 +31,7 @@ def test_a_handshake_opens_both_sides_with_the_lower_version():
 
 def test_nothing_is_taken_before_connect():
     broker = Connection(Role.BROKER)
-    with pytest.raises(RemoteProtocolError, match="lookupTopic in state fresh"):
+    with pytest.raises(RemoteProtocolError, match="lookupTopic is not legal in state fresh"):
         broker.receive_data(client_requests.lookup(1, "t"))
     assert broker.state is State.CLOSED
 
@@ -62,7 +62,7 @@ def test_commands_that_arrive_with_connected_are_those_of_an_open_connection():
         api.BaseCommand.SUCCESS,
     ]
     assert client.data_to_send() == commands.PONG
-    with pytest.raises(RemoteProtocolError, match="connected in state open"):
+    with pytest.raises(RemoteProtocolError, match="connected is not legal in state open"):
         client.receive_data(commands.success(3) + connected)
 
 
@@ -82,7 +82,7 @@ def test_what_waits_for_connected_is_bounded():
 
 def test_a_second_connect_is_refused():
     broker, _ = open_pair()
-    with pytest.raises(RemoteProtocolError, match="connect in state open"):
+    with pytest.raises(RemoteProtocolError, match="connect is not legal in state open"):
         broker.receive_data(client_commands.connect("c"))
 
 

@@ -308,7 +308,9 @@ class Case:
 @pytest.mark.parametrize(
     "case",
     [
-        Case(("orders-sub__transaction_pending_ack",), "orders-sub__transaction_pending_ack may have pending"),
+        Case(
+            ("orders-sub__transaction_pending_ack",), "orders-sub__transaction_pending_ack exists and may have pending"
+        ),
         Case(("__transaction_buffer_snapshot",), "transactions that were aborted"),
         Case(("__transaction_buffer_snapshot-partition-0",), "transactions that were aborted"),
         Case((), "a topic of Pulsar's transactions", "orders-sub__transaction_pending_ack"),

@@ -243,7 +243,7 @@ def test_what_does_not_fit_stops_the_roll_and_it_goes_on_later() -> None:
         cluster.hook_comes_back = False
         assert "is not listed among the brokers" in await stopped(operator)
         (away,) = cluster.restarts
-        assert f"{away} was asked to restart" in condition(operator.open().progress)
+        assert f"the restart of {away} was requested" in condition(operator.open().progress)
         cluster.come(away)
         cluster.unresolved.add(away)
         assert "has no address here" in await stopped(operator)
@@ -309,7 +309,7 @@ def test_settings_that_somebody_changed_meanwhile_stay() -> None:
         operator.journal.append = append  # type: ignore[method-assign]
         await operator.roll()
         assert cluster.stored == {SHEDDING: "true"}
-        assert any("somebody set it to true meanwhile" in line for line in operator.said)
+        assert any("another client set it to true meanwhile" in line for line in operator.said)
 
     played(scene)
 

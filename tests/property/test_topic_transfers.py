@@ -73,7 +73,12 @@ class World:
         self.detached: set[object] = set()
 
     async def open(self, deduplicates: bool) -> None:
-        config = BrokerConfig(managed_ledger_max_entries_per_ledger=10, broker_deduplication_enabled=deduplicates)
+        config = BrokerConfig(
+            managed_ledger_max_entries_per_ledger=10,
+            broker_deduplication_enabled=deduplicates,
+            default_retention_time_in_minutes=-1,  # `check_stored` reads what was consumed, too
+            default_retention_size_in_mb=-1,
+        )
         self.cluster = await TwoBrokers(config, storage=HeldLedgers).start()
         self.source = self.cluster.a
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,15 @@ _MAX_WORKLOAD_BYTES: Final = 1 << 20
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 
 
+class InputKind(Enum):
+    """What the input of a replay is."""
+
+    SYNTHETIC = "synthetic load"
+    TRACES = "CSV traces"
+    WORKLOAD = "workload file"
+    FOLDER = "data folder"
+
+
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The options that describe the input of a replay, as the user gave them."""
 
@@ -48,6 +58,16 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int = 0
     until_ms: int = END_OF_TIME
     step_ms: int = 60_000
+
+    @property
+    def kind(self) -> InputKind:
+        """What the first path names. Files are not read."""
+        first = self.paths[0]
+        if first == GENERATED:
+            return InputKind.SYNTHETIC
+        if _is_trace(first):
+            return InputKind.TRACES
+        return InputKind.WORKLOAD if first.endswith((".yaml", ".yml")) else InputKind.FOLDER
 
 
 @dataclass(frozen=True)
@@ -104,16 +124,16 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
         OSError: a file cannot be read.
     """
     first = spec.paths[0]
-    if first == GENERATED:
+    if spec.kind is InputKind.SYNTHETIC:
         return Source(spec)
-    if first.endswith(".csv"):
+    if spec.kind is InputKind.TRACES:
         return Source(spec, traces=tuple(trace_in(Path(path)) for path in spec.paths))
-    if first.endswith((".yaml", ".yml")) and len(spec.paths) == 1:
-        return Source(spec, workload=_workload(Path(first)))
     if len(spec.paths) > 1:
         raise ReplayInputError(
             f"give one data folder, one workload file, or only CSV files, not {', '.join(spec.paths)}"
         )
+    if spec.kind is InputKind.WORKLOAD:
+        return Source(spec, workload=_workload(Path(first)))
     if spec.shape:
         raise ReplayInputError(
             f"--shape is for CSV traces and synthetic load; {first} is a recorded load, so leave --shape out"
@@ -136,10 +156,14 @@ def is_elsewhere(spec: InputSpec) -> bool:
         found = [path for path in spec.paths if local_folder(path) is None]
     except ValueError as error:
         raise ReplayInputError(str(error)) from None
-    traces = [path for path in found if path.endswith(".csv")]
+    traces = [path for path in found if _is_trace(path)]
     if traces:
         raise ReplayInputError(f"{traces[0]}: CSV traces are read from this machine; copy the file here")
     return bool(found)
+
+
+def _is_trace(path: str) -> bool:
+    return path.endswith(".csv")
 
 
 def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> dict[str, Any]:

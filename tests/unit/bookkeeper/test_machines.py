@@ -428,6 +428,13 @@ def test_bookies_are_spread_over_racks():
     assert replace_failed(("a", "c"), {"a", "c"}, "acb", racks) == ("b", "c")
 
 
+def test_bookies_of_the_last_resort_fill_what_the_others_leave():
+    racks = {"a": "/1", "b": "/2", "c": "/1", "d": "/3"}
+    assert choose("abcd", 2, racks, last_resort={"a", "b"}) == ("c", "d")
+    assert choose("abcd", 3, racks, last_resort={"a", "b", "d"}) == ("c", "b", "d")
+    assert choose("abcd", 3, racks, last_resort={"a", "b"}) == ("c", "d", "b"), "the rack of c has a bookie already"
+
+
 def test_too_few_bookies_are_told():
     with pytest.raises(TooFewBookiesError, match="needs 3 writable bookies, and there are 2"):
         choose("ab", 3, {})

@@ -64,8 +64,8 @@ class BookiePool:
             self._wait_for_connection(self._connecting[bookie], request)
 
     def choose(self, count: int, groups: BookieGroups = ANYWHERE) -> tuple[str, ...]:
-        """Return `count` writable bookies for a new ledger. Bookies that failed recently are among the choices only if
-        there are fewer than `count` others.
+        """Return `count` writable bookies for a new ledger. Bookies that failed recently are among them only if there
+        are fewer than `count` others.
 
         Raises:
             TooFewBookiesError: there are fewer than `count` writable bookies that `placement.preferred` allows for a
@@ -73,8 +73,7 @@ class BookiePool:
         """
         placed = self._registry.placed
         writable = preferred(self._shuffled(), count, groups, placed.groups)
-        sound = [bookie for bookie in writable if not self._is_failed(bookie)]
-        return choose(sound if len(sound) >= count else writable, count, placed.racks)
+        return choose(writable, count, placed.racks, last_resort=set(filter(self._is_failed, writable)))
 
     def replace(
         self, ensemble: tuple[str, ...], failed: AbstractSet[str], groups: BookieGroups = ANYWHERE

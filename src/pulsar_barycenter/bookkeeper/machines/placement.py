@@ -47,13 +47,17 @@ def preferred(bookies: Sequence[str], count: int, groups: BookieGroups, group_of
     return found
 
 
-def choose(bookies: Sequence[str], count: int, racks: Mapping[str, str]) -> tuple[str, ...]:
-    """Choose `count` bookies for a ledger out of `bookies`, the writable ones in random order.
+def choose(
+    bookies: Sequence[str], count: int, racks: Mapping[str, str], *, last_resort: AbstractSet[str] = frozenset()
+) -> tuple[str, ...]:
+    """Choose `count` bookies for a ledger out of `bookies`, the writable ones in random order. Those in `last_resort`
+    are chosen only when all others are.
 
     Raises:
         TooFewBookiesError: there are fewer than `count`.
     """
-    chosen = _spread([], bookies, count, racks)
+    chosen = _spread([], (bookie for bookie in bookies if bookie not in last_resort), count, racks)
+    chosen += _spread(chosen, (bookie for bookie in bookies if bookie in last_resort), count - len(chosen), racks)
     if len(chosen) < count:
         raise TooFewBookiesError(
             f"a ledger needs {count_of(count, 'writable bookie')}, and there are {len(chosen)}: start bookies, or lower"

@@ -42,20 +42,25 @@ def command(url: str | None, state: Path, yes: bool) -> None:
                 click.echo(f"nothing to do: according to {state}, the balancer left no setting to put back")
                 return
             click.echo(f"before the balancer changed them: {taken_over.sentence}")
-            if yes:
-                asyncio.run(_put_back(asked_url(url), folder, taken_over))
-            click.echo("put back, except the settings that stay as is" if yes else "nothing is done without --yes")
+            if not yes:
+                click.echo("nothing is done without --yes")
+                return
+            stay = asyncio.run(_put_back(asked_url(url), folder, taken_over))
+            click.echo("put back, except the settings that stay as they are" if stay else "put back")
     except (FactsError, StateError, JournalError, NotNowError, RefusedError, TimeoutError, OSError) as error:
         fail(in_words(error) or "the cluster did not answer in time")
 
 
-async def _put_back(url: str, folder: StateFolder, taken_over: TakenOver) -> None:
+async def _put_back(url: str, folder: StateFolder, taken_over: TakenOver) -> bool:
+    """Put the settings back, and print those that stay as they are; return whether there are any."""
     client = asking_client(why="barycenter balance restore")
     try:
         cluster = AdminCluster(client, url)
         folder.check(await one_cluster({url: cluster}))
-        for key, why in (await Balancing(cluster).restore(taken_over.before)).items():
+        kept = await Balancing(cluster).restore(taken_over.before)
+        for key, why in kept.items():
             click.echo(f"the setting {key} stays as it is: {why}")
         folder.remember(None)
+        return bool(kept)
     finally:
         await client.close()

@@ -60,10 +60,9 @@ _MAX_NAMED: Final = 20
 _BEGIN_WITHIN_S: Final = 60.0
 _STOPPING: Final = "barycenter: stopping after the moves and the command in progress; again to end at once"
 _MOVING_PLAN: Final = "roll"
+"""The name of the plan in the journal of moves: a roll makes a new plan in each step."""
 _SUBSCRIPTION: Final = "barycenter-roll"
-"""The name of the subscription by which a roll reads load topics. (`_MOVING_PLAN` is the name of the plan in the
-journal of moves: a roll makes a new plan in each step.)
-"""
+"""The name of the subscription by which a roll reads load topics."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pulsar_barycenter.lab.inputs import GENERATED, REPORT_COLUMNS, USAGE_COLUMNS, Input, InputSpec, usages_of
+from pulsar_barycenter.lab.inputs import REPORT_COLUMNS, USAGE_COLUMNS, Input, InputKind, InputSpec, usages_of
 from pulsar_barycenter.load.moved_back import Whereabouts
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
@@ -37,14 +37,14 @@ class Reality:
 
 
 def reality_of(spec: InputSpec) -> Reality:
-    """Return what really happened in the recorded cluster; empty for synthetic load and traces.
+    """Return what really happened in the recorded cluster; empty for everything but a data folder.
 
     Raises:
         OSError: the data cannot be read.
     """
-    name = spec.paths[0]
-    if name == GENERATED or name.endswith(".csv"):
+    if spec.kind is not InputKind.FOLDER:
         return Reality()
+    name = spec.paths[0]
     folder = local_folder(name)
     if folder is None:
         return Reality(warnings=(f"the real moves in {name} are not read, because it is not on this machine",))
@@ -101,7 +101,7 @@ def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
 
 def topic_names(spec: InputSpec, found: Input) -> dict[int, str]:
     """Return the names of the topics of traces, by their hashes; empty for other inputs."""
-    if not spec.paths[0].endswith(".csv"):
+    if spec.kind is not InputKind.TRACES:
         return {}
     space = Bundle.parse(found.demand.bundles[0]).namespace
     count = int(spec.shape.get("topics", _TOPICS_OF_A_TRACE))

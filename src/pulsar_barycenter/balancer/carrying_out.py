@@ -25,7 +25,8 @@ _MAX_REASON: Final = 400
 
 class TellMove(Protocol):
     """A function that is called with each state of a move, a detail, and, once the move has ended, its duration in
-    seconds (else None)."""
+    seconds (else None).
+    """
 
     def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None: ...
 
@@ -85,7 +86,8 @@ class Carrier:
 @dataclass(frozen=True, slots=True)
 class SplitCarrier:
     """Splits bundles of `cluster`, one after the other. `stop` returns why no other split may begin; blank if one may.
-    `reasons` is as that of `Carrier`."""
+    `reasons` is as that of `Carrier`.
+    """
 
     cluster: SplittableCluster
     state: StateFolder

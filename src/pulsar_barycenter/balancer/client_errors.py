@@ -52,7 +52,8 @@ class ClientErrors:
 
     async def read(self, addresses: Mapping[str, str]) -> None:
         """Read the metrics of brokers (broker id to web address). Do nothing if the last reading was less than a second
-        ago."""
+        ago.
+        """
         if is_too_soon(self._last, self._now_ms()):
             return
         chosen = sorted(addresses.items())[:MAX_BROKERS_READ]

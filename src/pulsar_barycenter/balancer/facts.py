@@ -138,7 +138,8 @@ async def answering(
 def clock_difference(url: str, offset: tuple[int, int] | None) -> str:
     """Return a text that says how far the clock of the broker at `url` differs from this machine's; blank if the
     difference is at most MAX_CLOCK_DIFFERENCE_MS, or `offset` is None. `offset` is by how much that clock is ahead, at
-    least and at most (ms; negative: behind)."""
+    least and at most (ms; negative: behind).
+    """
     if offset is None or (offset[0] <= MAX_CLOCK_DIFFERENCE_MS and offset[1] >= -MAX_CLOCK_DIFFERENCE_MS):
         return ""
     ahead = offset[0] > 0

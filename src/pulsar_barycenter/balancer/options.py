@@ -46,7 +46,8 @@ class SplitWhen(enum.StrEnum):
 
     def splits(self, mode: Mode, *, own: bool) -> bool:
         """Return whether this program decides on splits; `own` is whether the cluster splits on its own while this
-        program does not act. With `advise` this program splits nothing: an approval is for moves."""
+        program does not act. With `advise` this program splits nothing: an approval is for moves.
+        """
         return mode is not Mode.ADVISE and (self is SplitWhen.ALWAYS or (self is SplitWhen.AUTO and own))
 
 
@@ -55,7 +56,8 @@ class Caps:
     """The limits of moves and splits. `per_hour` counts the moves of any 60 minutes, `splits_per_hour` the splits.
     `throughput_per_hour` is the sum of the throughput (bytes/s, in + out) of the bundles of these moves, 0 for no
     limit. A bundle that moved stays for `grace_ms`. With fewer than `min_brokers` brokers whose reports are current
-    nothing moves, and nothing is split. A move or split that has not ended after `timeout_s` seconds has failed."""
+    nothing moves, and nothing is split. A move or split that has not ended after `timeout_s` seconds has failed.
+    """
 
     at_once: int = 1
     per_minute: float = 6.0
@@ -73,7 +75,8 @@ class WatchLimits:
     above the mean (a fraction of a broker) exceeds that before them by more than `grown`. Until then, clients may get
     up to `more_errors` errors a minute more than before the moves. A view is too old after two report intervals of
     `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. After a pause of `hand_back_ms` the
-    balancer hands back."""
+    balancer hands back.
+    """
 
     report_interval_ms: int
     grown: float = 0.05
@@ -91,7 +94,8 @@ class Wanted:
     0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster. `service_url`
     is the address of the binary protocol; blank: the one that a report names. `grown` and `more_errors` are limits of
     the watchdog. `approved_within_s` is how long a round waits for its approval. `metrics_port` is a port of 127.0.0.1,
-    0 for none. `sizing` says how many brokers the load needs."""
+    0 for none. `sizing` says how many brokers the load needs.
+    """
 
     urls: Sequence[str]
     state: Path
@@ -116,7 +120,8 @@ class Wanted:
 
     def takes_over(self, *, own_splits: bool) -> tuple[str, ...]:
         """Return the keys of the cluster's own balancing that are off while this run acts; `own_splits` is whether the
-        cluster splits on its own while no balancer acts."""
+        cluster splits on its own while no balancer acts.
+        """
         if self.mode is not Mode.ACT:
             return ()
         return (SHEDDING, SPLITTING) if self.split.splits(self.mode, own=own_splits) else (SHEDDING,)

@@ -93,7 +93,8 @@ def why_refused(host: str, origin: str | None, site: str) -> str:
 @dataclass(slots=True)
 class BalancePage:
     """The page of the balancer whose state is in `folder`; `record` is its last round. `token` is the secret that an
-    answer needs; blank if this mode asks for no answers."""
+    answer needs; blank if this mode asks for no answers.
+    """
 
     folder: Path
     token: str = ""
@@ -155,7 +156,8 @@ class BalancePage:
 
 def rendered_page(record: RoundRecord | None, proposal: Proposal | None) -> str:
     """Return the page as HTML: the last round, None before it, and the round that waits for an answer, if there is
-    one."""
+    one.
+    """
     css = resources.files(html_pages).joinpath("base.css").read_text(encoding="utf-8")
     parts = ["<p>No round has ended yet.</p>"] if record is None else list(_round_parts(record))
     if proposal is not None:

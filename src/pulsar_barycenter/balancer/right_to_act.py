@@ -38,7 +38,8 @@ class BalanceError(Exception):
 class RightToAct:
     """The lease of one process. `lost` says that another process has taken it, blank if none has; `is_standby` is
     whether another process holds it. The caller sets `is_ready` once `take_over` has succeeded. `taken_over` is what is
-    to be put back, None if there is nothing."""
+    to be put back, None if there is nothing.
+    """
 
     def __init__(
         self,
@@ -157,7 +158,8 @@ class RightToAct:
 
     async def renew(self) -> None:
         """Renew the lease again and again until cancelled. If another process has taken it, record that in `lost`, and
-        return."""
+        return.
+        """
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
             if not self._is_holder:

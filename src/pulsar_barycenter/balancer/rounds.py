@@ -109,7 +109,8 @@ class Look:
 @dataclass(slots=True)
 class Rounds:
     """The rounds of one run. `clock_trouble` says how the clock of a broker differs from this machine's, `needed` how
-    many brokers the load needs, as text for Prometheus; blank while the load of a broker is not known."""
+    many brokers the load needs, as text for Prometheus; blank while the load of a broker is not known.
+    """
 
     wanted: Wanted
     client: AdminClient
@@ -293,7 +294,8 @@ class Rounds:
 
     def decide(self, look: Look, splits: DecidedSplits) -> DecidedRound | None:
         """Return the moves of a round on the cluster as it is; None if there are too few brokers. A bundle that is
-        split does not move."""
+        split does not move.
+        """
         if too_few(look.current, self.wanted.caps):
             return None
         throughputs = self._throughputs()

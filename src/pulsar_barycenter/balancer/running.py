@@ -356,7 +356,8 @@ class _Run:
 
     async def _wait_until(self, due: float) -> None:
         """Wait until the time `due` of the next round. If a round is approved meanwhile, carry it out, and go on
-        waiting. Return early if the process is asked to end, or the lease is lost."""
+        waiting. Return early if the process is asked to end, or the lease is lost.
+        """
         loop = asyncio.get_running_loop()
         while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._right.lost:
             with suppress(TimeoutError):
@@ -409,7 +410,8 @@ class _Run:
 
     async def _go_on_with_splits(self) -> None:
         """Finish the splits that a killed process began within the last hour and did not end. Older ones are left as
-        they are; a round may decide on them again."""
+        they are; a round may decide on them again.
+        """
         left = splits_under_way(self._state.splits_since(_now_ms() - HOUR_MS))
         if left:
             self._tell(f"an earlier process left {count_of(len(left), 'split')} unfinished; checking each")

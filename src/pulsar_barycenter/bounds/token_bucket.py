@@ -61,13 +61,15 @@ class TokenBucket:
 
     def lend(self, amount: int) -> None:
         """Take `amount` tokens out of the bucket until `give_back`. Until then its capacity is smaller by `amount`, so
-        no new tokens take their place."""
+        no new tokens take their place.
+        """
         self._balance -= amount
         self._capacity -= amount
 
     def give_back(self, amount: int, left: int, now_s: float) -> None:
         """End the loan of `amount` tokens, of which `left` were not used; `left` is negative if more than `amount` were
-        used."""
+        used.
+        """
         self.balance(now_s)  # first, so that tokens that were used a moment ago have not come back yet
         self._capacity += amount
         self._balance += left
@@ -88,7 +90,8 @@ class Throttle:
 
     def limit_to(self, messages: int, size: int, period_s: float, now_s: float) -> None:
         """Apply these limits from now on to all that share this throttle; the arguments are those of the
-        constructor."""
+        constructor.
+        """
         self._messages = TokenBucket(messages, period_s, now_s) if messages > 0 else None
         self._size = TokenBucket(size, period_s, now_s) if size > 0 else None
 
@@ -117,7 +120,8 @@ class Throttle:
 
     def lendable(self, now_s: float) -> tuple[int, int]:
         """Return how many messages and bytes can be lent at `now_s`; 0 or less: none. NO_LIMIT if their number is not
-        limited."""
+        limited.
+        """
         return (
             NO_LIMIT if self._messages is None else self._messages.lendable(now_s),
             NO_LIMIT if self._size is None else self._size.lendable(now_s),
@@ -125,7 +129,8 @@ class Throttle:
 
     def lend(self, allotment: "Allotment", messages: int, size: int) -> None:
         """Lend this number of tokens for `messages` and for `size` until `give_back`. The limits must not change
-        meanwhile."""
+        meanwhile.
+        """
         if self._messages is not None:
             self._messages.lend(messages)
         if self._size is not None:
@@ -141,7 +146,8 @@ class Throttle:
 
 class SharedThrottle(Throttle):
     """A throttle whose limits may change while its tokens are lent: before a change, the allotments give back what they
-    have left."""
+    have left.
+    """
 
     __slots__ = ("_borrowers",)
 
@@ -188,7 +194,8 @@ class Allotment:
 
     def give_back(self, now_s: float) -> None:
         """Give the tokens that are left back to the throttles; if more were used than lent, take the difference from
-        the throttles."""
+        the throttles.
+        """
         for throttle in self.throttles:
             throttle.give_back(self, self._lent, (self.messages, self._size), now_s)
         self._lent = (0, 0)

@@ -256,7 +256,8 @@ class Broker:
     async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
         """Leave the cluster in order and close everything. Calling this again waits for the same stop. With
         `max_unloads_per_second` 0, bundles are unloaded without a limit. When `brokerShutdownTimeoutMs` has passed, the
-        bundles that are left are not handed over, and everything is closed."""
+        bundles that are left are not handed over, and everything is closed.
+        """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
         await asyncio.shield(self._stopping)
@@ -454,7 +455,8 @@ class Broker:
 
     async def _url_of_owner(self, topic: TopicName) -> str | None:
         """Return the URL at which this broker connects to the owner of a topic, None if the owner has no such URL. A
-        bundle without an owner is assigned first."""
+        bundle without an owner is assigned first.
+        """
         by_tls = self.config.current.broker_client_tls_enabled
         answer = await self.lookup.lookup(topic)
         if isinstance(answer, Owner):

@@ -55,7 +55,8 @@ class KeyedChanges(Generic[K]):
 
     async def wait(self, key: K, timeout_s: float) -> None:
         """Return at the next change of `key`, or after `timeout_s` seconds without one; the caller cannot tell
-        which."""
+        which.
+        """
         change = self._changes.setdefault(key, NextChange())
         try:
             await change.wait(timeout_s)

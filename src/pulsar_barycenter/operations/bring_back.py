@@ -22,7 +22,8 @@ _AT_ONCE: Final = 16
 @dataclass(frozen=True, slots=True)
 class WayBack:
     """The moves that end a drain: `moves` return bundles to the broker; `stay` says why other bundles that left it do
-    not return. `drained_at` is when the last drain began (epoch ms), None if no decision records it."""
+    not return. `drained_at` is when the last drain began (epoch ms), None if no decision records it.
+    """
 
     drained_at: int | None = None
     moves: tuple[PlannedMove, ...] = ()

@@ -65,7 +65,8 @@ class Cluster(Protocol):
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The limits for moves: `at_once` and `per_minute` are at least 1; `timeout_s` is the time limit of one move;
-    `looks_back` enables the final check."""
+    `looks_back` enables the final check.
+    """
 
     at_once: int = 1
     per_minute: float = 60.0
@@ -184,7 +185,8 @@ class _Run:
 
     async def _unload(self, move: PlannedMove) -> None:
         """Ask the owner to unload the bundle. Repeat the request only if the owner still serves the bundle: a request
-        without an answer may have been carried out."""
+        without an answer may have been carried out.
+        """
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
             try:

@@ -31,7 +31,8 @@ class Period:
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows sorted by thing and time; `things` are codes of `names`. `counts` flags the rows that belong to the period:
-    those that were reported in the period or hold in it."""
+    those that were reported in the period or hold in it.
+    """
 
     table: pa.Table
     things: Indices

@@ -90,7 +90,8 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Load(_Part, frozen=True):
     """`usage` is the mean usage of the brokers of the start (a fraction), if the load is balanced. `noise` and `drift`
     are standard deviations of the logarithm of the load of a bundle: of each minute by itself, and of a change that
-    lasts about three hours. `swing` is the amplitude of the day, with a phase of each bundle's own."""
+    lasts about three hours. `swing` is the amplitude of the day, with a phase of each bundle's own.
+    """
 
     bundles: Annotated[int, Meta(ge=1, le=MOST_BUNDLES)]
     usage: Annotated[float, Meta(gt=0.02, le=4)] = 0.45

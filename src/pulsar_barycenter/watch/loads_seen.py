@@ -75,7 +75,8 @@ class LoadsSeen:
 
     def answer(self, question: LoadQuestion, *, holds_ms: int) -> LoadOverTime:
         """Return the answer to a question. The load of a broker is valid until its next report, at most for `holds_ms`;
-        the load of a bundle until any broker reports the bundle again, at most for `holds_ms`."""
+        the load of a bundle until any broker reports the bundle again, at most for `holds_ms`.
+        """
         earlier = question.from_earlier(holds_ms)
         moments = [
             Moment(seen.at_ms, (load,))

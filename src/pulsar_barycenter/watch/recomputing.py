@@ -40,7 +40,8 @@ class RecomputedMove:
 @dataclass(frozen=True, slots=True)
 class RecomputedRound:
     """A round on the load as of `at_ms` (epoch ms). `sentence` is its reason as a whole, `verdicts` the reason for each
-    broker why it sheds bundles or keeps them."""
+    broker why it sheds bundles or keeps them.
+    """
 
     at_ms: int
     strategy: str

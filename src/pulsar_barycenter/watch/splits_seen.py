@@ -41,7 +41,8 @@ class SplitSeen:
 
 def splits_seen(known: Mapping[str, str], owners: Mapping[str, str]) -> list[SplitSeen]:
     """Return the bundles that were split, by name; `known` are the last owners that were seen, `owners` those of
-    now."""
+    now.
+    """
     gone = sorted(known.keys() - owners.keys())
     if not gone or owners.keys() <= known.keys():
         return []
@@ -92,7 +93,8 @@ def why_split(
     split: SplitSeen, before: SnapshotDocument | None, config: BrokerConfig, journal: Mapping[str, str]
 ) -> Why:
     """Return why a bundle was split. `before` is the load of the last look, None if there is none; `journal` maps a
-    bundle to the reason that the journal of `balance` has."""
+    bundle to the reason that the journal of `balance` has.
+    """
     into = _into(split.parts)
     if (said := journal.get(split.bundle)) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance split it {into}: {said}", f"balance: {short_reason(said)}")

@@ -51,7 +51,8 @@ class Known:
     """What is known of the time of a move. `rounds` are the recomputed ones, oldest first; `journal` maps a bundle and
     its destination to the reason that the journal of `balance` has. `sheds` is whether the cluster's own shedding was
     on. `problem` says why no round can be recomputed; "" if rounds can be.
-    `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed."""
+    `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed.
+    """
 
     rounds: Sequence[RecomputedRound]
     journal: Mapping[tuple[str, str], str]

@@ -47,7 +47,8 @@ class Room:
 
     def take(self, bundle: str, throughput: float) -> bool:
         """Count the move of a bundle and return True if the bundle may move and there is room; otherwise add the bundle
-        to `refused`, and return False."""
+        to `refused`, and return False.
+        """
         why = self._staying.get(bundle) or self._full(throughput)
         if why:
             self.refused[bundle] = why

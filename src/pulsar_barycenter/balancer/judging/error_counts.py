@@ -27,7 +27,8 @@ SHORTEST_MS: Final = 1_000
 
 def errors_in(metrics: bytes) -> float | None:
     """Return the errors since the start of a broker, from its metrics in Prometheus's text format; None if they have no
-    counter of look-ups that failed, or a value is not a number from 0 on."""
+    counter of look-ups that failed, or a value is not a number from 0 on.
+    """
     values: dict[bytes, float] = {}
     for name, text in _SAMPLE.findall(metrics):
         try:
@@ -55,7 +56,8 @@ def is_too_soon(before: ErrorReading | None, now_ms: int) -> bool:
 
 def per_minute(before: ErrorReading | None, after: ErrorReading) -> float | None:
     """Return the errors a minute between two readings; None if no broker is in both. A broker whose counter fell has
-    started again, and does not count."""
+    started again, and does not count.
+    """
     if before is None or after.at_ms <= before.at_ms:
         return None
     grown = [count - before.counts[broker] for broker, count in after.counts.items() if broker in before.counts]

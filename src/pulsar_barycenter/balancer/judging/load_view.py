@@ -20,7 +20,8 @@ NO_POLICIES: Final = PoliciesDocument()
 
 class LoadView:
     """The load of the brokers, folded from their reports. A `ReportLog` that the collector appends to; `keep` is called
-    with each new report."""
+    with each new report.
+    """
 
     def __init__(self, keep: Callable[[LocalBrokerData], None] = lambda _report: None) -> None:
         self._fold = LiveFold()

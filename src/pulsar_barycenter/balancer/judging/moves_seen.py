@@ -50,7 +50,8 @@ class OwnersSeen:
 
     def was_split(self, bundle: str, parts: Collection[str]) -> None:
         """Record that a bundle was split: forget the bundle, and record its owner as the owner of each part that has no
-        known owner."""
+        known owner.
+        """
         broker = self._owner.pop(bundle)
         self._missing.pop(bundle, None)
         for part in parts:

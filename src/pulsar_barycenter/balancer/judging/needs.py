@@ -12,7 +12,8 @@ _KEPT_HOURS: Final = 2 * 168
 
 def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int, float]:
     """Return `peaks` with the present load included: the number of each hour since the epoch, for the last two weeks,
-    with the greatest load (in brokers) of that hour. Older hours are left out."""
+    with the greatest load (in brokers) of that hour. Older hours are left out.
+    """
     hour = now_ms // HOUR_MS
     kept = {past: peak for past, peak in peaks.items() if hour - past < _KEPT_HOURS}
     return kept | {hour: max(load, kept.get(hour, 0.0))}
@@ -20,6 +21,7 @@ def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int,
 
 def needed(usages: Mapping[str, float], peaks: Mapping[int, float], rule: SizingRule, now_ms: int) -> str:
     """Return the brokers that are needed now and in the coming hour, in Prometheus's text format. `usages` are those of
-    all brokers, `peaks` the loads of earlier hours."""
+    all brokers, `peaks` the loads of earlier hours.
+    """
     week = week_of(((hour * HOUR_MS, peak) for hour, peak in peaks.items()), rule)
     return metric(load_of(usages, rule.idle), rule, week, now_ms)

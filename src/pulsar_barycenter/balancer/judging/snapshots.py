@@ -42,7 +42,8 @@ class MovingAverages:
 
     def add(self, broker: str, report: LocalBrokerData, config: BrokerConfig) -> None:
         """Count a report as one more measurement, unless it is not newer than the last one. The totals are the
-        broker's, not the sums over the bundles that it lists."""
+        broker's, not the sums over the bundles that it lists.
+        """
         before, bundles = self._loads.get(broker, BrokerLoadData()), frozenset(report.bundles)
         if before.updated_at and report.last_update <= before.updated_at:
             return
@@ -92,7 +93,8 @@ class MovingAverages:
 
 def _lookups(reports: Mapping[str, LocalBrokerData]) -> dict[str, BrokerLookupData]:
     """Return the registrations of brokers. If no broker runs the extensible load manager, all count as if they did: a
-    filter of that load manager keeps bundles away from brokers of another one."""
+    filter of that load manager keeps bundles away from brokers of another one.
+    """
     extensible = ManagerKind.EXTENSIBLE.class_name
     is_mixed = any(report.load_manager_class_name == extensible for report in reports.values())
     return {
@@ -114,7 +116,8 @@ def document_for(
     facts: Facts,
 ) -> SnapshotDocument:
     """Return the snapshot on which this load manager decides. `bundles` has the windows of the bundles, `owners` maps
-    bundle to broker."""
+    bundle to broker.
+    """
     if manager is ManagerKind.EXTENSIBLE:
         return averages.document(reports, owners, facts)
     found = document_of(reports, bundles, facts)

@@ -41,7 +41,8 @@ class DecidedSplits:
 @dataclass(frozen=True, slots=True)
 class SplitRoom:
     """The room for splits: `left` splits may begin now, but none of a bundle in `tried`, whose split was tried within
-    the hour."""
+    the hour.
+    """
 
     per_hour: int
     begun: int = 0
@@ -112,7 +113,8 @@ def is_bound(bundle: str) -> bool:
 
 def immovable(splits: Collection[PlannedSplit], entries: Iterable[SplitEntry]) -> dict[str, str]:
     """Return why bundles do not move: those that a round splits, and those whose split the journal has as begun or
-    ended without failure; reports may still have these as a whole."""
+    ended without failure; reports may still have these as a whole.
+    """
     last = {entry.bundle: entry.state for entry in entries}
     gone = {bundle: "it was split" for bundle, state in last.items() if state is not SplitState.FAILED}
     return gone | {split.bundle: "it is split in this round" for split in splits}

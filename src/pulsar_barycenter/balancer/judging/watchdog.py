@@ -148,7 +148,8 @@ def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
 def _judged_by_errors(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
     """Return the state after judging the balancer's own moves by the errors of clients. Moves may cause up to
     `more_errors` more; if there are still more, the balancer pauses at once. The first number that is read `settle_ms`
-    or more after the last move is the last one that is judged."""
+    or more after the last move is the last one that is judged.
+    """
     trial = watch.error_trial
     if trial is not None and seen.at_ms - trial.last_ms >= limits.settle_ms:
         watch = replace(watch, error_trial=None)
@@ -216,7 +217,8 @@ def _foreign(seen: Observed) -> str:
 
 def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
     """Return why no other move of a round may begin, because the last look at the cluster is more than two intervals
-    ago: moves took long, or the cluster cannot be read. Blank if moves may begin; times are epoch ms."""
+    ago: moves took long, or the cluster cannot be read. Blank if moves may begin; times are epoch ms.
+    """
     age_ms = now_ms - looked_ms
     if age_ms <= _INTERVALS * interval_ms:
         return ""
@@ -226,7 +228,8 @@ def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
 def moved_after(watch: Watch, before: float | None, errors: float | None, at_ms: int) -> Watch:
     """Return the state after moves of this program ended at this time (epoch ms); `before` is the usage above the mean
     before they began, `errors` the errors of clients a minute before; each is None if it is not known. If earlier moves
-    are still being judged, the values before these count."""
+    are still being judged, the values before these count.
+    """
     return replace(
         watch,
         trial=_gone_on(watch.trial, before, at_ms),

@@ -91,7 +91,8 @@ class LedgerReader:
 
     async def _read_all(self, first: int, count: int, *, is_first: bool) -> list[Entry]:
         """Read `count` entries at the same time. Return those before the first one that fails; if that is the first of
-        all, return none, or raise its error if `is_first`."""
+        all, return none, or raise its error if `is_first`.
+        """
         reads = await asyncio.gather(
             *(self._read_entry(entry) for entry in range(first, first + count)), return_exceptions=True
         )

@@ -13,7 +13,8 @@ from pulsar_barycenter.naming.topic import TopicName
 
 async def forget_grants(resources: Resources, topic: TopicName) -> None:
     """Remove the grants on a deleted topic and its partitions. While policies are read-only, this does nothing, and
-    raises no error."""
+    raises no error.
+    """
     name = str(topic.namespace)
     policies = await resources.namespaces.get(name)
     if policies is None or not has_grants_of(policies.auth_policies, topic):

@@ -159,7 +159,8 @@ def detach_all(consumers: Iterable[Consumer]) -> None:
 
 async def remove_dead(consumers: Sequence[Consumer]) -> bool:
     """Send a PING to all consumers that are not closed, and remove those that do not answer. Return whether at least
-    one of `consumers` is closed now, whatever the cause."""
+    one of `consumers` is closed now, whatever the cause.
+    """
     removed = False
     for consumer in list(consumers):
         if not consumer.closed and not await consumer.link.is_alive():

@@ -146,5 +146,6 @@ class ClientLink(Protocol):
 
     async def is_alive(self) -> bool:
         """Send a PING. Return True as soon as anything arrives from the client, False if nothing arrives within the
-        liveness timeout or the connection closes."""
+        liveness timeout or the connection closes.
+        """
         ...

@@ -48,7 +48,8 @@ def broker_client(config: BrokerConfig) -> AdminClient:
 
 def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
     """Return a client that passes on requests of clients: it trusts the certificates that the broker trusts, but sends
-    none of the broker's credentials."""
+    none of the broker's credentials.
+    """
     return AdminClient(
         tls=replace(own_tls(config), shows=NO_AUTHENTICATION), most_bytes=most_bytes, bears=request_headers
     )

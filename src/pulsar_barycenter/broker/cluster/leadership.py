@@ -372,7 +372,8 @@ class Leadership:
 
     async def _perform(self, duty: Duty) -> None:
         """Repeat `duty` until cancelled: pause for its interval, then run it. Errors of a run are logged, and the next
-        run follows."""
+        run follows.
+        """
         while True:
             await self._pause(duty)
             await self._check_epoch()  # a notification may have been lost

@@ -66,7 +66,8 @@ class MetadataWriting(Protocol):
 
     async def step_down(self) -> None:
         """Prepare for `close`: if each broker writes for itself, resign as leader; if the leader writes for all, let
-        writes wait only briefly for a leader from now on."""
+        writes wait only briefly for a leader from now on.
+        """
         ...
 
     async def close(self) -> None:

@@ -259,7 +259,8 @@ class Registration:
 
     async def wait_change(self, timeout_s: float) -> None:
         """Return at the next change of the list of brokers, or after `timeout_s` seconds without one; no error is
-        raised."""
+        raised.
+        """
         await self._change.wait(timeout_s)
 
     async def _reload(self, was_notified: bool) -> None:

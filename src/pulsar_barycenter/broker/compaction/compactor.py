@@ -220,7 +220,8 @@ class Compactor:
 
     async def _note_batch(self, position: Position, batch: Batch) -> None:
         """Record the messages of a batch, up to the first one that cannot be read, exclusive. The second phase keeps a
-        batch with such a message as a whole."""
+        batch with such a message as a whole.
+        """
         needs_payload = self._survivors.compares_payloads
         index = 0
         try:

@@ -13,7 +13,8 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 class LeaderRounds:
     """Returns the duties of the leader's load manager: work that the leader repeats. While `loadBalancerEnabled` is
-    false a duty does nothing."""
+    false a duty does nothing.
+    """
 
     def __init__(
         self, config: ConfigHolder, switch: LoadManagerSwitch, registration: Registration, instruments: Instruments

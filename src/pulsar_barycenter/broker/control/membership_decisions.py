@@ -16,7 +16,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 class MembershipDecisions:
     """Writes changes of the cluster's membership to the decision log of the load manager; does nothing if the present
-    load manager keeps no such log."""
+    load manager keeps no such log.
+    """
 
     def __init__(self, config: ConfigHolder, env: Environment, switch: LoadManagerSwitch) -> None:
         self._config = config

@@ -43,7 +43,8 @@ _REFUSALS_IN_ONE_STEP: Final = 100
 
 class DecisionExecutor:
     """Carries out the decisions of one load manager. A failure is logged as a refusal and never raised, so that the
-    other decisions of a round are carried out."""
+    other decisions of a round are carried out.
+    """
 
     def __init__(
         self,

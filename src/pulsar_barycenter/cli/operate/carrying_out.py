@@ -120,7 +120,8 @@ def open_cluster(
 
 def print_moves(moves: Sequence[PlannedMove]) -> None:
     """Print the moves; a bundle with a blank source has no owner. Then print each reason with its destination and the
-    number of its moves, without the values in brackets, so that equal reasons count together."""
+    number of its moves, without the values in brackets, so that equal reasons count together.
+    """
     shown = moves[:_MAX_SHOWN]
     print_table(
         [Column("bundle"), Column("from"), Column("to")],

@@ -68,7 +68,8 @@ def quota_of(figures: Floats, *, dynamic: bool = True) -> ResourceQuota:
 @dataclass(frozen=True)
 class QuotaTable:
     """One column per bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. Quotas that are not
-    `dynamic` never change."""
+    `dynamic` never change.
+    """
 
     names: Sequence[str] = ()
     figures: Floats = field(default_factory=lambda: np.zeros((5, 0)))

@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 class RunningCluster:
     """Implements `run.RolledCluster`. `urls` are web addresses of brokers, at least one; `extensible_reports` returns
-    the source of reports if Apache Pulsar runs the extensible load manager."""
+    the source of reports if Apache Pulsar runs the extensible load manager.
+    """
 
     def __init__(
         self,

@@ -20,7 +20,8 @@ from pulsar_barycenter.operations.rolling.progress import RollOrder
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What an operator asks for: which brokers restart (none: all), how many at a time, and the names of the brokers of
-    a second pool, if there is one. `canary` brokers restart first."""
+    a second pool, if there is one. `canary` brokers restart first.
+    """
 
     only: tuple[str, ...] = ()
     batch: int = 1

@@ -134,7 +134,8 @@ class _Occupied:
 class Cluster:
     """What a plan is made from: the owner of each bundle, the loads, and the limits of all brokers that may receive.
 
-    `groups` maps a namespace to its anti-affinity group; it has only namespaces with a group."""
+    `groups` maps a namespace to its anti-affinity group; it has only namespaces with a group.
+    """
 
     owners: Mapping[str, str]
     loads: Mapping[str, float]
@@ -405,7 +406,8 @@ def _orders(cluster: Cluster, brokers: Collection[str], leader: str) -> Iterable
 
 def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
     """Return the number of moves of a roll without a plan: brokers restart in the order of their names, and the bundles
-    of each go evenly to all others, because the leader does not know yet which have restarted."""
+    of each go evenly to all others, because the leader does not know yet which have restarted.
+    """
     counts = dict.fromkeys(sorted(brokers), 0)
     for broker in owners.values():
         counts[broker] = counts.get(broker, 0) + 1

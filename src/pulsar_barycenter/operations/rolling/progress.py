@@ -189,7 +189,8 @@ class RollState(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a roll. `settled` are the brokers whose steps are complete; `restarting` maps the brokers of the
-    present step to their identity before the restart, `reported_at` to the time of their report before it."""
+    present step to their identity before the restart, `reported_at` to the time of their report before it.
+    """
 
     state: RollState = RollState.NOT_BEGUN
     order: RollOrder = NO_ORDER

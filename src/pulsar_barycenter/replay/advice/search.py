@@ -46,7 +46,8 @@ TrialsOfScenarios = Mapping[str, Sequence[Trial]]
 @dataclass(frozen=True)
 class Question:
     """The input of a search: `base` is today's configuration as texts, `strategies` are the other strategies to try,
-    `given` the settings that the command line varies, `whole` the steps of the history."""
+    `given` the settings that the command line varies, `whole` the steps of the history.
+    """
 
     base: Mapping[str, str]
     strategies: tuple[str, ...]

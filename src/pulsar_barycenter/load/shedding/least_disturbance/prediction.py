@@ -252,7 +252,8 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
 
 def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
     """Flag the brokers with at least two reports, seen here or in the windows of half of their bundles, and the empty
-    brokers, whose load is known."""
+    brokers, whose load is known.
+    """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):
         return snapshot.brokers.everyone

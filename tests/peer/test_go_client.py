@@ -1,6 +1,5 @@
 """Apache Pulsar's client for Go against a cluster of ours: one program of ours in Go, run once for each feature."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from support.feature_programs import documented_features, run_feature
 from support.go_programs import built
 from support.maven import PeerUnavailableError
 from support.running_cluster import running_cluster
@@ -21,8 +21,6 @@ pytestmark = [
 
 SOURCES = Path(__file__).parent / "go"
 FEATURES = re.findall(r'^\t"(\w+)": ', (SOURCES / "main.go").read_text(), re.MULTILINE)
-COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
-DEADLINE_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +39,10 @@ async def urls(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Async
 
 
 def test_the_documents_name_the_features() -> None:
-    section = COMPATIBILITY.read_text().partition("## The client for Go")[2].partition("\n## ")[0]
-    named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"\w+", row)]
-    assert sorted(named) == sorted(FEATURES)
+    assert sorted(documented_features("The client for Go")) == sorted(FEATURES)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_client_for_go_has(feature: str, program: Path, urls: tuple[str, str]) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(str(program), feature, *urls, f"persistent://public/default/go-{feature}"),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        _, said = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-    except TimeoutError:
-        process.kill()
-        _, said = await process.communicate()
-        pytest.fail(f"{feature} did not end within {DEADLINE_S} s: {said.decode()[-3_000:]}")
-    assert process.returncode == 0, said.decode()[-3_000:]
+    await run_feature(str(program), feature, *urls, f"persistent://public/default/go-{feature}")

@@ -5,7 +5,6 @@ Apache Pulsar's own client for Node is a binding of the C++ client, whose binary
 installed.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from support.feature_programs import documented_features, run_feature
 from support.maven import PeerUnavailableError
 from support.node_programs import installed, node
 from support.running_cluster import running_cluster
@@ -26,8 +26,6 @@ pytestmark = [
 
 SOURCES = Path(__file__).parent / "node"
 FEATURES = re.findall(r"^  (\w+): async", (SOURCES / "main.js").read_text(), re.MULTILINE)
-COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
-DEADLINE_S = 180
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,9 +37,7 @@ async def urls(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[
 
 
 def test_the_documents_name_the_features() -> None:
-    section = COMPATIBILITY.read_text().partition("## A client for Node")[2].partition("\n## ")[0]
-    named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"\w+", row)]
-    assert sorted(named) == sorted(FEATURES)
+    assert sorted(documented_features("A client for Node")) == sorted(FEATURES)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -51,16 +47,4 @@ async def test_the_client_for_node_has(feature: str, urls: tuple[str, str]) -> N
         program = installed(SOURCES) / "main.js"
     except PeerUnavailableError as error:
         pytest.skip(str(error))
-    process = await asyncio.create_subprocess_exec(
-        *(node(), str(program), feature, *urls, f"persistent://public/default/node-{feature}"),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        _, said = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-    except TimeoutError:
-        process.kill()
-        _, said = await process.communicate()
-        pytest.fail(f"{feature} did not end within {DEADLINE_S} s: {said.decode()[-3_000:]}")
-    assert process.returncode == 0, said.decode()[-3_000:]
+    await run_feature(node(), str(program), feature, *urls, f"persistent://public/default/node-{feature}")

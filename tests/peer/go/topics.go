@@ -176,21 +176,24 @@ func partitionedTopic(b *Broker) error {
 
 // A table view has the last value of each key, of before it was opened and of after.
 func tableView(b *Broker) error {
-	if err := b.produced(); err != nil {
+	// the client sends the schema of bytes to the broker, so producers need it as well: a consumer with a schema
+	// cannot attach to a topic that has messages and no schema
+	bytes := pulsar.NewBytesSchema(nil)
+	producer, err := b.CreateProducer(pulsar.ProducerOptions{Topic: b.topic, Schema: bytes})
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	if err := sendNumbers(producer, 0, count); err != nil {
 		return err
 	}
 	view, err := b.CreateTableView(pulsar.TableViewOptions{
-		Topic: b.topic, Schema: pulsar.NewBytesSchema(nil), SchemaValueType: reflect.TypeOf([]byte(nil)),
+		Topic: b.topic, Schema: bytes, SchemaValueType: reflect.TypeOf([]byte(nil)),
 	})
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	producer, err := b.CreateProducer(pulsar.ProducerOptions{Topic: b.topic})
-	if err != nil {
-		return err
-	}
-	defer producer.Close()
 	if err := sendNumbers(producer, count, count+5); err != nil {
 		return err
 	}

@@ -1,14 +1,12 @@
 """A client for Java reads the policies of our topics from `__change_events`, by Pulsar's own class of the messages."""
 
-import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from support.admin_tool import VERSIONS, tool_class_path
+from support.admin_tool import VERSIONS, run_source
 from support.maven import PeerUnavailableError
 from support.running_cluster import running_cluster
 
@@ -45,23 +43,10 @@ DEADLINE_S = 240
 async def read(version: str, service_url: str) -> dict[str, tuple[str, Any]]:
     """Return the action and the policies of the last message of each topic, as the client of a version reads them."""
     try:
-        java, jars = await asyncio.to_thread(tool_class_path, version)
+        printed = await run_source(version, SOURCE, service_url, EVENTS, within_s=DEADLINE_S)
     except PeerUnavailableError as error:
         pytest.fail(str(error))
-    quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    process = await asyncio.create_subprocess_exec(
-        *(java, *quick, "-cp", os.pathsep.join(jars), str(SOURCE), service_url, EVENTS),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        printed, errors = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, (printed + errors).decode(errors="replace")[-3_000:]
-    lines = [line.split("\t") for line in printed.decode().splitlines() if line.startswith("event\t")]
+    lines = [line.split("\t") for line in printed.splitlines() if line.startswith("event\t")]
     return {key: (action, msgspec.json.decode(policies)) for _, key, action, policies in lines}
 
 

@@ -1,13 +1,11 @@
 """Java clients with transactions end at once with an error, although they may wait for an hour."""
 
-import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
 from pulsar_barycenter.broker.errors import NO_TRANSACTIONS
-from support.admin_tool import VERSIONS, tool_class_path
+from support.admin_tool import VERSIONS, run_source
 from support.maven import PeerUnavailableError
 from support.running_cluster import running_cluster
 
@@ -20,23 +18,10 @@ DEADLINE_S = 120
 async def told(version: str, urls: tuple[str, ...]) -> list[str]:
     """Return what the client of a version says of each URL."""
     try:
-        java, jars = await asyncio.to_thread(tool_class_path, version)
+        printed = await run_source(version, SOURCE, *urls, within_s=DEADLINE_S)
     except PeerUnavailableError as error:
         pytest.fail(str(error))
-    quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    process = await asyncio.create_subprocess_exec(
-        *(java, *quick, "-cp", os.pathsep.join(jars), str(SOURCE), *urls),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        printed, _ = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    lines = printed.decode(errors="replace").splitlines()
-    return [line.removeprefix("answer ") for line in lines if line.startswith("answer ")]
+    return [line.removeprefix("answer ") for line in printed.splitlines() if line.startswith("answer ")]
 
 
 async def test_a_client_with_transactions_is_refused_for_good(request: pytest.FixtureRequest, tmp_path: Path) -> None:

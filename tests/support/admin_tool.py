@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -26,6 +27,30 @@ _STATUS: Final = re.compile(r"^(?:HTTP|[\w.]*[Ee]rror code:?|.*[Hh][Tt][Tt][Pp])
 _REASON: Final = re.compile(r"^Reason: (.*)", re.MULTILINE | re.DOTALL)
 _HIDDEN: Final = {"persistent", "non-persistent", "documents"}
 """Old names of `topics`, and the generator of the tool's own documents."""
+
+
+async def run_source(version: str, source: Path, *arguments: str, within_s: float) -> str:
+    """Run a Java source file with the jars of a version of the tool, and return what it printed.
+
+    Raises:
+        PeerUnavailableError: there is no JDK, no Maven or no network.
+        TimeoutError: it did not end in time.
+    """
+    java, jars = await asyncio.to_thread(tool_class_path, version)
+    quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    process = await asyncio.create_subprocess_exec(
+        *(java, *quick, "-cp", os.pathsep.join(jars), str(source), *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        printed, errors = await asyncio.wait_for(process.communicate(), within_s)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, (printed + errors).decode(errors="replace")[-3_000:]
+    return printed.decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)

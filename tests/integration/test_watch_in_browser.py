@@ -66,7 +66,7 @@ def test_the_overview_tells_what_moved_and_whether_the_strategy_agrees(browser: 
     by_hand = moves.filter(has_text=BY_HAND)
     expect(by_hand.locator(".badge")).to_have_text(["recomputed", "does not agree"])
     expect(by_hand).to_contain_text("UniformLoadShedder would not have moved it")
-    gone = moves.filter(has_text=f"{CALM} is gone")
+    gone = moves.filter(has_text=f"{CALM} is no longer in the cluster")
     expect(gone).to_have_count(3)
     expect(gone.first.locator(".badge")).to_have_count(0)
     expect(page.locator(".kinds label:visible")).to_have_text(["moved", "round"])

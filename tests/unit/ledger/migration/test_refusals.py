@@ -7,6 +7,8 @@ import pytest
 
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import Layout
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import ledger_path as ledger_key
 from pulsar_barycenter.bookkeeper.wire.digests import EntryCodec
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files import file_format as fmt
@@ -145,20 +147,14 @@ async def test_a_ledger_that_another_program_ended_is_not_completed(tmp_path: Pa
     async with files_cluster(tmp_path / "ledgers") as world:
         await filled(world)
         client = await LedgerClient.open(world.connect())
-        open_ledgers: list[int] = []
-        last = 20
-        while not open_ledgers:
-            last += 1
-            assert await world.migrate(Steps(last)) is None
-            open_ledgers = [
-                ledger async for ledger in client.ids() if (await client.metadata(ledger)).state is LedgerState.OPEN
-            ]
-        await client.recover(open_ledgers[0], password=b"secret")
+        created = ledger_key("/ledgers", Layout.HIERARCHICAL, 1)
+        assert await world.migrate(Steps(at_key=created)) is None, "it ends before the first entry of ledger 1"
+        await client.recover(1, password=b"secret")
         with pytest.raises(LedgerError, match="another program, such as BookKeeper's auto recovery, ended it"):
             await world.migrate()
-        await client.delete(open_ledgers[0])
+        await client.delete(1)
         for bookie in world.bookies.bookies:
-            bookie.ledgers.pop(open_ledgers[0], None)
+            bookie.ledgers.pop(1, None)
         assert await world.migrate() is not None
         await client.close()
 

@@ -22,9 +22,10 @@ def tables(spark: "SparkSession", folder: str | PathLike[str]) -> HistoryTables:
         recorded.broker_usage.groupBy("broker").max("cpu_percent").show()
 
     `spark` is any session: of this process, of spark-submit, or of Spark Connect. Each row is there once, also while
-    the pipeline writes, because replaced files are left out. The DataFrames read the files that exist at this call.
-    Compaction deletes replaced files after 15 minutes: a query that starts later may fail because a file is missing;
-    then call `tables` again. A table without rows is empty.
+    the pipeline writes, because replaced files are left out. This call lists the files of each table; a query reads the
+    listed files when it runs. Compaction deletes the files that it has replaced after 15 minutes. So a query more than
+    15 minutes after this call may fail because a file is missing; then call `tables` again. A table without rows is an
+    empty DataFrame.
 
     With Spark Connect the server reads `folder`, so it must be a path of the server.
 

@@ -21,7 +21,7 @@ _WIDTH: Final = 160
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A run in `results.json`: its name, its scenario and its measures."""
+    """A run in `results.json`: its name, its scenario (strategy, settings, seed and period) and its measures."""
 
     name: str
     scenario: Scenario
@@ -29,7 +29,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def write_results(out: Path, runs: Sequence[RunFile]) -> None:
-    """Write the results of all runs, in the order of the grid.
+    """Write the results of all runs into the folder `out`, in the order of `runs`.
 
     `results.json` has the scenario and the measures of each run, `moves.parquet` and `splits.parquet` all decisions
     with their reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker at each

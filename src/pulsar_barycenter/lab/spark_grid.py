@@ -52,8 +52,8 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
 
 @dataclass(frozen=True)
 class _BroughtInput:
-    """A function that returns the input of a seed inside a task, from the file that Spark copied to the task's
-    machine.
+    """A function that returns the input of a replay for a seed. It is called in a task of Spark, and reads the file
+    that Spark copied to the task's machine.
     """
 
     file: BroughtFile
@@ -75,7 +75,8 @@ class SparkGrid:
     def run(
         self, scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path
     ) -> Generator[Ended]:
-        """Run scenarios as one job, and yield each run as it ends.
+        """Run scenarios as one Spark job; write each completed run into the folder `out`, and yield how each run ended,
+        in the order in which they end. `base` are the keys of broker.conf that the scenarios' settings override.
 
         Raises:
             GridError: the job failed.

@@ -32,7 +32,9 @@ def parse_boundary(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class BundleRange:
-    """A range of hashes from `lower` (inclusive) to `upper` (exclusive). Only the upper end 0xffffffff is inclusive."""
+    """A range of hashes from `lower` (inclusive) to `upper` (exclusive). The exception is `upper` = 0xffffffff, which
+    is inclusive.
+    """
 
     lower: int
     upper: int

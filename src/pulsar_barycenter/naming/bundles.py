@@ -20,8 +20,8 @@ MAX_BUNDLES: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class NamespaceBundles:
-    """The bundles of a namespace. `boundaries` are hashes that increase from 0 to 0xffffffff; a bundle lies between two
-    neighbours.
+    """The bundles of a namespace. `boundaries` are hashes that increase from 0 to 0xffffffff; each two neighbouring
+    hashes are the ends of one bundle.
 
     `version` is the version of the namespace's local-policies record in the metadata store, from which the boundaries
     were read, or None if there is no record. A split keeps `version`: the new boundaries are written only if the record

@@ -25,10 +25,11 @@ def collected_snapshot(
     policies: ClusterPolicies = NO_POLICIES,
     taken_at_ms: int,
 ) -> SnapshotDocument:
-    """Return a snapshot of the live brokers, made of what brokers with the extensible load manager published.
+    """Return a snapshot of the live brokers, made from the data that brokers with the extensible load manager
+    published: `loads` and `tops` (the load of their heaviest bundles), by broker id.
 
-    `addresses` maps the live brokers to their web addresses. `owners` maps bundles to brokers, None if the owners are
-    not known.
+    `addresses` maps the ids of the live brokers to their web addresses. `owners` maps bundles to brokers, None if the
+    owners are not known.
     """
     listed = {broker: top for broker, top in tops.items() if broker in addresses}
     if owners is None:

@@ -77,7 +77,8 @@ class PoliciesSource(Protocol):
     """Reads the rules of administrators."""
 
     async def read(self, url: str, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
-        """Return the rules for these namespaces, from the broker at the web address `url`; `now_ms` is epoch ms.
+        """Return the rules for these namespaces, from the broker at the web address `url`; `now_ms` (epoch ms) is the
+        present time, which decides what is due to be read again.
 
         Raises:
             PoliciesUnreadableError: the rules cannot be read.
@@ -148,9 +149,10 @@ def admin_urls(text: str) -> tuple[str, ...]:
 
 
 class Collector:
-    """Queries the cluster at `urls` (`admin_urls`): web addresses of some of its brokers, or of a proxy.
+    """Queries the brokers of a cluster. `urls` are web addresses of some of its brokers, or of a proxy (see
+    `admin_urls`).
 
-    The first address that answers provides the list of brokers. Later any known broker may provide it.
+    The first address that answers provides the list of brokers. In later rounds any broker of that list may provide it.
     """
 
     def __init__(
@@ -203,8 +205,8 @@ class Collector:
         return self._policies
 
     async def collect(self) -> Round:
-        """Query all brokers once, and append their load reports to the log. A broker without a report is in the result.
-        After an error the reports may be in the log already.
+        """Query all brokers once, and append their load reports to the log. A broker that returns no report is in
+        `Round.failed`. If this raises, the reports of the round may be in the log already.
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
@@ -246,7 +248,11 @@ class Collector:
         return Round(self._clock_ms(), len(found), bundles, failed, count, why_not, no_policies)
 
     async def _live_brokers(self) -> tuple[str, list[str]]:
-        """Return the ids of the brokers, sorted, and the address that returned them."""
+        """Return the address that returned the list of brokers, and the ids of these brokers, sorted.
+
+        Raises:
+            CollectError: no address returned the list.
+        """
         failure = ""
         for url in (*self._given, *self._address.values()):
             try:
@@ -369,8 +375,8 @@ class Collector:
         return ""
 
     async def _leader(self, address: str) -> str:
-        """Return the id of the leader, as the broker at `address` names it; blank if there is no leader, or the broker
-        does not have this request.
+        """Return the id of the leader, as the broker at `address` names it; blank if the broker names no leader, or
+        does not know this request.
         """
         try:
             answer = await self._client.call("GET", address, "/admin/v2/brokers/leaderBroker")

@@ -35,12 +35,13 @@ _T = TypeVar("_T")
 
 
 class PulsarExtensibleTopics:
-    """Keeps the newest data that each broker published in the topics since this program subscribed. Implements
-    `collector.ExtensibleTopics`.
+    """Keeps, for each broker, the newest data that it published in the load topics after this program had subscribed to
+    them. Implements `collector.ExtensibleTopics`.
     """
 
     def __init__(self, client: pulsar.Client, subscription: str) -> None:
-        """Subscribe under this name with `client`, which the caller closes.
+        """Subscribe to the load topics with `client`, which the caller closes; `subscription` is the name of the
+        subscription.
 
         Raises:
             pulsar.PulsarException: the topics cannot be reached.

@@ -47,7 +47,7 @@ _WAIT_MS: Final = 10_000
 
 class OwnershipRecords:
     """The ownership records of all bundles, as the messages of the topic define them. Readers of the same messages have
-    the same records. A problem that is in `logged` is not logged again.
+    the same records. `logged` has the problems that were logged already: they are not logged again.
     """
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
@@ -64,8 +64,8 @@ class OwnershipRecords:
         }
 
     def take(self, key: str, value: bytes) -> None:
-        """Update the records by one message of the topic; the caller passes messages in the order of the topic. An
-        empty value is a tombstone, which deletes the record.
+        """Update the records from one message of the topic, with the bundle as `key` and the record as `value`; the
+        caller passes messages in the order of the topic. An empty value is a tombstone, which deletes the record.
         """
         try:
             bundle, record = _decoded(key, value)

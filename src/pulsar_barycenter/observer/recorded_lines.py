@@ -18,8 +18,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def append_record(file: Path, record: msgspec.Struct) -> None:
-    """Append a record to the file, which is created if it does not exist. If the file has MAX_FILE_BYTES or more, the
-    record is dropped without an error: the file has the changes of years.
+    """Append a record to the file, which is created if it does not exist. If the file has MAX_FILE_BYTES bytes or more,
+    the record is dropped without an error; the limit is so high that usual changes reach it only after years.
 
     Raises:
         OSError: the file cannot be written.

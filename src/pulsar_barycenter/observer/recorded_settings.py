@@ -23,8 +23,8 @@ _CLUSTER_KEY: Final = "clusterName"
 
 
 class RecordedSettings(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A record of the cluster's settings, which were in force from `at` (epoch ms) on. `leader` is the broker that led,
-    blank if no broker named one; `settings` maps keys of broker.conf to texts.
+    """A record of the cluster's settings, which were in force from `at` (epoch ms) on. `leader` is the broker that was
+    the leader then, blank if no broker named one; `settings` maps keys of broker.conf to texts.
     """
 
     at: int

@@ -37,7 +37,7 @@ class NoSuchTopicError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TopicsBundle:
-    """A bundle, the requested `topics` that are in it, and the number of its `others`, the other topics."""
+    """A bundle, those topics in it that were requested (`topics`), and the number of other topics in it (`others`)."""
 
     bundle: str
     topics: tuple[str, ...]

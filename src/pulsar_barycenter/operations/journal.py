@@ -62,10 +62,11 @@ def move_journal(file: Path) -> Journal:
 
 
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
-    """Return the moves that are not done, in the plan's order, including moves that began and did not end.
+    """Return the moves of a plan that are not done by the `entries` of its journal, in the plan's order; these include
+    moves that began and did not end.
 
-    A move whose bundle has moved again since counts as done and is left out: an operator has to decide whether to
-    repeat the move.
+    A move whose bundle has moved again since then counts as done and is left out: an operator has to decide whether to
+    repeat it.
 
     Raises:
         JournalError: the entries belong to another plan.

@@ -77,7 +77,8 @@ class JournalFile(Generic[E]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the journal for this process; delete an earlier request to stop.
+        """Lock the journal for this process while the block runs. A request to stop that was left from before is
+        deleted first.
 
         Raises:
             JournalError: another process has locked it, or it is not a regular file.
@@ -100,7 +101,8 @@ class JournalFile(Generic[E]):
             return False
 
     def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
-        """Ask the process that uses the journal to begin no more moves. Return at once: the process stops later.
+        """Ask the process that uses the journal to begin no more moves. Return once the request is written; the process
+        stops later. `at` is epoch ms, `by` the user, `why` the reason.
 
         Raises:
             OSError: the request cannot be written next to the journal.

@@ -105,7 +105,7 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
 
 class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a move. `served_by` are the brokers that say they serve the bundle, sorted; `is_done` is whether
-    only the destination serves it.
+    the destination, and no other broker, serves the bundle.
     """
 
     bundle: str

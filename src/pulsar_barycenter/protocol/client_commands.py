@@ -95,7 +95,9 @@ def send(
     highest_sequence_id: int | None = None,
     is_chunk: bool | None = None,
 ) -> bytes:
-    """Return a SEND frame with its entry (see `frames.encode_entry`). `num_messages` is for batches only."""
+    """Return a SEND frame with its entry (see `frames.encode_entry`). `num_messages` is the number of messages of a
+    batch; None for a single message.
+    """
     command = api.BaseCommand(type=TYPE.SEND)
     message = command.send
     message.producer_id = producer_id

@@ -57,7 +57,9 @@ _RECEIPT_HEADS: Final = _heads(7)
 def send_receipt(
     producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest_sequence_id: int = 0
 ) -> bytes:
-    """Return a SEND_RECEIPT frame. Both sequence ids repeat those of the SEND."""
+    """Return a SEND_RECEIPT frame. `sequence_id` and `highest_sequence_id` are those of the SEND that is
+    acknowledged.
+    """
     message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
     body = b"\x08%b\x10%b\x1a%c%b" % (varint(producer_id), varint(sequence_id), len(message_id), message_id)
     if highest_sequence_id:
@@ -171,7 +173,8 @@ def message_header(
 ) -> bytes:
     """Return the bytes to send before a stored entry of `entry_size` bytes: sizes and a MESSAGE command.
 
-    `partition` -1: the topic is not a partition. A set bit in `ack_set` is a message that is still to be delivered.
+    `partition` is the index of the partition; -1: the topic is not a partition. A set bit in `ack_set` represents a
+    message of the batch that is still to be delivered.
     """
     message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
     if partition >= 0:
@@ -394,7 +397,9 @@ def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, messa
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Return the answer to LOOKUP, which tells the client that the broker at `url` serves the topic."""
+    """Return the answer to LOOKUP which says that the broker at `url` serves the topic. `authoritative` is False if
+    another look-up may find another owner. With `through_proxy` the client has to connect through its proxy.
+    """
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
     return before + encoded + after
@@ -428,8 +433,8 @@ def _around_request_id(
 
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
-    """Return the answer to LOOKUP: the client should send the look-up to the broker at `url`, with this value of
-    `authoritative`.
+    """Return the answer to LOOKUP which redirects the client: it should send the look-up to the broker at `url`, and
+    set the field `authoritative` of that look-up to this value.
     """
     return command_frame(
         TYPE.LOOKUP_RESPONSE,
@@ -533,8 +538,8 @@ def consumer_stats_failed(request_id: int, code: api.ServerError.ValueType, mess
 
 
 def refuse_transaction(command_type: int, request_id: int, message: str) -> bytes:
-    """Return the answer that refuses a transaction command (types 50 to 62, even), with the response type of that
-    command and NotAllowedError.
+    """Return the answer that refuses a transaction command, with the error NotAllowedError. `command_type` is one of
+    the even types 50 to 62; the type of the answer is the next number.
     """
     response: Any = command_type + 1
     return command_frame(response, request_id=request_id, error=api.NotAllowedError, message=message)

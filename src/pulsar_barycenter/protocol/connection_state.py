@@ -45,7 +45,9 @@ class State(enum.Enum):
 
 
 class KeepAlive(enum.Enum):
-    """What the caller has to do after a tick of the keep-alive."""
+    """What the caller of `Connection.keep_alive` has to do: nothing (WAIT), send the queued PING, or close the
+    connection (PEER_IS_GONE).
+    """
 
     WAIT = "wait"
     PING = "ping"
@@ -148,8 +150,9 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """If `joins_sends` is True, a broker receives consecutive similar SENDs together, as one `SEND_RUN`; the
-        checksums of their entries are then verified already.
+        """`role` is the side of the connection that this program is. If `joins_sends` is True and the role is BROKER,
+        `receive_data` returns consecutive SENDs of the same form together, as one `SEND_RUN`; the checksums of their
+        entries are verified then.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
@@ -192,7 +195,9 @@ class Connection:
             raise
 
     def _take_runs(self, data: bytes) -> tuple[list[Received], int]:
-        """Return the runs of SENDs at the start of `data`, and the offset of their end."""
+        """Return the runs of SENDs (`SendRun`) at the start of `data`, and the offset of the end of the last run
+        (exclusive).
+        """
         received: list[Received] = []
         offset = 0
         while (found := run_at(data, offset, self._max_frame_size)) is not None:
@@ -201,7 +206,9 @@ class Connection:
         return received, offset
 
     def _take(self, frames: list[Frame]) -> list[Received]:
-        """Return the commands in `frames` that the caller has to handle."""
+        """Return those of the commands in `frames` that the caller has to handle; process the others, such as PING,
+        here.
+        """
         received: list[Received] = []
         if not frames:
             return received
@@ -262,7 +269,7 @@ class Connection:
         self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:
-        """Process a command of the handshake; return whether the connection is open afterwards."""
+        """Process a command of the handshake; return whether the connection is open after it."""
         after = _RECEIVABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise self._illegal(number)
@@ -324,7 +331,9 @@ class Connection:
         )
 
     def _advance_by_sending(self, number: api.BaseCommand.Type.ValueType) -> None:
-        """Change the state as sending this handshake command does; raise LocalProtocolError if it is not legal now."""
+        """Change the state of the connection because this handshake command is sent. Raise LocalProtocolError if this
+        role may not send the command in the present state.
+        """
         after = _SENDABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise LocalProtocolError(

@@ -111,8 +111,8 @@ def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
 
 
 def trend(title: str, rows: pa.Table, kind: str) -> str:
-    """Return a line with a title, and bars that show the load (`kind` "load") or the imbalance ("balance") over time;
-    only the title for any other kind, or with fewer than two values.
+    """Return a line with the title, and after it bars that show a value of `rows` over time: the load if `kind` is
+    "load", the imbalance if it is "balance". For any other kind, or fewer than two values, return only the title.
     """
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
     values = [value for value in rows.column(column).to_pylist() if value is not None] if column else []
@@ -121,7 +121,9 @@ def trend(title: str, rows: pa.Table, kind: str) -> str:
 
 
 def _bars(values: Sequence[float], width: int) -> str:
-    """Return at most `width` bars; a bar shows the greatest of the values that it represents."""
+    """Return at most `width` bars; if there are more values, each bar represents several consecutive ones and shows the
+    greatest of them.
+    """
     size = -(-len(values) // width)
     shown = [max(values[i : i + size]) for i in range(0, len(values), size)]
     most = max(shown)

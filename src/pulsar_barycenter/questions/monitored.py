@@ -103,7 +103,7 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
 
 
 async def _snapshot(client: AdminClient, url: str) -> SnapshotDocument | None:
-    """Return the leader's snapshot; None if the leader does not return it, as in Apache Pulsar."""
+    """Return the leader's snapshot; None if the broker does not return it; those of Apache Pulsar never do."""
     try:
         answer: Any = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
@@ -135,8 +135,11 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
 
 
 def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
-    """Return the brokers whose records are load reports; with the extensible load manager, records only have
-    addresses.
+    """Return the brokers that have a load report in the store, by name. `records` maps paths in the store to their
+    content. A broker with the extensible load manager has a record without a load report; it is left out.
+
+    Raises:
+        NothingReportedError: no broker has a load report in the store.
     """
     found, others = [], 0
     for path, value in sorted(records.items()):

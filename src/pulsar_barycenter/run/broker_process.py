@@ -41,7 +41,7 @@ async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) 
 
 @asynccontextmanager
 async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]:
-    """Open the metadata store and the ledgers that the configuration names, and close them at the end.
+    """Open the metadata store and the ledgers that the configuration names, and close them when the block ends.
 
     Raises:
         LedgerError, MetadataError, UnknownStoreError: the store or the ledgers cannot be opened.

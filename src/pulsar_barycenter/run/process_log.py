@@ -43,8 +43,8 @@ _LIBRARY_LEVEL: Final = logging.WARNING
 
 
 def log_level(configured: str, environment: Mapping[str, str]) -> int:
-    """Return the log level that the environment variable LEVEL_VARIABLE names, in upper or lower case; the `configured`
-    level if the variable is not set, or does not name a level.
+    """Return the log level that the environment variable LEVEL_VARIABLE names, in upper or lower case. If the variable
+    is not set, or does not name a level, return the level `configured`.
     """
     wanted = environment.get(LEVEL_VARIABLE, "").strip().lower()
     return _LEVELS.get(wanted, _LEVELS[configured])
@@ -54,7 +54,7 @@ class LibraryLog(logging.Handler):
     """Logs what libraries log: each of their log records becomes an event `library_log` with the name of the library's
     logger.
 
-    `BoundedLog` limits the number of events of each logger.
+    The number of events of each logger is limited (see `BoundedLog`).
     """
 
     def __init__(self) -> None:

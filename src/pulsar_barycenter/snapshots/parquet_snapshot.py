@@ -40,8 +40,8 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What a leader has in addition to its snapshot: the memory of shedders, and its keys of broker.conf with their
-    texts.
+    """What a leader has in addition to its snapshot: `memory` is what shedders keep from one round for the next,
+    `configuration` has its keys of broker.conf with their texts.
     """
 
     memory: MemoryDocument = MemoryDocument()
@@ -49,8 +49,9 @@ class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
 
 class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The part of a snapshot that is not about bundles. Lists have one item for each broker, except `namespaces` and
-    `held`."""
+    """The part of a snapshot that is not about bundles. Lists have one item for each broker, in the order of `names`.
+    The exceptions are `namespaces`, which has all namespaces, and `held`.
+    """
 
     version: int = _VERSION
     taken_at: int
@@ -193,7 +194,9 @@ _FLAGS: Final = frozenset({"persistent", "non_persistent", "suspect", "has_load"
 
 
 def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
-    """Yield name and array of each column of numbers; a two-dimensional column yields one array for each row."""
+    """Yield the name and the array of each column of numbers in a table of brokers or bundles. A two-dimensional column
+    yields an array for each of its rows, named after the resource of the row.
+    """
     for field in fields(columns):
         value = getattr(columns, field.name)
         if isinstance(value, MessageColumns):
@@ -205,7 +208,7 @@ def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
 
 
 def _unflat(kind: type[BrokerTable] | type[BundleTable], columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a table from the columns that `_flat` made."""
+    """Return the fields of a table of class `kind` from columns with the names that `_flat` gives them."""
     found: dict[str, Any] = {}
     for field in fields(kind):
         if field.name in ("latest", "short", "long"):
@@ -222,7 +225,7 @@ def _column_of(name: str, items: list[Any]) -> Any:
 
 
 def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
-    """Return for each text of the column `name` its index in `names`."""
+    """Return an array with the index in `names` of each text in the column `name`."""
     column, value_set = table.column(name), pa.array(names, pa.string())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()

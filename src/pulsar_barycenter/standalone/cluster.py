@@ -58,10 +58,11 @@ class ClusterSettings:
     """The settings of a cluster on one machine.
 
     `configuration` maps keys of broker.conf to texts, the same for all brokers; the cluster adds the keys that differ
-    between brokers. Broker i listens on the ports plus i. If a port is 0, the system chooses one for each broker, which
-    keeps it when it is restarted. `restart` says whether a child that fails is restarted. `metadata_store_url` is the
-    store of the brokers; blank means a file in the directory. `ephemeral` says that the caller deletes the directory at
-    the end; the cluster only reports it.
+    between brokers. Broker number i (from 0 on) listens on `web_port + i` and `broker_port + i`. If a port is 0, the
+    system chooses a port for each broker; the broker keeps it when it is restarted. `restart` says whether a child that
+    fails is restarted. `metadata_store_url` is the store of the brokers; blank means a file in the directory.
+    `ephemeral` says that the caller deletes the directory at the end; the cluster only reports this in its ready
+    message.
     """
 
     directory: DataDirectory
@@ -141,7 +142,7 @@ class BrokerProcess(ChildProcess):
 class StandaloneCluster:
     """Starts, watches and stops the processes of a cluster on one machine.
 
-    The caller holds the `DataDirectoryLock` of the directory.
+    The caller must hold the `DataDirectoryLock` of the directory until the cluster has stopped.
     """
 
     def __init__(self, settings: ClusterSettings, *, progress: StartProgress | None = None) -> None:
@@ -189,7 +190,8 @@ class StandaloneCluster:
         )
 
     async def serve(self) -> None:
-        """Start the brokers and return when all of them serve clients. After a cancelled call, call `stop`.
+        """Start the brokers and return when all of them serve clients. If the call is cancelled, brokers may run: call
+        `stop` then.
 
         Raises:
             PortRangeError, PortInUseError, SharedPortError: a port cannot be used; nothing was started.
@@ -203,9 +205,10 @@ class StandaloneCluster:
             raise
 
     def bring_up_pipeline(self) -> None:
-        """Start the pipeline, if there is one, in the background.
+        """Begin to start the pipeline, if the cluster has one, and return at once.
 
-        The result of the start is shown as progress. A failed start is tried again if `restart` of the settings is set.
+        The result of the start is shown as progress. After a failed start the pipeline is started again if
+        `ClusterSettings.restart` is True.
         """
         if self.pipeline is not None:
             self._watches[self.pipeline.name] = asyncio.create_task(self._bring_up(self.pipeline), name="pipeline")
@@ -228,7 +231,9 @@ class StandaloneCluster:
             raise
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
-        """Start the given brokers in parallel and return when all are ready; if one fails, raise its error."""
+        """Start the given brokers in parallel and return when all are ready. If one fails, cancel the start of the
+        others and raise its error; brokers that run already are not ended here.
+        """
         await _all_or_first_error([self._start_broker(broker) for broker in brokers])
 
     async def start_pipeline(self) -> None:
@@ -236,7 +241,7 @@ class StandaloneCluster:
         await self._start(self.pipeline, _PIPELINE_READY_TIMEOUT_S)
 
     def start_again(self) -> None:
-        """Start the brokers again that stopped on request."""
+        """Start again those brokers that an operator has stopped by a request or SIGTERM. Return at once."""
         self._start_again.set()
 
     async def kill_broker(self, broker: BrokerProcess) -> None:
@@ -257,7 +262,7 @@ class StandaloneCluster:
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """Kill all processes of the cluster at once, without leaving the cluster in order."""
+        """End all processes of the cluster with SIGKILL, without letting the brokers leave the cluster in order."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))
@@ -308,7 +313,9 @@ class StandaloneCluster:
             child.serves(line)
 
     async def _bring_up(self, pipeline: ChildProcess) -> None:
-        """Start the pipeline while brokers serve clients; show a failure, and retry if children are to be restarted."""
+        """Start the pipeline while brokers serve clients. Show a failed start as progress; then start it again if
+        `ClusterSettings.restart` is True.
+        """
         try:
             await self._start(pipeline, _PIPELINE_READY_TIMEOUT_S)
         except _DID_NOT_START as error:
@@ -319,8 +326,9 @@ class StandaloneCluster:
     async def _keep_running(self, child: ChildProcess, timeout_s: float, *, failure: str = "") -> None:
         """Restart `child` whenever it fails, with growing delays while it keeps failing.
 
-        `failure` describes an earlier failure, if there was one. A broker that ended with code 0 stopped on request
-        (`POST /admin/v2/brokers/shutdown`, SIGTERM): it is started again only by `start_again`.
+        `failure` describes a failure from before the call, after which `child` is restarted first; blank if there was
+        none. A broker that ended with code 0 stopped on request (`POST /admin/v2/brokers/shutdown`, SIGTERM): it is
+        started again only by `start_again`.
         """
         failures = 1 if failure else 0
         since_ms = _now_ms()
@@ -418,7 +426,9 @@ def _check_port(port: int, option: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` consecutive ports that are free now, below the range that the system uses for clients."""
+    """Return `count` consecutive ports that no process uses now. They are below the range from which the system takes
+    ports for outgoing connections.
+    """
     while True:
         start = _OWN_CHANCE.randrange(*_PORTS_FOR_TRIALS)
         ports = list(range(start, start + count))

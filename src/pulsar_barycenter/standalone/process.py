@@ -93,8 +93,8 @@ class ChildProcess:
                 os.kill(self._process.pid, number)
 
     async def terminate(self, *, timeout_s: float) -> bool:
-        """Ask the process to end in order; kill it if it has not ended after `timeout_s`. Return False if it was killed
-        here; True if it ended by itself, or did not run any more.
+        """Ask the process to end in order (SIGTERM), and wait; kill it if it has not ended after `timeout_s` seconds.
+        Return False if this call has killed it; True if it ended without that, or did not run.
         """
         if not self.is_running:
             return True
@@ -110,9 +110,11 @@ class ChildProcess:
         return True
 
     async def kill(self) -> None:
-        """Kill the process with all that it started, such as the pipeline's Java, which would keep its output open.
+        """Kill the process and all processes that it started, such as the pipeline's Java, which would keep the output
+        of the process open.
 
-        Processes that an ended child left behind are killed too, as long as they have its output open.
+        If the process itself has ended already, the processes that it started are killed as long as they keep its
+        output open.
         """
         if self._process is not None and self._holds_output(self._process):
             with suppress(ProcessLookupError):

@@ -13,11 +13,11 @@ class StartProgress(Protocol):
         ...
 
     def done(self, name: str, result: str) -> None:
-        """Show that `name` has ended its steps, with success or not."""
+        """Show that `name` has ended its steps, with success or not; `result` says which."""
         ...
 
     def event(self, text: str) -> None:
-        """Show a later event of the cluster; `text` is a sentence."""
+        """Show an event that comes after the start, such as a restart; `text` is a sentence."""
         ...
 
 

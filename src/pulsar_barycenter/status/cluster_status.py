@@ -66,9 +66,9 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `leader` is "" if no broker names one; `leaders` are all named leaders if brokers disagree. `cluster` and `strategy`
     come from a broker's settings, None if no broker returned them. `worst` is the worst finding, `findings` counts them
-    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is None unless the leader is to
-    use a pipeline and that pipeline is late; `pipeline_silent_s` is None unless the pipeline has stopped looking for
-    load reports.
+    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is how late the pipeline is, in
+    seconds; None if the leader uses no pipeline or it is not late. `pipeline_silent_s` is the time in seconds for which
+    the pipeline has not looked for load reports; None if it still does.
     """
 
     at_ms: int
@@ -147,8 +147,8 @@ def _broker(
 
 
 def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
-    """Return the status of a broker with the load in a report; the number of bundles is kept if the broker itself
-    returned it.
+    """Return `status` with the load in a report. If `status` has a number of bundles, which the broker itself returned,
+    that number stays. `now_ms` (epoch ms) is the time from which the age of the report is computed.
     """
     load = reported_load(report)
     return msgspec.structs.replace(
@@ -166,7 +166,9 @@ def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus
 
 
 def _manager(view: BrokerView) -> str | None:
-    """Return the kind of the broker's load manager; if it is unknown, its short class name."""
+    """Return the kind of the broker's load manager; if its class is not one of the known kinds, the short class name;
+    None if the broker did not return its settings.
+    """
     class_name = (view.settings or {}).get(MANAGER_KEY)
     if not class_name:
         return None

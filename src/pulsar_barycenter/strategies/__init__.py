@@ -129,7 +129,7 @@ def run_round(
         snapshot: The load on which the leader decides.
         config: The configuration, of `config_of`.
         manager: The load manager of the leader.
-        memory: What an earlier call returned. None before the first round.
+        memory: The memory that the call for the round before returned. None for the first round.
         seed: The seed of random choices.
 
     Raises:

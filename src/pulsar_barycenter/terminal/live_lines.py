@@ -52,8 +52,8 @@ class LiveLines:
         self._frames = cycle(_FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES)
 
     def show(self, name: str, text: Callable[[], str]) -> None:
-        """Show the line `name`, or change it. The line has the result of `text`, which is called at each drawing, and
-        the time since the first call of `show` for this name.
+        """Show the line `name`, or change it. The line shows the result of `text`, which is called each time the lines
+        are drawn, and the time since the first call of `show` for this name.
         """
         with self._lock:
             _, since_s = self._lines.get(name, (text, time.monotonic()))

@@ -42,9 +42,9 @@ class ClusterBroker(Protocol):
 
 
 class RunningBroker(ClusterBroker, Protocol):
-    """A broker that a test cluster starts, stops and disturbs.
+    """A broker that a test cluster can start, stop, kill, pause and resume.
 
-    Raises (each method but `start` and `stop`):
+    Raises (all methods except `start` and `stop`):
         NotInProcessError: the broker is inside the test process.
     """
 
@@ -61,7 +61,7 @@ class RunningBroker(ClusterBroker, Protocol):
         ...
 
     def pause(self) -> None:
-        """Stop all threads of the broker: it keeps its connections and answers nothing."""
+        """Stop all threads of the broker until `resume`: it keeps its connections open and answers no request."""
         ...
 
     def resume(self) -> None:

@@ -55,7 +55,7 @@ class AsyncCluster:
         in_process: Run the broker inside this process; for one broker without pipeline.
         broker_port: The port of the first broker for Pulsar clients, such as 6650 for a program whose address is fixed;
             the brokers after it have the next ports. 0: the system chooses each.
-        web_port: The same for HTTP.
+        web_port: The port of the first broker for HTTP, with the same rules.
 
     Raises:
         TestClusterError: the arguments contradict each other, or a key of `config` is unknown or set by the cluster.
@@ -219,11 +219,15 @@ class AsyncCluster:
         await self.admin("PUT", f"/admin/v2/{_unloaded_path(name)}/unload")
 
     async def kill(self, broker: AnyBroker) -> None:
-        """End a broker at once, as a crash would. The others own its bundles once its session has expired (3 s)."""
+        """End a broker at once, as a crash would. The other brokers own its bundles once its session has expired
+        (3 s).
+        """
         await self._broker(broker).kill()
 
     async def pause(self, broker: AnyBroker) -> None:
-        """Stop all threads of a broker, as a long pause of the machine would, until `resume`."""
+        """Stop all threads of a broker until `resume` is called, as a long pause of the machine would. Its connections
+        stay open.
+        """
         self._broker(broker).pause()
 
     async def resume(self, broker: AnyBroker) -> None:
@@ -390,11 +394,15 @@ class Cluster:
         self._run(self._cluster.unload(name))
 
     def kill(self, broker: AnyBroker) -> None:
-        """End a broker at once, as a crash would. The others own its bundles once its session has expired (3 s)."""
+        """End a broker at once, as a crash would. The other brokers own its bundles once its session has expired
+        (3 s).
+        """
         self._run(self._cluster.kill(broker))
 
     def pause(self, broker: AnyBroker) -> None:
-        """Stop all threads of a broker, as a long pause of the machine would, until `resume`."""
+        """Stop all threads of a broker until `resume` is called, as a long pause of the machine would. Its connections
+        stay open.
+        """
         self._run(self._cluster.pause(broker))
 
     def resume(self, broker: AnyBroker) -> None:

@@ -31,7 +31,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what is left on the loop, then end the loop and its thread. Idempotent."""
+        """Cancel the tasks that still run on the loop, then end the loop and its thread. Idempotent."""
         if self._loop.is_closed():
             return
         self.run(_end_all())

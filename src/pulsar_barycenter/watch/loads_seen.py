@@ -49,7 +49,7 @@ class _Seen:
 
 
 class LoadsSeen:
-    """Keeps the loads in the reports that were read, oldest first."""
+    """Keeps the loads from the reports that were read, oldest first, up to a number of values."""
 
     def __init__(self, *, most: int = MAX_FIGURES) -> None:
         self._most = most
@@ -59,7 +59,7 @@ class LoadsSeen:
         self._whole_since_ms = 0
 
     def add(self, broker: str, report: LocalBrokerData) -> None:
-        """Add the loads of a report; drop the oldest ones if there are too many."""
+        """Add the loads of a report; drop the oldest reports if the limit of values is passed."""
         found = _seen(broker, report, self._names.get(broker, ()))
         self._names[broker] = found.names
         self._seen.append(found)
@@ -92,8 +92,8 @@ class LoadsSeen:
 
 
 def _asked(seen: _Seen, question: LoadQuestion) -> BrokerLoad | None:
-    """Return the load in a report that the question asks for; None if the report is of another broker or lacks the
-    bundle.
+    """Return the load that `question` asks for, from the report `seen`; None if the report is of another broker, or
+    does not have the bundle.
     """
     if question.bundle:
         return seen.of_bundle(question.bundle)
@@ -103,7 +103,10 @@ def _asked(seen: _Seen, question: LoadQuestion) -> BrokerLoad | None:
 def _of_one(
     steps: dict[int, list[BrokerLoad]], question: LoadQuestion, holds_ms: int
 ) -> dict[int, tuple[BrokerLoad, ...]]:
-    """Return the load of a bundle in each step: that of the broker that reported it last, valid for `holds_ms`."""
+    """Return the load of a bundle for the begin of each step (epoch ms). It is the load that was reported last, by any
+    broker, and it is valid for `holds_ms`; a step without a valid load is left out. `steps` has the reported loads by
+    the begin of their step.
+    """
     found: dict[int, tuple[BrokerLoad, ...]] = {}
     last: tuple[BrokerLoad, ...] = ()
     last_ms = 0

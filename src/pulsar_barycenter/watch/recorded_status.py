@@ -12,7 +12,8 @@ from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, WatchedCluster
 
 class RecordedStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The status of a recorded cluster as of the last look at it (`at_ms`, epoch ms), read from `source`. `leader` is
-    blank if it is not known. `complaints` are sentences that say what is wrong with the cluster, or what was not read.
+    blank if it is not known. `complaints` are sentences that say what is wrong with the cluster, or which data could
+    not be read.
     """
 
     at_ms: int

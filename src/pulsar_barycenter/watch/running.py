@@ -48,7 +48,7 @@ class Wanted:
 
 
 class Watching(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What `barycenter watch` prints at its begin: the address of the pages, the source that is read, and what was
+    """What `barycenter watch` prints at its begin: the address of its pages, the source that it reads, and what it
     found there.
     """
 
@@ -96,8 +96,8 @@ async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientCo
 
 
 async def take_new(source: Source, cluster: WatchedCluster, lock: asyncio.Lock) -> None:
-    """Read what is new from the source, then add it to `cluster` while `lock` keeps questions waiting. Reading happens
-    without the lock, because it may take long.
+    """Read the new looks from the source, and add them to `cluster`. `lock` is held only while a look is added, so that
+    no request is answered meanwhile; reading may take long and is done without the lock.
 
     Raises:
         WatchError: see `Source.read`.

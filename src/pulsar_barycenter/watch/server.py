@@ -93,8 +93,8 @@ class WatchServer:
         return _file_named(request.match_info["file"])
 
     async def _date(self, _request: web.Request, response: web.StreamResponse) -> None:
-        """Set the header Date of a response to the time as of which the cluster is shown, because pages use that header
-        as the present time.
+        """Set the header Date of a response to the time as of which the cluster is shown, because the pages use that
+        header as the present time (see `Answers.shown_ms`).
         """
         response.headers["Date"] = formatdate(self._answers.shown_ms(self._now_ms()) / 1000, usegmt=True)
 
@@ -103,8 +103,8 @@ class WatchServer:
 async def _refusing(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Refuse requests of other hosts and origins, and convert errors of the handler to responses of the form
-    `{"reason": …}`.
+    """Call the handler of a request and return its response. Requests for another host or from pages of another origin
+    are refused; an error of the handler is converted to a response. The body of both is `{"reason": …}`.
     """
     strange = strange_host(request.headers, (), "server", "Open the address that barycenter watch has printed")
     strange = strange or strange_origin(request.headers, request.method, request.path, "server")

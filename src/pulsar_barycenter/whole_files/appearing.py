@@ -12,8 +12,8 @@ UNFINISHED: Final = "."
 
 
 def unfinished_name(path: Path) -> Path:
-    """Return the path of an unfinished file, which no other writer uses, in the folder of `path`. The writer renames it
-    to `path` when it is complete.
+    """Return a path in the folder of `path` for a file that is not complete yet; no other writer uses the same path.
+    The caller writes the file, and renames it to `path` when it is complete.
     """
     return path.with_name(f"{UNFINISHED}{path.name}-{os.urandom(8).hex()}")
 
@@ -79,7 +79,7 @@ def make_folder(folder: Path) -> None:
     """Create a folder and its missing parents, durably.
 
     Raises:
-        OSError: one cannot be created.
+        OSError: a folder cannot be created.
     """
     if folder.is_dir():
         return

@@ -18,8 +18,8 @@ Figures: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The results of a scenario: the medians of the measures for each strategy, and for LeastDisturbance with each
-    band.
+    """The results of a scenario: `figures` has the medians of the measures for each strategy, `bands` those of
+    LeastDisturbance for each value of its band.
     """
 
     case: Case
@@ -87,7 +87,9 @@ def print_table_of(table: Table) -> None:
 
 
 def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
-    """Return the page with the results of all scenarios in Markdown."""
+    """Return the page with the results of all scenarios in Markdown. `seeds` is the option `--seeds` as text; with
+    `has_traces` a scenario of CSV traces is among them.
+    """
     command = f"barycenter balance-bench --seeds {seeds}{' --trace TRACES' * has_traces} --out docs/balance-bench.md"
     words = [
         "# balance-bench: every strategy in every scenario",

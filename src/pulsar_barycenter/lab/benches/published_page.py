@@ -20,15 +20,17 @@ class ExperimentRuns:
     runs: dict[str, list[dict[str, float]]]
 
     def here(self, strategy: str, figure: str) -> str:
-        """Return the median over the seeds of this measure of a strategy, in our replay, as text; with the least and
-        the greatest value if they differ.
+        """Return the median of the measure `figure` over the runs of a strategy in our replay, as text. If the values
+        of the runs differ, the least and the greatest value follow in brackets.
         """
         values = sorted(run[figure] for run in self.runs[strategy])
         found = _text(median(values))
         return found if values[0] == values[-1] else f"{found} ({_text(values[0])} to {_text(values[-1])})"
 
     def as_published(self, observed: Observed) -> bool:
-        """Return whether the median in our replay is in the expected relation to the published value."""
+        """Return whether the median in our replay satisfies the inequality that the experiment states for the published
+        value `observed`.
+        """
         expected = observed.expected
         medians = {expected.figure: median(run[expected.figure] for run in self.runs[expected.strategy])}
         return expected.holds({expected.strategy: medians})

@@ -26,7 +26,9 @@ class Line:
 
 
 def line_picture(lines: Sequence[Line], *, title: str, hours: float, most: float) -> str:
-    """Return an SVG picture of fractions in percent, from 0 to `most` (a fraction), over `hours` hours."""
+    """Return an SVG picture of `lines`, whose values are fractions. The vertical axis is in percent, from 0 to `most`
+    (a fraction); the horizontal axis is `hours` hours long.
+    """
     colours = _colours()
     inner_width, inner_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
     height = _HEIGHT + _LABEL_HEIGHT * len(lines)

@@ -56,7 +56,7 @@ class ReplayResults:
         """Return a row for each strategy with its settings, the least regret first: medians over seeds and periods.
 
         Columns: strategy, settings (key=value, separated by blanks), runs (their number), then the measures of the
-        table of `barycenter replay`, in their units, but percentages as fractions.
+        table of `barycenter replay`, in their units, except that percentages are fractions.
 
         >>> from pulsar_barycenter.replay import synthetic_load
         >>> results = synthetic_load(brokers=2, bundles=8, steps=5).replay(["no-op"])
@@ -117,7 +117,9 @@ class ReplayResults:
         return series_table(self._runs)
 
     def brokers(self) -> pa.Table:
-        """Return the usage of each broker at each step: run, at_ms, broker, usage (null while it was absent), live."""
+        """Return the usage of each broker at each step: run, at_ms, broker, usage (a fraction; null while the broker
+        did not run), live (whether it ran).
+        """
         return pa.concat_tables(map(usage_table, self._runs))
 
     def page(self) -> str:
@@ -152,9 +154,10 @@ class ReplayResults:
         )
 
     def _picture(self, names: Sequence[str]) -> str:
-        """Return a picture of the usage of the most used broker over time, a line for each of the first rows.
+        """Return a picture of the usage of the most used broker over time: a line for each of the first rows of the
+        results table, and a line for the floor. `names` are the titles of the lines.
 
-        Of the runs of a row, the picture has the one with the median regret.
+        If a row has several runs, its line is the run with the median regret.
         """
         rows = rows_of(self._runs)[:_MAX_LINES]
         shown = [run for _, run in runs_shown([row.runs for row in rows], len(rows))]

@@ -54,8 +54,8 @@ class ExportFiles:
     """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
-        """Start with the series `every`, each of which has the label `__name__`. Series without all of `labels` are
-        ignored.
+        """Start with the series `every`, each of which has the label `__name__`. Series that do not have all labels in
+        `labels` are ignored.
         """
         self._by_name: dict[str, list[Series]] = {}
         for series in every:
@@ -140,7 +140,8 @@ def _series_in(path: Path) -> list[Series]:
 
 
 def text_series(lines: Iterable[str], where: str) -> list[Series]:
-    """Return the series in lines of text that an import reads; other metrics and comments are left out.
+    """Return the series in `lines`, samples in the text form of Prometheus with times. Comments, and metrics that an
+    import does not read, are left out.
 
     Raises:
         ImportRefusedError: a line has another form, or no time; the text names `where` and the line.

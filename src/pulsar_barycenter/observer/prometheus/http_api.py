@@ -68,8 +68,9 @@ class PrometheusApi:
         back_off: BackOff,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare to read from the API at `url`. Only series with all of `labels` count. `client` has the credentials
-        and the size limit of an answer; the caller closes `client`.
+        """Prepare to read from the API at `url`. Only series that have all labels in `labels` are read. `client` has
+        the credentials and the size limit of an answer; the caller closes it. `back_off` gives the delays between the
+        attempts of a request.
         """
         self._url = url.rstrip("/")
         self._client = client
@@ -124,7 +125,13 @@ class PrometheusApi:
         return [series for series in matrix.result if series.values]
 
     async def _ask(self, endpoint: str, asked: Mapping[str, str]) -> bytes:
-        """Send a request to an endpoint of the API, and return the field `data` of the answer as JSON."""
+        """Send a request with the parameters `asked` to an endpoint of the API, and return the field `data` of the
+        answer as JSON. A request that fails is repeated.
+
+        Raises:
+            AnswerTooLargeError: the answer is too large, or its query took too long.
+            ImportRefusedError: the server did not answer any attempt, or refuses the request.
+        """
         path = f"/api/v1/{endpoint}?{urlencode(asked)}"
         self._back_off.reset()
         why = ""

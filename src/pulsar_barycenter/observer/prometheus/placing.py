@@ -54,7 +54,9 @@ class TopicPlacing:
     metrics: Mapping[str, str] = TOPIC_SERIES
 
     def __init__(self, bundles: Mapping[str, NamespaceBundles]) -> None:
-        """`bundles` maps the names of namespaces to their bundles; the caller may add namespaces later."""
+        """Find bundles with `bundles`, which maps the names of namespaces to their bundles. The caller may add
+        namespaces to it later.
+        """
         self._bundles = bundles
         self._known: dict[str, str] = {}
         self.left_out: Counter[str] = Counter()
@@ -133,8 +135,8 @@ def namespace_of(topic: str) -> NamespaceName | None:
 
 
 def boundaries_of(document: bytes, where: str) -> dict[str, NamespaceBundles]:
-    """Return the bundles in a JSON document: it maps each namespace to its boundaries, or to the answer of
-    `pulsar-admin namespaces bundles`, which has them as `boundaries`.
+    """Return the bundles of each namespace in a JSON document. The document maps each namespace to its boundaries, or
+    to the output of `pulsar-admin namespaces bundles`, which has the boundaries in the field `boundaries`.
 
     Raises:
         ImportRefusedError: the document has another form; the text names it as `where`.

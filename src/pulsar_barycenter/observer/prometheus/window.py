@@ -25,8 +25,8 @@ _CHOOSE: Final = "choose one with --match LABEL=VALUE"
 
 @dataclass(slots=True)
 class BundleFigures:
-    """The values of a bundle on an instance (a scrape target), one for each step. `present` is the number of series
-    that have a value at a step.
+    """The values of a bundle on an instance (a scrape target): a list with a value for each step, by metric. `present`
+    is the number of series that have a value, for each step.
     """
 
     values: dict[str, list[float]]
@@ -35,8 +35,8 @@ class BundleFigures:
 
 @dataclass(slots=True)
 class InstanceFigures:
-    """The values of an instance (a scrape target) for each metric and step, and the name of the broker in the labels of
-    its series.
+    """The values of an instance (a scrape target): for each metric a mapping from step to value. `broker` is the name
+    of the broker in the labels of its series.
     """
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)

@@ -26,16 +26,16 @@ _MAX_LINE: Final = 300
 
 
 def places_of(broker: str) -> dict[str, str]:
-    """Return the values that replace names in braces in the template of a command, such as the host of the broker, by
-    their names.
+    """Return the values that replace names in braces (`{host}`) in the template of a command: `broker`, `host`, `port`
+    and `pod` of a broker.
     """
     host, _, port = broker.rpartition(":")
     return {"broker": broker, "host": host, "port": port, "pod": host.partition(".")[0]}
 
 
 def command_for(template: str, broker: str) -> str:
-    """Return the command line for a broker: the template with its names in braces replaced; other braces stay as they
-    are.
+    """Return the command line for a broker: the template with the names in braces that `places_of` returns replaced by
+    their values; other braces stay as they are.
     """
     texts = places_of(broker)
     return _PLACE.sub(lambda place: shlex.quote(texts[place[1]]), template)
@@ -43,8 +43,8 @@ def command_for(template: str, broker: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
-    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. A
-    blank `start_with` starts nothing: then the operator starts the brokers of the second pool.
+    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. If
+    `start_with` is blank, no command is run to start a broker: `say` gets a text that asks the operator to start it.
     """
 
     restart_with: str
@@ -108,8 +108,8 @@ class PersonHooks:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM to the process of a command and to all processes of its group; if the command itself does not end in
-    time, send them SIGKILL.
+    """Send SIGTERM to the process of a command and to all processes of its group; if the command itself does not end
+    within `_ENDS_WITHIN_S`, send SIGKILL to the same processes.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
@@ -120,7 +120,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _last_line(output: IO[bytes]) -> str:
-    """Return the last line that a command printed, in brackets, for an error message."""
+    """Return the last line that a command printed, in brackets, for an error message; "" if it printed nothing."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _SHOWN_BYTES))
     lines = output.read().decode(errors="replace").strip().splitlines()

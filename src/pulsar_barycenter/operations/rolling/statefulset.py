@@ -74,7 +74,9 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class StatefulSet(msgspec.Struct, frozen=True):
-    """The parts of a StatefulSet that a roll needs; fields that are not set have the defaults of Kubernetes."""
+    """The parts of a StatefulSet that a roll needs; fields that the manifest does not set have the defaults of
+    Kubernetes.
+    """
 
     metadata: _Metadata = _Metadata()
     spec: _Spec = _Spec()
@@ -102,7 +104,9 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lacks_of(found: StatefulSet, service: Service, brokers: Sequence[str]) -> tuple[Lack, ...]:
-    """Return what a StatefulSet, its service and its pods lack, errors first; `brokers` are those that are listed."""
+    """Return what a StatefulSet, its service and its pods lack for a roll, errors first. `brokers` are the brokers that
+    the cluster lists.
+    """
     lacks = [*_of_strategy(found), *_of_pods(found, brokers), *_of_template(found), *_of_service(found, service)]
     return tuple(sorted(lacks, key=lambda lack: not lack.is_error))
 

@@ -199,14 +199,17 @@ class DataFolder:
         return report
 
     def _damage(self, file: Path, why: str) -> None:
-        """Count a report file that cannot be read; the message about them names the first one."""
+        """Count a report file that cannot be read; `why` is the reason. The message about such files names the first of
+        them.
+        """
         self._damaged_count += 1
         self._first_damaged = self._first_damaged or f"{file}: {why}"
 
     # ---- beside the load ----
 
     def _read_beside(self) -> None:
-        """Read the recorded settings and policies, and the journals of `balance`, again if their files have changed.
+        """Read the recorded settings and policies, and the journals of `barycenter balance`, again if their files have
+        changed. If one cannot be read, its former content stays, and `problems` reports this.
 
         Raises:
             WatchError: the folder has records of two clusters.
@@ -309,8 +312,8 @@ class _Changing(Generic[T]):
 
 
 def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], str]:
-    """Return the reasons of the moves in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
-    bundle and destination.
+    """Return the reasons of those moves in the journal of `barycenter balance` that began at `at_ms` (epoch ms) or at
+    most _JOURNAL_MS before. The key is the bundle and the destination.
     """
     return {
         (entry.bundle, entry.destination): entry.why or "no reason was given"
@@ -320,8 +323,8 @@ def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], s
 
 
 def _split_reasons(entries: Sequence[SplitEntry], at_ms: int) -> Mapping[str, str]:
-    """Return the reasons of the splits in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
-    bundle.
+    """Return the reasons of those splits in the journal of `barycenter balance` that began at `at_ms` (epoch ms) or at
+    most _JOURNAL_MS before, by bundle.
     """
     return {
         entry.bundle: entry.why or "no reason was given"

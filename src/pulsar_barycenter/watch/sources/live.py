@@ -29,7 +29,7 @@ _REQUEST_TIMEOUT_S: Final = 20.0
 
 
 class _Reports:
-    """A `ReportLog` that keeps the reports of one round of the collector in memory."""
+    """A `ReportLog` that keeps the reports in memory; `LiveCluster` empties it before each round of the collector."""
 
     def __init__(self) -> None:
         self.reports: list[LocalBrokerData] = []
@@ -61,7 +61,7 @@ class LiveCluster:
         return tuple(self._troubles)
 
     async def read(self) -> list[Look]:
-        """Query all brokers once, and return what is new.
+        """Query all brokers once, and return one look with the reports of this round.
 
         Raises:
             WatchError: the brokers cannot be listed.

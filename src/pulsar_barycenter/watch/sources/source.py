@@ -15,7 +15,8 @@ class Source(Protocol):
         ...
 
     async def read(self) -> Sequence[Look]:
-        """Return the looks at what is new, oldest first; none if nothing is new.
+        """Return what is new since the last call as looks (states of the cluster at a time), oldest first; empty if
+        nothing is new.
 
         Raises:
             WatchError: nothing can be read, or the load is of several clusters.

@@ -45,7 +45,9 @@ def tables(spark: "SparkSession", folder: str | PathLike[str]) -> HistoryTables:
 
 
 def in_pandas(rows: pa.Table) -> "pd.DataFrame":
-    """Return rows as a DataFrame of pandas; raises MissingLibraryError if pandas is not installed."""
+    """Return the rows of an Arrow table as a DataFrame of pandas. Raise MissingLibraryError if pandas is not
+    installed.
+    """
     try:
         import pandas  # noqa: F401 - Arrow imports it, and its error names neither the cause nor a remedy
     except ModuleNotFoundError as error:
@@ -55,7 +57,9 @@ def in_pandas(rows: pa.Table) -> "pd.DataFrame":
 
 
 def in_polars(rows: pa.Table) -> "pl.DataFrame":
-    """Return rows as a DataFrame of Polars; raises MissingLibraryError if Polars is not installed."""
+    """Return the rows of an Arrow table as a DataFrame of Polars. Raise MissingLibraryError if Polars is not
+    installed.
+    """
     try:
         import polars as pl
     except ModuleNotFoundError as error:

@@ -36,10 +36,10 @@ _RANKINGS: Final = {"rate": Ranking.MSG_RATE, "throughput": Ranking.MSG_THROUGHP
 class RecordedHistory:
     """The recorded history of a cluster in a period; `open_history` makes it.
 
-    Tables and answers are Arrow tables: `to_pandas()`, `to_pylist()` and `polars.from_arrow` convert them. Times are
-    UTC timestamps, rates are msg/s, throughput is bytes/s, usages are fractions unless a column says percent. Means are
-    weighted by time (docs/measures.md). Each call reads the files that exist at that time, so a later call sees newer
-    reports.
+    The results of the methods are Arrow tables: `to_pandas()`, `to_pylist()` and `polars.from_arrow` convert them.
+    Times are UTC timestamps, rates are msg/s, throughput is bytes/s, usages are fractions unless a column says percent.
+    Means are weighted by time (docs/measures.md). Each call reads the files that exist at that time, so a later call
+    sees newer reports.
 
     Every method that reads raises DamagedTableError, which names the file, if a file of a table cannot be read, and
     OSError if the folder or bucket cannot be reached.
@@ -63,7 +63,8 @@ class RecordedHistory:
         return tuple(TABLES)
 
     def table(self, name: str) -> pa.Table:
-        """Return a table as Arrow: its rows in the period, oldest first, each once; without rows the table is empty.
+        """Return the rows of a table in the period as an Arrow table, oldest first, each row once. Without rows in the
+        period the result is an empty table.
 
         All rows are in memory; use `sql` for a table that is too large for that.
 
@@ -105,7 +106,8 @@ class RecordedHistory:
         return in_polars(self.table(name))
 
     def spark(self, session: "SparkSession") -> HistoryTables:
-        """Return all tables as DataFrames of Spark, of the whole history, not only of the period; see `tables`.
+        """Return all tables as DataFrames of Spark. They have the whole history and not only the period; see
+        `history.data_frames.tables`.
 
         Raises:
             MissingLibraryError: PySpark is not installed.
@@ -264,14 +266,15 @@ class RecordedHistory:
         return self._questions().imbalance()
 
     def sql(self, query: str, *, limit: int = 10_000) -> pa.Table:
-        """Return the result of one SQL query in DuckDB over all tables, of the whole history; each table is a view.
+        """Return the result of one SQL query, which DuckDB runs. The query can use all tables by their names; they have
+        the whole history and not only the period.
 
         The query takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use
         `spark`.
 
         Args:
             query: A select, describe or show; docs/tables.md has examples.
-            limit: The maximum number of rows.
+            limit: The maximum number of rows of the result.
 
         Raises:
             ValueError: the data is not in a folder of this machine.
@@ -346,7 +349,9 @@ def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
 
 
 def epoch_ms(moment: datetime | None, otherwise: int) -> int:
-    """Return a time as epoch ms, `otherwise` for None; raises ValueError if it has no offset from UTC."""
+    """Return `moment` as epoch ms, 0 for times before 1970; None: return `otherwise`. Raise ValueError if `moment` has
+    no offset from UTC.
+    """
     if moment is None:
         return otherwise
     if moment.tzinfo is None:

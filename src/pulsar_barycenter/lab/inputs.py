@@ -51,7 +51,9 @@ class InputKind(Enum):
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that describe the input of a replay, as the user gave them."""
+    """The options that describe the input of a replay, as the user gave them on the command line: files or a folder
+    (`paths`), `--shape` as texts, the period (epoch ms) and the length of a step.
+    """
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}
@@ -91,7 +93,9 @@ class Input:
 
 @dataclass(frozen=True)
 class Source:
-    """The data that was read from an input; its method `input` returns the `Input` of a replay for each seed."""
+    """The data that was read from the files of an input. Its method `input` returns the input of a replay (`Input`) for
+    a seed.
+    """
 
     spec: InputSpec
     traces: tuple[Trace, ...] = ()
@@ -146,7 +150,7 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
 
 
 def read_input(spec: InputSpec, seed: int = 0) -> Input:
-    """Read the input of `spec` for a seed; raises the errors of `read_source`."""
+    """Read the input that `spec` describes and return it for a seed. Raises the errors of `read_source`."""
     return read_source(spec).input(seed)
 
 
@@ -346,7 +350,7 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
     """Return the keys and values that the user gave with `--shape key=value`.
 
     Raises:
-        ReplayInputError: a pair is not valid.
+        ReplayInputError: a pair has no `=`, an unknown key or a value that is not allowed.
     """
     found = {}
     for pair in pairs:

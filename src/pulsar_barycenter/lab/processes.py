@@ -22,7 +22,9 @@ def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _end_with_parent() -> None:
-    """Make this process end when its parent is killed, since no process then waits for its results."""
+    """Make the operating system end this process when its parent is killed: then no process waits for its results any
+    more.
+    """
     parent = parent_process()
     assert parent is not None
 

@@ -63,7 +63,9 @@ def splits_table(runs: Iterable[RunFile]) -> pa.Table:
 
 
 def series_table(runs: Iterable[RunFile]) -> pa.Table:
-    """Return a table with the balance of the brokers in each step of each run, in the order of the runs."""
+    """Return a table with a row for each step of each run, which says how evenly the brokers were loaded, in the order
+    of the runs.
+    """
     series: dict[str, list[Any]] = {name: [] for name in _SERIES.names}
     for run in runs:
         series["run"] += [run.scenario.name] * len(run.series.at_ms)
@@ -111,7 +113,7 @@ _BROKERS: Final = pa.schema(
 
 
 def usage_table(run: RunFile) -> pa.Table:
-    """Return the usage of each broker at each step, in the order of steps; null while the broker was not running."""
+    """Return the usage of each broker at each step, in the order of steps; null where the broker did not run."""
     usage = run.series.usages().ravel().round(4)
     steps, names = len(run.series.at_ms), run.series.names
     live = ~np.isnan(usage)

@@ -115,7 +115,9 @@ def open_folder(out: Path, grid: GridFile) -> None:
 
 
 def read_run(out: Path, scenario: Scenario) -> RunFile | None:
-    """Return a completed run; None if it is not completed, or its file has an unexpected form."""
+    """Return the completed run of a scenario from the folder `out`. Return None if there is no such run yet, or if its
+    file has an unexpected form.
+    """
     try:
         return msgspec.json.decode((out / RUNS / f"{scenario.name}.json").read_bytes(), type=RunFile)
     except (FileNotFoundError, msgspec.DecodeError):

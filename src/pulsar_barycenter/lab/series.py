@@ -81,9 +81,10 @@ def series_of(outcome: Outcome) -> Series:
 
 
 def packed(values: Floats) -> bytes:
-    """Return a table of values from 0 to 2^31 - 1 in compressed form, rounded to whole numbers; NaN is kept.
+    """Return the table `values` in compressed form. Values from 0 to 2^31 - 1 are rounded to whole numbers, greater
+    values are replaced by 2^31 - 1; NaN stays NaN.
 
-    Differences between rows are small numbers, which compress well.
+    The differences between consecutive rows are stored: they are small numbers, which compress well.
     """
     whole = np.where(np.isnan(values), _ABSENT, np.minimum(np.rint(np.nan_to_num(values)), 2**31 - 1)).astype(np.int64)
     return zlib.compress(np.diff(whole, axis=0, prepend=0).astype("<i8").T.tobytes(), 6)

@@ -30,8 +30,8 @@ _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueE
 
 @contextmanager
 def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["SparkGrid"]:
-    """Start Spark, and stop it when the block ends. Without a `master` Spark uses one core of this machine, which is
-    enough to read an input.
+    """Start Spark on the cluster `master`, with the Spark settings `conf`, and stop it when the block ends. Without
+    `master`, Spark uses one core of this machine, which is enough to read an input.
 
     Raises:
         GridError: Spark does not start.

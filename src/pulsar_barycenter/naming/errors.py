@@ -29,7 +29,9 @@ class InvalidNameError(ValueError):
 
 
 class UnservedDomainError(InvalidNameError):
-    """The name of a scalable topic of Pulsar 5 (`topic://`), or of a segment of one (`segment://`)."""
+    """A name is that of a scalable topic of Pulsar 5 (`topic://`), or of a segment of such a topic (`segment://`);
+    brokers do not serve it.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(

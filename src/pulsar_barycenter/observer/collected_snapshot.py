@@ -53,7 +53,8 @@ def collected_snapshot(
 
 
 def keep_snapshot(file: Path, document: SnapshotDocument) -> None:
-    """Replace `file` by a snapshot atomically.
+    """Write `document` to `file`. An earlier file is replaced atomically: a reader sees either the old or the new
+    snapshot.
 
     Raises:
         OSError: the file cannot be written.

@@ -87,7 +87,7 @@ class PoliciesSource(Protocol):
 
 
 class ExtensibleTopics(Protocol):
-    """What brokers with the extensible load manager published in their topics, by broker id."""
+    """The data that brokers with the extensible load manager have published in the load topics, by broker id."""
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -96,8 +96,8 @@ class ExtensibleTopics(Protocol):
     def tops(self) -> Mapping[str, TopBundlesLoadData]: ...
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle from the ownership channel; blocks. Call it only if the channel is a topic:
-        reading would create a missing topic.
+        """Return the owner of each bundle, as the ownership channel says. Blocks the calling thread. Call it only if
+        the cluster keeps the ownership records in a topic: otherwise reading would create that topic.
 
         Raises:
             OwnershipUnreadableError: the channel cannot be read.
@@ -107,13 +107,13 @@ class ExtensibleTopics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of one round, in which all brokers were queried once. `failed` maps brokers without a report to the
-    reason; times are epoch ms.
+    """The result of one round, in which all brokers were queried once. `failed` maps each broker that returned no
+    report to the reason. Times are epoch ms.
 
     `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
-    if there is no channel, or the channel could not be read; in the second case `ownership` says why, otherwise it is
-    blank. `policies` says why the rules of administrators could not be read; it is blank if they were read or are not
-    to be read.
+    if there is no channel, or if the channel could not be read. `ownership` says why the channel could not be read;
+    otherwise it is blank. `policies` says why the rules of administrators could not be read; it is blank if they were
+    read or are not to be read.
     """
 
     at: int
@@ -170,8 +170,8 @@ class Collector:
         keep_policies: Callable[[int, ClusterPolicies], None] = lambda _at_ms, _policies: None,
     ) -> None:
         """Make a collector. `extensible` opens the topics of the extensible load manager; it is called when the first
-        broker is found that runs it. `keep_snapshot` writes the snapshot of these brokers in each round.
-        `keep_settings` gets the settings of the cluster when they have changed; None: they are not read.
+        broker is found that runs it. `keep_snapshot` is called in each round with the snapshot of these brokers, to
+        store it. `keep_settings` gets the settings of the cluster when they have changed; None: they are not read.
         `source_of_policies` reads the rules of administrators in each round, and `keep_policies` gets the time (epoch
         ms) and the rules; None: they are not read.
         """
@@ -201,7 +201,9 @@ class Collector:
 
     @property
     def policies(self) -> ClusterPolicies:
-        """The rules of administrators, as the last reading that succeeded returned them; no rules before the first."""
+        """The rules of administrators that were read last. If a reading fails, the rules of the reading before stay;
+        before the first reading there are no rules.
+        """
         return self._policies
 
     async def collect(self) -> Round:
@@ -282,8 +284,9 @@ class Collector:
         return list(live)
 
     async def _ask(self, broker: str, source: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
-        """Query a broker for its present load report; return the report, or a text that says why there is none; None if
-        its load manager has no report.
+        """Query a broker for its present load report. Return the report; or, if there is none, a text that says why; or
+        None if the broker runs the extensible load manager, which has no such report. `gate` limits the number of
+        requests at the same time; `source` is the address that returned the list of brokers.
         """
         async with gate:
             try:
@@ -302,10 +305,11 @@ class Collector:
     # ---- the extensible load manager ----
 
     async def _owners(self, brokers: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-        """Return the owner of each bundle in the ownership channel, and ""; if the owners are not known, None and the
-        reason.
+        """Return two values: the owner of each bundle in the ownership channel and ""; or, if the channel cannot be
+        read, None and the reason.
 
-        Return None and "" if `brokers` is empty or the topics of the load manager are not open.
+        Return None and "" if there is nothing to read: `brokers`, those with the extensible load manager, is empty, or
+        its topics are not open.
         """
         if not brokers or self._topics is None:
             return None, ""
@@ -333,8 +337,8 @@ class Collector:
         return short_name(str(class_name))[:200] if class_name else _IN_TOPIC
 
     async def _tell_settings(self, address: str, keep: Callable[[RecordedSettings], None]) -> None:
-        """Read the settings of the cluster and call `keep` with them if they have changed. If they cannot be read, the
-        settings that were read last stay valid.
+        """Read the settings of the cluster and call `keep` with them if they have changed. If they cannot be read, do
+        nothing: the settings that were read last stay valid.
 
         Raises:
             CollectError: the settings cannot be written.
@@ -355,8 +359,9 @@ class Collector:
             self._settings = record
 
     async def _read_policies(self, url: str) -> str:
-        """Read the rules for all namespaces from the broker at `url`, and keep them, if there is a source of rules. If
-        they cannot be read, return why; the rules that were read last stay valid.
+        """If there is a source of rules, read the rules for the namespaces of all known bundles from the broker at
+        `url`, and store them; return "". If the rules cannot be read, return why; the rules that were read last stay
+        valid.
 
         Raises:
             CollectError: the rules cannot be written.
@@ -388,7 +393,8 @@ class Collector:
         return str(known.get("brokerId") or str(known.get("serviceUrl", "")).rpartition("/")[2])
 
     def _tell_snapshot(self, brokers: Sequence[str], owners: Mapping[str, str] | None) -> None:
-        """Write the data of the brokers with the extensible load manager as a snapshot.
+        """Write what `brokers`, those with the extensible load manager, have published as a snapshot; do nothing if
+        there are no such brokers.
 
         Raises:
             CollectError: the snapshot cannot be written.
@@ -410,8 +416,8 @@ class Collector:
             raise CollectError(f"cannot write the snapshot: {error}") from error
 
     def _from_topics(self, broker: str, owned: Sequence[str]) -> LocalBrokerData | str:
-        """Return a load report made of the data that a broker published and the bundles that it owns; if that is not
-        possible, a text that says why.
+        """Return a load report made from the data that a broker published in the load topics and the bundles that it
+        owns (`owned`). If there is no such data, return a text that says why.
         """
         if self._topics is None:
             return "it runs the extensible load manager; give --service-url to read its topics"
@@ -429,7 +435,7 @@ class Collector:
 
 
 def _namespaces_of(report: LocalBrokerData) -> frozenset[str]:
-    """Return the namespaces of a broker's bundles, except those that belong to one broker."""
+    """Return the namespaces of the bundles in a broker's report, without heartbeat and SLA-monitor namespaces."""
     bundles = {*report.bundles, *report.last_stats}
     return frozenset(bundle.rpartition("/")[0] for bundle in bundles if not is_of_a_broker_itself(bundle))
 
@@ -442,7 +448,8 @@ def _by_broker(owners: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def understood(broker: str, answer: Any) -> LocalBrokerData:
-    """Return the load report in an answer; a report of the simple load manager is converted to the modular form.
+    """Return the load report in `answer`, the decoded JSON that `broker` returned. A report of the simple load manager
+    is converted to the form of the modular one.
 
     Raises:
         msgspec.ValidationError: a field has another type.

@@ -115,9 +115,11 @@ class OwnershipTopic:
         self._logged: set[str] = set()
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle. At least all messages that the topic has when this is called are read.
+        """Return the owner of each bundle. All messages that the topic has at the begin of the call are read, and
+        perhaps some that arrive during the call.
 
-        Blocks while the records are read, at most about MAX_SECONDS; after that it raises.
+        Blocks the calling thread until the messages are read, at most about MAX_SECONDS seconds; after that it raises
+        OwnershipUnreadableError.
 
         Raises:
             OwnershipUnreadableError: the records cannot be read, not all of them in that time, or there are more than

@@ -46,7 +46,9 @@ def balancing_keys() -> frozenset[str]:
 
 
 def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) -> RecordedSettings:
-    """Return the record of the settings in a broker's answer to `configuration/runtime`."""
+    """Return the record of a cluster's settings. `runtime` is a broker's answer to `configuration/runtime`, of which
+    the keys in `balancing_keys` are recorded; `at_ms` is epoch ms.
+    """
     known = {key: str(value) for key, value in runtime.items() if key in balancing_keys() and value is not None}
     return RecordedSettings(
         at=at_ms, cluster=str(runtime.get(_CLUSTER_KEY, "")), leader=leader, settings=dict(sorted(known.items()))
@@ -54,7 +56,7 @@ def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) ->
 
 
 def append_settings(file: Path, record: RecordedSettings) -> None:
-    """Append a record to the file, as `append_record`.
+    """Append a record of settings to the file, as `append_record` does.
 
     Raises:
         OSError: the file cannot be written.

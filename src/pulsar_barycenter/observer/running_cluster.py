@@ -70,7 +70,8 @@ async def decisions_of(
 
 
 async def decision_page(new_client: NewClient, url: str, question: DecisionQuestion) -> DecisionPage:
-    """Return a page of the decisions in all brokers' logs; `url` is the web address of any broker.
+    """Return the page of decisions that `question` selects, from the decision logs of all brokers; `url` is the web
+    address of any broker.
 
     Raises:
         ClusterError: the page cannot be read.

@@ -53,7 +53,8 @@ class TopicsBundle:
 
 
 async def bundles_of_topic(new_client: NewClient, url: str, topic: TopicName) -> list[TopicsBundle]:
-    """Return the bundle of a topic, or the bundles of its partitions, by name; `url` is the address of any broker.
+    """Return the bundle of a topic or, if the topic is partitioned, the bundles of its partitions, sorted by name;
+    `url` is the address of any broker.
 
     Raises:
         NoSuchTopicError: the topic does not exist.

@@ -173,8 +173,8 @@ class AdminCluster:
         return {bundle: owners.get(bundle, "") for bundle in bundles}
 
     async def settings(self, broker: str = "") -> dict[str, str]:
-        """Return the values in force of all keys of broker.conf on `broker`; if `broker` is blank, on the broker at the
-        cluster's given address.
+        """Return the values in force of all keys of broker.conf on `broker`; if `broker` is blank, on the broker to
+        which requests are sent (`url`).
 
         Raises:
             NotNowError, RefusedError: the broker does not return them.
@@ -254,7 +254,9 @@ class AdminCluster:
         return str(await self._call_or_none(f"/admin/v2/namespaces/{quote(namespace)}/antiAffinity", text=True) or "")
 
     async def _call_or_none(self, path: str, *, text: bool = False) -> Any:
-        """Return the answer to a GET request for `path`; None if the broker answers that the object does not exist."""
+        """Return the answer to a GET request for `path`, None if the broker answers that the object does not exist. If
+        `text` is True, an answer that is not JSON is returned as text.
+        """
         try:
             return await self._client.call("GET", self._url, path, or_text=text)
         except AdminRequestError as error:
@@ -280,7 +282,7 @@ class AdminCluster:
 
     async def split(self, bundle: str) -> None:
         """Ask the owner to split a bundle by the owner's own algorithm; the parts stay on the owner. If the owner finds
-        no hash at which to split, the bundle stays whole; the answer may show no error.
+        no hash at which to split, the bundle is not split, and this method may return without an error.
 
         Raises:
             NotNowError, RefusedError: the request was not answered, or is refused.
@@ -395,7 +397,9 @@ def translated(error: AdminRequestError) -> NotNowError | RefusedError:
 
 
 def _generated_topic(bundle: Bundle) -> TopicName | None:
-    """Return a generated topic name that falls into the bundle, None if none is found."""
+    """Return the name of a topic, not necessarily an existing one, whose hash is in the bundle's range; None if none of
+    the generated names has such a hash.
+    """
     for number in range(_MAX_TRIED_NAMES):
         topic = TopicName.parse(f"persistent://{bundle.namespace}/barycenter-look-up-{number}")
         if bundle.range.contains(topic.hash32):

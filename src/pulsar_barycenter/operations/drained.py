@@ -203,7 +203,9 @@ async def _placed(
 
 
 def _carried(document: SnapshotDocument) -> tuple[dict[str, CarriedLoad], dict[str, tuple[float, float]]]:
-    """Return the load of each broker and each bundle from the newest reports."""
+    """Return the load of each broker; and for each bundle its rate (msg/s) and throughput (bytes/s), in + out. All are
+    from the newest reports in the snapshot `document`.
+    """
     of_bundles: dict[str, tuple[float, float]] = {}
     for _, bundle, stats in owned_bundles(document):
         if stats is not None:

@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 
 class NotNowError(Exception):
-    """The cluster cannot answer a request or carry it out now, but may be able to soon; the text is the cluster's
-    answer.
+    """The cluster cannot answer a request or carry it out now, but may be able to soon, so that a repeated request may
+    succeed; the text is the cluster's answer.
     """
 
 
@@ -59,7 +59,7 @@ class Cluster(Protocol):
     async def look_up(self, bundle: str) -> str:
         """Look up a topic of the bundle, as a client does, so that the bundle gets an owner.
 
-        Return the broker, blank if no topic can be looked up.
+        Return the broker that is the owner after the look-up; blank if no topic of the bundle can be looked up.
         """
         ...
 
@@ -133,8 +133,8 @@ class _Run:
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Wait until another move may begin or the plan is stopped, and take one of the `at_once` slots; `move`
-        releases the slot.
+        """Wait until another move may begin, or until the plan is stopped. Then one of the `at_once` slots is taken,
+        which `move` releases.
         """
         await self._room.acquire()
         loop = asyncio.get_running_loop()
@@ -189,8 +189,8 @@ class _Run:
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:
-        """Ask the owner to unload the bundle. Repeat the request only if the owner still serves the bundle: a request
-        without an answer may have been carried out.
+        """Ask the owner to unload the bundle. If the request fails, repeat it only while the owner still serves the
+        bundle: a request without an answer may have been carried out.
         """
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
@@ -237,8 +237,8 @@ class _Run:
 
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the cluster's answer to the request that the function `ask` makes; repeat the request with growing delays
-    while it raises NotNowError, without an end: the caller sets a time limit.
+    """Return the cluster's answer to the request that the function `ask` makes; while it raises NotNowError, repeat it
+    with growing delays. The number of attempts is not limited: the caller sets a time limit.
     """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:

@@ -50,7 +50,7 @@ class JournalFile(Generic[E]):
         return self._file
 
     def read(self) -> list[E]:
-        """Return the entries of the journal, oldest first, without an incomplete last line.
+        """Return the entries of the journal, oldest first. An incomplete last line, which a crash left, is ignored.
 
         Raises:
             JournalError: a line is not an entry, or the file cannot be read or is larger than a journal may be.

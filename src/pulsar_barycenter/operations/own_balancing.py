@@ -30,8 +30,8 @@ _AT_ONCE: Final = 16
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A key of the cluster's own balancing before it was switched off: its value in force on all brokers, and whether
-    an override (a dynamic value) had set it.
+    """The state of a key before the cluster's own balancing was switched off: the value that was in force on all
+    brokers, and whether an override (a stored dynamic value) had set it.
     """
 
     key: str

@@ -69,10 +69,10 @@ def read_plan(text: bytes) -> Plan:
 
 
 def plan_of(moves: Sequence[PlannedMove]) -> Plan:
-    """Check these moves, and return the plan that consists of them.
+    """Check the moves, and return a plan with them in the same order.
 
     Raises:
-        PlanError: a bundle occurs twice, is not valid, or has the same source and destination.
+        PlanError: a bundle occurs twice or its name is not valid, or a move has the same source and destination.
     """
     seen: set[str] = set()
     for move in moves:

@@ -95,7 +95,7 @@ class SplittableCluster(Protocol):
 
     async def split(self, bundle: str) -> None:
         """Ask the owner to split a bundle by the owner's own algorithm; the parts stay on the owner. If the owner finds
-        no hash at which to split, the bundle stays whole; the answer may show no error.
+        no hash at which to split, the bundle is not split, and this method may return without an error.
         """
         ...
 

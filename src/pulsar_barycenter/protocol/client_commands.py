@@ -167,8 +167,9 @@ def ack(
     request_id: int | None = None,
     validation_error: api.CommandAck.ValidationError.ValueType | None = None,
 ) -> bytes:
-    """Return the frame that acknowledges `message_ids` (exactly one if cumulative). With a request id the broker
-    answers with ACK_RESPONSE.
+    """Return the frame that acknowledges `message_ids`. If `cumulative` is True, it must have exactly one id, and all
+    messages up to and including that one are acknowledged. If `request_id` is given, the broker answers with
+    ACK_RESPONSE.
     """
     return command_frame(
         TYPE.ACK,

@@ -70,7 +70,9 @@ def send_receipt(
 def send_receipts(
     producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
 ) -> bytes:
-    """Return the SEND_RECEIPT frames of one or more consecutive entries, concatenated; see `send_receipt`."""
+    """Return the SEND_RECEIPT frames for one or more entries with consecutive entry ids, concatenated. `sequence_ids`
+    and `highest_ids` have an item for each entry; see `send_receipt`.
+    """
     count = len(sequence_ids)
     if count == 1:
         return send_receipt(producer_id, sequence_ids[0], ledger_id, first_entry_id, highest_ids[0])
@@ -97,7 +99,9 @@ def send_receipts(
 
 
 def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return the SEND_RECEIPT frames for `count` SENDs whose sequence ids and entry ids both increase by one."""
+    """Return the SEND_RECEIPT frames for `count` SENDs, concatenated. From one SEND to the next, the sequence id and
+    the entry id increase by one; `sequence_id` and `entry_id` are those of the first.
+    """
     receipts: list[bytes] = []
     while count:
         alike = min(count, last_of_width(sequence_id) + 1 - sequence_id, last_of_width(entry_id) + 1 - entry_id)
@@ -134,7 +138,9 @@ def messages(
     partition: int = -1,
     consumer_epoch: int | None = None,
 ) -> list[bytes]:
-    """Return the MESSAGE frames of consecutive entries, as parts to be joined. Each entry is one of the parts."""
+    """Return the MESSAGE frames of entries with consecutive entry ids. The result is a list of parts which, joined, are
+    the frames; each of `entries` is itself one of the parts, so that it is not copied here.
+    """
     if len(entries) == 1:
         size = len(entries[0])
         head = message_header(
@@ -232,7 +238,9 @@ def message_id(
     batch_index: int | None = None,
     ack_set: Iterable[int] = (),
 ) -> api.MessageIdData:
-    """Return a message id for a command. Negative ledger or entry ids are encoded as 64-bit two's complement."""
+    """Return a message id for a command; `partition` and `batch_index` are left out if they are None or negative.
+    Negative ledger or entry ids are encoded as 64-bit two's complement.
+    """
     data = api.MessageIdData(ledgerId=ledger_id & NO_REQUEST, entryId=entry_id & NO_REQUEST)
     if partition is not None and partition >= 0:
         data.partition = partition
@@ -279,7 +287,9 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Return an ERROR frame. Use it only for requests whose own response has no error field."""
+    """Return an ERROR frame, the answer to a request that failed. Use it only if the response type of the request has
+    no error field of its own.
+    """
     return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
 
@@ -366,8 +376,8 @@ def partitions_failed(request_id: int, code: api.ServerError.ValueType, message:
 
 
 def scalable_topic_layout(session_id: int, topic: str, segments: list[api.SegmentInfoProto]) -> bytes:
-    """Return the answer to SCALABLE_TOPIC_LOOKUP for an ordinary topic, whose name begins with its domain. The layout
-    has epoch 0.
+    """Return the answer to SCALABLE_TOPIC_LOOKUP for an ordinary topic; `topic` is its full name, and `segments` are
+    its partitions. The layout in the answer has epoch 0.
     """
     return command_frame(
         TYPE.SCALABLE_TOPIC_UPDATE,
@@ -397,8 +407,9 @@ def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, messa
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Return the answer to LOOKUP which says that the broker at `url` serves the topic. `authoritative` is False if
-    another look-up may find another owner. With `through_proxy` the client has to connect through its proxy.
+    """Return the answer to LOOKUP which says that the broker at `url` serves the topic. `authoritative` and
+    `through_proxy` are fields of the answer; with the latter the client connects through its proxy, which forwards to
+    `url`.
     """
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))

@@ -31,7 +31,7 @@ SEND_RUN: Final = -1
 
 
 class Role(enum.Enum):
-    """Which side of a connection this program is."""
+    """The side of a connection that this program is: the broker or the client."""
 
     BROKER = "broker"
     CLIENT = "client"
@@ -132,12 +132,12 @@ _PONG: Final = int(api.BaseCommand.PONG)
 class Connection:
     """The protocol state of one connection, of a broker or of a client.
 
-    After `receive_data`, `data_to_send` may return bytes. After a RemoteProtocolError the state is CLOSED and the
-    caller must close the transport.
+    After each call of `receive_data`, send the bytes that `data_to_send` returns, for example a PONG. After a
+    RemoteProtocolError the state is CLOSED and the caller must close the transport.
 
-    A client may send commands after its CONNECT without waiting for the answer. They wait until `accept`; the next
-    `receive_data` returns them, even if it is called with no bytes. Their commands and entries together may have at
-    most the size of one frame.
+    A client may send commands after its CONNECT without waiting for the answer. On the broker's side such commands are
+    kept until `accept` is called; the next call of `receive_data` returns them, even if it is called with no bytes. The
+    kept commands and their entries may have at most the size of one frame in total.
     """
 
     __slots__ = ("_decoder", "_early", "_early_bytes", "_joins_sends", "_legal", "_longest", "_max_frame_size", "_out",
@@ -176,8 +176,8 @@ class Connection:
         """Return the commands that `data` completes, oldest first.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol. Legal commands of the same read before the fault are lost
-                with the connection, as if they had not arrived.
+            RemoteProtocolError: the peer broke the protocol. Legal commands that the same `data` has before the error
+                are lost with the connection, as if they had not arrived.
         """
         self._ping_open = False
         try:
@@ -231,8 +231,8 @@ class Connection:
         return received
 
     def _take_handshake(self, frames: list[Frame], received: list[Received]) -> list[Frame]:
-        """Process frames up to the one that opens the connection; return the frames after it. The commands that the
-        caller has to handle are added to `received`.
+        """Process frames up to the one that opens the connection (inclusive); return the frames after it, no frames if
+        the connection is not open yet. The commands that the caller has to handle are added to `received`.
         """
         for index, (command, entry) in enumerate(frames):
             if len(command) > MAX_HANDSHAKE_BYTES:
@@ -286,7 +286,9 @@ class Connection:
         )
 
     def data_to_send(self) -> bytes:
-        """Return and drop the bytes to send to the peer: PONGs, and frames passed to `send`."""
+        """Return the bytes to send to the peer, and forget them: PINGs and PONGs, and frames that were passed to
+        `send`.
+        """
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -319,7 +321,9 @@ class Connection:
         max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE,
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
-        """As a broker, queue the CONNECTED command. It has the lower one of the two protocol versions."""
+        """As a broker, queue the CONNECTED command. The command has the lower one of the protocol versions of client
+        and broker.
+        """
         self._advance_by_sending(api.BaseCommand.CONNECTED)
         self._out.append(
             commands.connected(
@@ -352,7 +356,8 @@ class Connection:
         """Decide, at a tick of the keep-alive interval, what to do: PING (its frame is queued already), PEER_IS_GONE
         (the caller closes the connection) or WAIT.
 
-        `reading` is False if this side has stopped to read (back-pressure): then silence of the peer proves nothing.
+        `reading` is False if this side has stopped to read (back-pressure): then the missing answer to a PING does not
+        count, and the result is WAIT.
         """
         if self.state is not State.OPEN:
             return KeepAlive.PEER_IS_GONE

@@ -62,8 +62,8 @@ the time in ms before which it must not be delivered (0 if the metadata has none
 class FrameDecoder:
     """Cuts a byte stream into frames.
 
-    Sizes are checked as soon as they are known, before anything after them is kept. So a peer cannot make this side
-    buffer more than one frame of the maximum size plus one read.
+    Sizes are checked as soon as they are known, before anything after them is kept. So at most one frame of the maximum
+    size, plus the data of one call, is kept in memory.
     """
 
     __slots__ = ("_buffered", "_chunks", "_max_frame_size", "_wanted")
@@ -81,9 +81,10 @@ class FrameDecoder:
         return self._buffered
 
     def receive(self, data: bytes) -> list[Frame]:
-        """Return the frames that `data` completes, oldest first; keep the rest.
+        """Return the frames that are complete with `data`, oldest first; keep the bytes of an incomplete frame for the
+        next call.
 
-        After an error the decoder cannot be used any more, and frames of the same read that were complete are lost.
+        After an error the decoder cannot be used any more, and complete frames in the same `data` are lost.
 
         Raises:
             FrameTooLargeError: the peer announced more than `max_frame_size` bytes.
@@ -256,8 +257,8 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the `Stamp` (publish time, delivery time and the like) of serialized metadata. `fields` is the part of the
-    metadata after the producer name and the sequence id. Return None if another required field is missing.
+    """Return the `Stamp` of serialized metadata: publish time, number of messages and delivery time. `fields` is the
+    part of the metadata after the producer name and the sequence id. Return None if another required field is missing.
 
     Raises:
         DecodeError: the fields cannot be parsed.
@@ -267,8 +268,8 @@ def stamp_in(fields: bytes) -> Stamp | None:
 
 
 def check_entry(entry: bytes) -> Stamp:
-    """Verify the entry's checksum, and return the `Stamp` of its metadata, which has the few fields that a broker
-    needs.
+    """Verify the entry's checksum, and return the `Stamp` of its metadata: publish time, number of messages and
+    delivery time.
 
     The effect and the errors are those of `verify_checksum` followed by `read_metadata`, but it costs less: the
     metadata after the producer name and the sequence id is the same for all messages of a producer in one millisecond,

@@ -48,8 +48,8 @@ _NO_MORE_TEXT: Final = frozenset(
 
 
 def parse_command(data: bytes) -> tuple[int, Any]:
-    """Return the type of the command in `data` and its sub-message (`Send` for a SEND). All required fields are
-    present.
+    """Return the type of the command in `data` and its sub-message (for a SEND, a `Send`). All required fields of the
+    sub-message are present.
 
     Raises:
         UnsupportedCommandError: the type number is not defined.

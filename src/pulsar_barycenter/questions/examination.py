@@ -64,8 +64,8 @@ async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()
 
 
 async def _picture(new_client: NewClient, asked: Asked) -> Picture:
-    """Read the brokers, the store, the ledger folder and the file that were named; return all that was read as a
-    picture.
+    """Read those parts of the cluster that `asked` names: the brokers, the store, the ledger folder and the file.
+    Return all that was read as a picture.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.

@@ -40,7 +40,9 @@ _UNITS: Final = {
 
 
 def print_rows(rows: pa.Table, form: str, *, kind: str = "") -> None:
-    """Print rows as "table", "json" (an object a line, with the field `kind` unless `kind` is blank), or "csv"."""
+    """Print rows in the form `form`: "table"; "csv"; or "json", an object on each line, in which the field `kind` has
+    the value `kind` unless that is blank.
+    """
     if form == "json":
         extra = {"kind": kind} if kind else {}
         for row in rows.to_pylist():
@@ -91,13 +93,15 @@ def _cell(name: str, value: Any) -> str:
 
 
 def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
-    """Return a bundle's owners for a table, oldest first; an interval ends at the begin of the next one at the latest.
+    """Return the owners of a bundle over time, oldest first, changed so that their intervals do not overlap: an
+    interval ends when the next one begins, or earlier.
 
-    The times come from load reports, which two brokers send at different times. If a bundle left its broker, and no
-    other broker owned it next, the interval ended as "unloaded"; for the last interval this is only known if the period
-    reaches the end of the recording (`is_to_the_end`).
+    The times come from load reports, which two brokers send at different times. If a bundle left its broker and the
+    next owner is the same broker, or there is no next owner, the interval ended as "unloaded" instead of "moved". For
+    the last interval, the latter is only known if the period reaches the end of the recording (`is_to_the_end`).
 
-    Example: a from 16:16:51 to 16:17:06, b from 16:17:02. In the table a ends at 16:17:02.
+    Example: broker a owns the bundle from 16:16:51 to 16:17:06, broker b from 16:17:02 on. In the result a's interval
+    ends at 16:17:02.
     """
     found = rows.to_pylist()
     for owned, after in zip(found, [*found[1:], None], strict=False):

@@ -40,7 +40,8 @@ class NothingReportedError(Exception):
 
 
 async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
-    """Return the brokers with their load, by name; `place` is the web address of a broker, or a metadataStoreUrl.
+    """Return the brokers with their load, by name; `place` is the web address of a broker, or the URL of a metadata
+    store (`metadataStoreUrl`).
 
     A broker that does not answer, or has no load report, is left out.
 

@@ -44,7 +44,8 @@ def of_cluster(new_client: NewClient, url: str) -> Ask:
 
 def of_files(data: Path) -> Ask:
     """Return a function that reads pages of decisions from files. `data` is a data folder, a folder of decision logs,
-    or one log; the pipeline's tables in a data folder are read, too. The function raises what follows.
+    or one log; the pipeline's tables in a data folder are read, too. The errors below are raised by the returned
+    function.
 
     Raises:
         OSError: a table cannot be read.
@@ -63,8 +64,9 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Read page after page, the newest first, until the pages together have the number of decisions that `question`
-    asks for, or no decision is left. Return all decisions that were read, oldest first, and the last page.
+    """Read page after page, the newest first, until they have the number of decisions that `question` asks for, or no
+    decision is left, or _MAX_PAGES pages were read. Return all decisions that were read, oldest first, and the last
+    page.
     """
     found: list[DecisionRecord] = []
     for _ in range(_MAX_PAGES):

@@ -27,7 +27,8 @@ from pulsar_barycenter.standalone.ready import BrokerReady
 
 
 async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker with the given configuration until a signal, a shutdown request, or a failure (exit code 1) ends it.
+    """Run a broker with the given configuration until a signal or a shutdown request ends it, or until it fails: then
+    the process ends with exit code 1.
 
     `say_ready` is called once, when the broker serves.
 

@@ -95,7 +95,8 @@ def records_of(config: BrokerConfig, bookies: BookKeeperStorage) -> RecordForm:
 
 
 async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
-    """Return the storage of a broker's ledgers in files, after checking that its folder is suitable.
+    """Return the storage of a broker's ledgers in files, after checking that its folder is suitable: that its file
+    system can be used, and that it is the same folder for all brokers of `store`.
 
     Raises:
         LedgerError: the folder is not suitable, or cannot be used.

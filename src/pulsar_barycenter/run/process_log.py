@@ -98,7 +98,8 @@ class DroppingStream:
 def for_a_terminal(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Convert all fields of an event to text of limited length without control characters.
 
-    Many texts come from clients: names, reasons, paths. JSON does not need this, as it escapes control characters.
+    Many of these texts come from clients, who could otherwise send control sequences to the terminal: names, reasons,
+    paths. A log in JSON does not need this, because JSON escapes control characters.
     """
     return {key: _as_text(key, value) for key, value in event.items()}
 
@@ -113,7 +114,8 @@ def _as_text(key: str, value: Any) -> Any:
 
 
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Write structlog's events of `level` and above to standard error; drop events that cannot be written.
+    """Set up logging for this process: write structlog's events of `level` and above to standard error, as JSON or as
+    text; drop events that cannot be written.
 
     Records that libraries log by Python's `logging` become such events.
     """

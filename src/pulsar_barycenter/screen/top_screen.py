@@ -81,7 +81,9 @@ class _Story(ModalScreen[None]):
 
 
 def _has_topic(bundle: str, words: str) -> bool:
-    """Return whether a bundle contains a topic, by any name that clients use; False if the text is not such a name."""
+    """Return whether a bundle contains the topic that `words` names, in any form of name that clients use. Return False
+    if `words` is not the name of a topic.
+    """
     try:
         return Span.of_topic(TopicName.parse(words.strip())).is_covered_by(bundle)
     except InvalidNameError:

@@ -49,8 +49,9 @@ class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
 
 class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The part of a snapshot that is not about bundles. Lists have one item for each broker, in the order of `names`.
-    The exceptions are `namespaces`, which has all namespaces, and `held`.
+    """The part of a snapshot that is not about bundles. Lists have one item for each broker, in the order of `names`,
+    with two exceptions: `namespaces` are all namespaces, and `held` are the bundles that were assigned to brokers and
+    are not in their reports yet, each as namespace, index of the broker and bundle.
     """
 
     version: int = _VERSION
@@ -95,7 +96,8 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
 
 
 def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
-    """Return the snapshot in a file that `write_columns` wrote, and the leader's state in it.
+    """Return the snapshot in a file that `write_columns` wrote, and the leader's state that was written with it (empty
+    if none was).
 
     Raises:
         NoSnapshotError: the file is not a Parquet file, or not a snapshot.

@@ -379,8 +379,8 @@ def _foreign_fields(names: list[str]) -> str:
 
 
 def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
-    """Return a decoder that also accepts a number written as a text, because Pulsar writes NaN and infinite values as
-    texts.
+    """Return a decoder of JSON into `kind` that also accepts a text where a number is expected, because Pulsar writes
+    NaN and infinite values as texts.
     """
     return msgspec.json.Decoder(kind, strict=False).decode
 

@@ -107,7 +107,9 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Record the ports that a broker serves, from the line that it printed when it became ready."""
+        """Record the ports on which the broker serves clients; `line` is the line that it printed when it became
+        ready.
+        """
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
@@ -117,7 +119,9 @@ class BrokerProcess(ChildProcess):
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)
 
     def write_configuration(self) -> None:
-        """Write this broker's broker.conf: the keys of the cluster, then the broker's own."""
+        """Write this broker's broker.conf: the keys of the cluster, then the keys that differ between brokers, which
+        override them.
+        """
         directory = self._settings.directory
         keys = {  # those after the settings are OWN_KEYS
             "clusterName": "standalone",
@@ -251,7 +255,7 @@ class StandaloneCluster:
 
     async def stop(self) -> None:
         """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends. A process that does
-        not end in time is killed.
+        not end within _STOP_TIMEOUT_S seconds is killed.
         """
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
@@ -396,7 +400,7 @@ def _now_ms() -> int:
 
 
 def _is_chosen(port: str) -> bool:
-    """Return whether the system chooses the port, that is, the configuration has 0."""
+    """Return whether the system chooses the port: its value in the configuration is 0."""
     return port.strip() == str(_CHOSEN_BY_SYSTEM)
 
 
@@ -439,5 +443,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def read_configuration(path: Path) -> dict[str, str]:
-    """Return the keys of a broker.conf file as texts, in file order; `broker_conf` checks their values."""
+    """Return the keys of a broker.conf file as texts, in file order; their values are not checked here
+    (`config.broker_conf` does that).
+    """
     return read_pairs(read_conf_text(path), str(path))

@@ -64,7 +64,7 @@ class ChildProcess:
 
         Raises:
             ProcessFailedError: the child ended before it was ready.
-            NotReadyError: the child was not ready within `timeout_s`, and was ended.
+            NotReadyError: the child was not ready within `timeout_s`, and was killed.
         """
         assert self._process is not None
         assert self._process.stdout is not None

@@ -5,7 +5,7 @@ from typing import Protocol
 
 class StartProgress(Protocol):
     """Receives the steps of a cluster's start as they happen. `name` is the part of the cluster (`broker-0`,
-    `pipeline`) that makes the step; the texts are short.
+    `pipeline`) to which the step belongs; the texts are short.
     """
 
     def phase(self, name: str, doing: str) -> None:

@@ -14,7 +14,9 @@ READY_JSON: Final = '{"event":"ready"'
 
 
 class BrokerReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag_field="event", tag="ready"):
-    """A broker that serves clients. A URL is None if the broker has no such port; `data` is an absolute path."""
+    """A broker that serves clients. A URL is None if the broker has no port of that kind. `data` is the absolute path
+    of the data directory.
+    """
 
     broker: str
     pid: int

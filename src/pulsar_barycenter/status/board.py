@@ -81,7 +81,8 @@ class _TopicStats(msgspec.Struct, rename="camel"):
 
 
 def topic_row(topic: str, bundle: str, broker: str, stats: Any) -> TopicRow:
-    """Return the row of a topic; `stats` is a broker's answer to `…/stats`, None if there is none.
+    """Return the row of a topic; `stats` is a broker's answer to the request for the topic's stats, None if the broker
+    has no stats of the topic.
 
     Raises:
         msgspec.ValidationError: the answer has an unexpected form.
@@ -124,8 +125,8 @@ def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[Bundl
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rows of brokers and bundles that a snapshot has, unsorted; `taken_at_ms` (epoch ms) is when the leader took
-    the snapshot.
+    """The rows of a table of brokers and of a table of bundles, made from a snapshot, unsorted; `taken_at_ms` (epoch
+    ms) is when the leader took the snapshot.
 
     Rows and counts leave out the brokers' own bundles (heartbeat, SLA monitor).
     """

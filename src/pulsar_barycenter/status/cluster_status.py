@@ -20,10 +20,11 @@ _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The status of one broker. Usage is in percent, rates in msg/s, throughput in bytes/s; None means not known.
 
-    `bundles` does not count the broker's own bundles (heartbeat, SLA monitor), except for a broker of the extensible
-    load manager that does not answer. `failure` says why a broker does not answer; its load is then the last one that
-    the leader received. `max_usage` is the largest of the usages; no load manager decides by it alone. `reported_s_ago`
-    is the age of the load by the clock of this process.
+    `bundles` does not count the broker's own bundles (heartbeat, SLA monitor). For a broker with the extensible load
+    manager that does not answer, it is the number in the last report, which counts them. `failure` says why a broker
+    does not answer; its load is then the last one that the leader received. `max_usage` is the largest of the usages;
+    it is for display, no load manager decides by this value alone. `reported_s_ago` is the age of the load by the clock
+    of this process.
     """
 
     broker: str
@@ -66,9 +67,10 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `leader` is "" if no broker names one; `leaders` are all named leaders if brokers disagree. `cluster` and `strategy`
     come from a broker's settings, None if no broker returned them. `worst` is the worst finding, `findings` counts them
-    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is how late the pipeline is, in
-    seconds; None if the leader uses no pipeline or it is not late. `pipeline_silent_s` is the time in seconds for which
-    the pipeline has not looked for load reports; None if it still does.
+    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is the time in seconds for which
+    a load report has waited for the pipeline; None if the leader uses the pipeline's windows, or is not to use a
+    pipeline. `pipeline_silent_s` is the time in seconds for which the pipeline has not looked for load reports; None if
+    it still does.
     """
 
     at_ms: int

@@ -41,7 +41,9 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def settings_of(picture: Picture) -> list[Setting]:
-    """Return a `Setting` for each key that any broker returned, in alphabetical order of the keys."""
+    """Return a `Setting` for each key of broker.conf that at least one broker returned, in alphabetical order of the
+    keys.
+    """
     brokers = [broker for broker in picture.answering if broker.settings is not None]
     returned = sorted({key for broker in brokers for key in broker.settings or ()})
     return [_setting(key, brokers) for key in returned]

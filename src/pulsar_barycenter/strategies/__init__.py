@@ -100,7 +100,7 @@ def read_snapshot(path: str | PathLike[str], *, at: datetime | None = None) -> L
         at: The time of the state, for a data folder, with an offset from UTC. None: the newest.
 
     Raises:
-        SnapshotFileError: the content is of no known kind, or not valid.
+        SnapshotFileError: the content has no known form, or is not valid.
         ConfigError: a broker.conf in a data folder is not valid.
         ValueError: `at` has no offset from UTC.
         OSError: a file cannot be read.

@@ -36,8 +36,8 @@ def clock(seconds: float) -> str:
 
 
 class LiveLines:
-    """Lines of a terminal that change in place. Methods may be called from any thread; errors of the terminal are
-    ignored.
+    """Lines of a terminal that change in place. Methods may be called from any thread; errors when writing to the
+    terminal are ignored.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -40,8 +40,9 @@ def with_progress(items: Sequence[_T], what: str) -> Generator[_T, None, None]:
 
 @contextmanager
 def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[None]:
-    """On a terminal, show while the block runs how many of Spark's tasks are done. `tasks()` returns the number of done
-    tasks and of all tasks (see `session.tasks_of`).
+    """On a terminal, show while the block runs how many of Spark's tasks are done. `tasks` returns the number of done
+    tasks and the number of all tasks (see `session.tasks_of`); `what` is the text to show. Without a terminal, nothing
+    is shown.
     """
     if not is_redrawable(sys.stderr):
         yield
@@ -122,7 +123,7 @@ class StartLines:
             self._lines.print(text)
 
     def close(self) -> None:
-        """Remove the display below the lines. Idempotent."""
+        """Remove the lines of steps in progress from the terminal. Idempotent."""
         if self._lines is not None:
             self._lines.close()
 

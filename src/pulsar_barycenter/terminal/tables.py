@@ -130,7 +130,9 @@ def _groups(laid: Sequence[_Laid], width: int) -> list[list[_Laid]]:
 
 
 def _widths(group: Sequence[_Laid], width: int) -> list[int]:
-    """Return the column widths; their sum is at most `width`, unless the columns cannot be that narrow."""
+    """Return the widths of the columns of a group. With the gaps between the columns, they take at most `width` in
+    total, unless the columns cannot be that narrow.
+    """
     widths = [laid_column.natural for laid_column in group]
     excess = sum(widths) + _GAP * (len(group) - 1) - width
     titled = [(index, laid_column.plain) for index, laid_column in enumerate(group)]

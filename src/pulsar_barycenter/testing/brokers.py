@@ -76,7 +76,9 @@ class Brokers(Protocol):
     def brokers(self) -> Sequence[RunningBroker]: ...
 
     async def start(self) -> None:
-        """Start all brokers and return when each serves; when one fails, end the others and raise its error."""
+        """Start all brokers, and return when all of them serve clients. If one fails, end the others and raise the
+        error of the failed one.
+        """
         ...
 
     async def stop(self) -> None:

@@ -106,7 +106,7 @@ class AsyncCluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Start all brokers and return when each serves.
+        """Start all brokers and return when all of them serve clients.
 
         Raises:
             StandaloneError: a broker does not start, or another cluster runs on the folder. Everything that was started
@@ -164,7 +164,7 @@ class AsyncCluster:
 
     @property
     def admin_url(self) -> str:
-        """The HTTP URL of the first broker that runs, for `pulsar-admin` and other HTTP clients.
+        """The HTTP URL of the first of the running brokers, for `pulsar-admin` and other HTTP clients.
 
         Raises:
             TestClusterError: no broker runs.
@@ -208,7 +208,7 @@ class AsyncCluster:
         return next(broker for broker in self._brokers if broker.service_url == answer["brokerUrl"])
 
     async def unload(self, name: str) -> None:
-        """Unload a topic, all bundles of a namespace, or one bundle, and return when it is done.
+        """Unload a topic, all bundles of a namespace, or one bundle, and return when the unload is done.
 
         `name` is a topic (`persistent://tenant/namespace/topic`, or its short name), a namespace (`tenant/namespace`),
         or a bundle (`tenant/namespace/0x00000000_0x40000000`). Clients connect again by themselves.
@@ -337,7 +337,7 @@ class Cluster:
         await self._cluster.__aexit__(kind, error, trace)
 
     def start(self) -> None:
-        """Start all brokers and return when each serves; raises as `AsyncCluster.start` does."""
+        """Start all brokers and return when all of them serve clients. Raises the errors of `AsyncCluster.start`."""
         if self._thread is not None:
             raise TestClusterError("the cluster was started already; make another one")
         thread = LoopThread("barycenter-cluster")
@@ -456,7 +456,7 @@ def _topic_path(topic: str) -> str:
 
 
 def _unloaded_path(name: str) -> str:
-    """Return the path, below /admin/v2, of the topic, the namespace or the bundle with this name."""
+    """Return the part of an admin path after /admin/v2/ for the topic, the namespace or the bundle with this name."""
     parts = name.split("/")
     if "://" in name or len(parts) == 1:
         return _topic_path(name)

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Called by pytest at the end of a session. In a worker of pytest-xdist, send the paths of the data folders that
-    were kept for inspection to the main process, because a worker's summary is not shown.
+    `--barycenter-keep` keeps to the main process, because a worker's summary is not shown.
     """
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:

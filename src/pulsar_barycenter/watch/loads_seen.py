@@ -29,7 +29,9 @@ _FORGOTTEN: Final = "Older loads are not kept in memory."
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The loads in one load report. `rates` and `throughputs` are those of the bundles in `names`, which is sorted."""
+    """The loads in one load report: `load` is that of the broker. `names` are its bundles, sorted; `rates` (msg/s) and
+    `throughputs` (bytes/s) are those of these bundles, in the same order.
+    """
 
     at_ms: int
     load: BrokerLoad
@@ -74,8 +76,9 @@ class LoadsSeen:
         return self._seen[0].at_ms if self._seen else 0
 
     def answer(self, question: LoadQuestion, *, holds_ms: int) -> LoadOverTime:
-        """Return the answer to a question. The load of a broker is valid until its next report, at most for `holds_ms`;
-        the load of a bundle until any broker reports the bundle again, at most for `holds_ms`.
+        """Return the load over time that `question` asks for. The load of a broker in a report is valid until its next
+        report, but at most for `holds_ms` ms; the load of a bundle until any broker reports the bundle again, but at
+        most for `holds_ms` ms.
         """
         earlier = question.from_earlier(holds_ms)
         moments = [

@@ -56,7 +56,7 @@ class WatchServer:
         self._app.on_response_prepare.append(self._date)
 
     async def start(self, port: int) -> str:
-        """Listen on a port of 127.0.0.1, 0 for any that is free; return the address of the pages.
+        """Listen on a port of 127.0.0.1; 0: any free port. Return the address of the pages.
 
         Raises:
             OSError: the port cannot be used.

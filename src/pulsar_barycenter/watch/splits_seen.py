@@ -56,7 +56,9 @@ def splits_seen(known: Mapping[str, str], owners: Mapping[str, str]) -> list[Spl
 
 
 def _ranges(owners: Mapping[str, str], namespaces: set[str]) -> dict[str, dict[int, tuple[BundleRange, str]]]:
-    """Return a mapping from each namespace and each lower end of a bundle in it to the bundle's range and name."""
+    """Return for each of `namespaces` a mapping from the lower end of each of its bundles in `owners` to the bundle's
+    range and name.
+    """
     found: dict[str, dict[int, tuple[BundleRange, str]]] = {}
     for name in owners:
         namespace = name.rpartition("/")[0]
@@ -73,8 +75,8 @@ def _range(bundle: str) -> BundleRange | None:
 
 
 def _covering(bundle: str, present: Mapping[int, tuple[BundleRange, str]]) -> tuple[str, ...]:
-    """Return the bundles in `present` that together cover exactly the range of `bundle`; an empty tuple if there are no
-    such bundles.
+    """Return the bundles in `present` (by lower end, see `_ranges`) that together cover exactly the range of `bundle`;
+    an empty tuple if there are no such bundles.
     """
     whole, parts = _range(bundle), []
     if whole is None:

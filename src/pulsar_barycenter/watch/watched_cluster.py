@@ -256,5 +256,5 @@ class WatchedCluster:
         return frozenset(bundle.rpartition("/")[0] for bundle in self._view.owners())
 
     def bundles(self) -> int:
-        """Return the number of bundles with an owner, without those of the brokers themselves."""
+        """Return the number of bundles with an owner, without heartbeat and SLA-monitor bundles."""
         return sum(not is_of_a_broker_itself(bundle) for bundle in self._view.owners())

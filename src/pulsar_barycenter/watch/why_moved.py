@@ -64,7 +64,9 @@ class Known:
 
 
 def why_moved(move: SeenMove, known: Known) -> Why:
-    """Return why a bundle moved, as far as the data outside the cluster's own decision logs shows it."""
+    """Return the reason why a bundle moved: the one in the journal of `barycenter balance`, or the one of a recomputed
+    round; if there is neither, a sentence that says what was seen of the move.
+    """
     if (said := known.journal.get((move.bundle, move.destination))) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
     if move.whose is Whose.FAILOVER:

@@ -33,7 +33,8 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Yield the path of an unfinished file, and rename it to `path` if the block ends without an error.
+    """Yield the path of an unfinished file, into which the block writes; rename the file to `path` if the block ends
+    without an error.
 
     Otherwise the unfinished file is deleted, and an earlier file at `path` stays. A process that is killed leaves its
     unfinished file. The folder must exist. This alone does not make the content durable: see `write_durably`.
@@ -62,7 +63,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace the file `path` by `content`, also if the machine loses power. Create missing folders durably.
+    """Replace the file `path` by `content`. When this returns, the new content is durable: it survives a loss of power.
+    Missing folders are created durably, too.
 
     Raises:
         OSError: the file cannot be written. An earlier file stays.
@@ -89,7 +91,8 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are durable, if the file system supports this.
+    """Wait until the names of the files in a folder are durable. On a file system that does not support this, do
+    nothing.
 
     Raises:
         OSError: the folder cannot be read, or the names cannot be made durable.

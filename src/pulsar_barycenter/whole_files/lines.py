@@ -26,7 +26,7 @@ def append_line(file: Path, line: bytes) -> None:
 
 
 def _whole_bytes(file: Path) -> int:
-    """Return the size of the file without an incomplete last line."""
+    """Return the size in bytes of the complete lines of a file: without an incomplete last line."""
     with file.open("rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         while end:

@@ -84,7 +84,7 @@ def print_advice(advice: Advice) -> None:
 
 
 def sizing_lines(found: RightSizing) -> list[str]:
-    """Return sentences that say how many brokers each hour of the week needs."""
+    """Return sentences that say how many brokers the load needs in each hour of the week."""
     rule, needed = found.rule, found.week.needed
     busiest = next(hour for hour, count in enumerate(needed) if count == found.most)
     quietest = next(hour for hour, count in enumerate(needed) if count == found.least)

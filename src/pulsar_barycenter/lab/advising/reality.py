@@ -27,8 +27,8 @@ _TOPICS_OF_A_TRACE: Final = 4
 
 @dataclass(frozen=True)
 class Reality:
-    """What really happened in the recorded cluster: its moves, balance and usages. `warnings` say which of this data
-    could not be read, and why.
+    """What really happened in the recorded cluster: its moves, balance and usages. `warnings` are texts that say which
+    of these three could not be read, and why.
     """
 
     observed: Observed | None = None

@@ -91,8 +91,8 @@ def _figures(job: Job[str]) -> dict[str, float]:
 
 
 def _medians(runs: list[Measures]) -> Figures:
-    """Return the median of each measure over the runs. For a measure that has one value for each event, the value of
-    the last event counts.
+    """Return the median of each measure over the runs. A measure may have several values in a run, one for the start
+    and one for each event: then the last value counts.
     """
     found: dict[str, float] = {}
     rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]

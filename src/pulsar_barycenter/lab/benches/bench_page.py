@@ -56,7 +56,7 @@ def _figure(value: float) -> str:
 
 def expectation_in_words(expected: Expected, of: Mapping[str, Figures]) -> str:
     """Return an expectation as a sentence: the measure with the title and unit of its column, the measured value, the
-    expected one, and the reason.
+    expected value, and the reason why it is expected.
 
     `of` has the medians of the measures of each strategy that was run. If the expectation is about several strategies,
     the sentence has the least and the greatest measured value.

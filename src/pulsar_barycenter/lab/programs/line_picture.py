@@ -18,7 +18,9 @@ _GRID_LINES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a picture: any number of `values`, at equal intervals over the whole width; NaN leaves a gap."""
+    """A line of a picture. `values` are any number of values, drawn at equal intervals over the whole width of the
+    picture; NaN leaves a gap in the line. `label` is its text in the legend.
+    """
 
     label: str
     values: Floats

@@ -79,7 +79,9 @@ class Load:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The keys of broker.conf that came with the load, with their texts: the strategy "configured" uses them."""
+        """The keys of broker.conf, with their values as texts, that were recorded with the load; empty for generated
+        load. A replay of the strategy "configured" uses the strategies that they name.
+        """
         return dict(self._input.settings)
 
     @property
@@ -209,7 +211,7 @@ def recorded_load(
         folder: A data folder with the pipeline's tables, or an address, as for `open_history` of
             `pulsar_barycenter.history`.
         since: The begin of the period, inclusive. None: the first report.
-        until: The end of the period, exclusive. None: the last report.
+        until: The end of the period, exclusive. None: after the last report, which is included.
         step: The length of a step.
         spark: A Spark session that reads the address, with its own credentials. None: Arrow reads it.
 

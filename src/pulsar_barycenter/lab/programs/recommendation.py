@@ -44,12 +44,16 @@ class Recommendation:
 
     @property
     def broker_conf(self) -> str:
-        """The lines of broker.conf that the recommendation changes, with comments."""
+        """The lines to put into broker.conf, so that brokers use the recommended settings; comments give the
+        reasons.
+        """
         return fragment(self._advice)
 
     @property
     def commands(self) -> str:
-        """The text of a shell script that changes the recommended settings on running brokers."""
+        """The text of a shell script that sets the recommended values of dynamic keys on running brokers; its comments
+        name the keys that need a restart.
+        """
         return commands(self._advice)
 
     def changes(self) -> pa.Table:
@@ -90,11 +94,14 @@ class Recommendation:
         return pa.Table.from_pylist(rows, schema=schema)
 
     def json(self) -> str:
-        """Return the content of advice.json, the recommendation with all its evidence."""
+        """Return the content of advice.json: the recommendation, and the values of all configurations from which it
+        follows.
+        """
         return document(self._advice).decode()
 
     def write(self, folder: str | PathLike[str]) -> None:
-        """Write the files of `barycenter advise --out`: broker.conf.fragment, commands.sh, advice.json.
+        """Write the files that `barycenter advise --out` writes into `folder`, which is created if it is missing:
+        broker.conf.fragment, commands.sh, advice.json.
 
         Raises:
             OSError: a file cannot be written.

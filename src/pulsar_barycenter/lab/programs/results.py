@@ -81,8 +81,8 @@ class ReplayResults:
         """Return a row for each run with all measures.
 
         Columns: run, strategy, settings, seed, first_step (inclusive) and end_step (exclusive) of the period, then
-        every measure. `even_after_s` is a list with a value for the start and for each event, null if the load was
-        never even.
+        every measure. `even_after_s` is a list with a value for the start and for each event: the seconds until the
+        load was even, null if it was not even before the next event or the end.
         """
         rows = [
             {
@@ -99,20 +99,23 @@ class ReplayResults:
         return pa.Table.from_pylist(rows)
 
     def moves(self) -> pa.Table:
-        """Return every move: run, at_ms, kind ("unload", "split" or "assign"), bundle, source, destination, rate (msg/s
-        in + out), topics, sessions, gap_ms (time without service), misplaced (afterwards the destination's usage was
-        above the mean), why.
+        """Return a row for each move: run, at_ms, kind ("unload", "split" or "assign"), bundle, source, destination,
+        rate (msg/s in + out), topics, sessions, gap_ms (time without service), misplaced (True: after the move the
+        destination's usage was above the mean), why (the reason).
         """
         return moves_table(self._runs)
 
     def splits(self) -> pa.Table:
-        """Return every split: run, at_ms, bundle, broker, parts, why."""
+        """Return a row for each split: run, at_ms, bundle, broker (its owner), parts (the new bundles), why (the
+        reason).
+        """
         return splits_table(self._runs)
 
     def balance(self) -> pa.Table:
-        """Return the balance of each step: run, at_ms, usage_max, usage_mean, usage_min, floor, brokers.
+        """Return a row for each step of each run: run, at_ms, usage_max, usage_mean and usage_min (of the running
+        brokers), floor, brokers (their number).
 
-        `floor` is a lower bound of `usage_max` for any distribution of the bundles.
+        However the bundles are distributed, `usage_max` cannot be below `floor`.
         """
         return series_table(self._runs)
 
@@ -127,7 +130,8 @@ class ReplayResults:
         return report_page(self._runs, self._about)
 
     def write(self, folder: str | PathLike[str]) -> Path:
-        """Write the report and the result files of `barycenter replay`, and return the path of the report.
+        """Write the report and the result files of `barycenter replay` into `folder`, which is created if it is
+        missing. Return the path of the report.
 
         Raises:
             OSError: a file cannot be written.

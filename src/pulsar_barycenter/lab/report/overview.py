@@ -59,9 +59,9 @@ def fronts(rows: Sequence[Row]) -> list[Front]:
 
 
 def labels(rows: Sequence[Row]) -> list[str]:
-    """Return a short name of each row: its strategy and the settings in which rows differ.
+    """Return a short name of each row: its strategy, and those settings whose values are not the same in all rows.
 
-    A strategy is named by its shedder alone if no other strategy has the same shedder.
+    The strategy SHEDDER+PLACEMENT is named by its shedder only, if no other strategy has the same shedder.
     """
     scenarios = [row.runs[0].scenario for row in rows]
     values: dict[str, set[str]] = {}
@@ -83,7 +83,9 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 
 def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
-    """Return the main results as pairs of a label and a sentence."""
+    """Return the main results as pairs of a label and a sentence: the row with the least regret, the one with the
+    fewest unloads, rows between the two, the row with the recorded settings, and warnings about the input.
+    """
     names = labels(rows)
 
     def told(place: int) -> str:

@@ -37,8 +37,8 @@ def group_size(steps: int, most: int) -> int:
 
 
 def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
-    """Return one point for every `size` rows; the last point has the remaining rows. `how` computes a point, such as
-    numpy's nanmax.
+    """Combine each `size` consecutive rows of `values` into one point; the last point is of the remaining rows. `how`
+    computes a point from its rows, for example numpy's nanmax.
 
     If all values of a point are NaN, the point is NaN.
     """

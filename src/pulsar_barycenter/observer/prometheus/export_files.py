@@ -66,7 +66,9 @@ class ExportFiles:
 
     @property
     def spacing_s(self) -> float:
-        """The most frequent time between two values of a series, in seconds; 0 if no series has two values."""
+        """Return the most frequent time between two consecutive values of a series, in whole seconds; 0 if no series
+        has two values.
+        """
         counts: dict[float, int] = {}
         for every in self._by_name.values():
             for series in every[:100]:
@@ -95,8 +97,9 @@ class ExportFiles:
 
 
 def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[float, str]]:
-    """Return for each step the newest value since the previous step (exclusive), with the time of the step; a step
-    without such a value is left out.
+    """Return for each step of the window the newest value whose time is after the previous step (exclusive) and not
+    after this step (inclusive), together with the time of the step in epoch seconds. A step without such a value is
+    left out.
     """
     times = [at for at, _ in values]
     found = []

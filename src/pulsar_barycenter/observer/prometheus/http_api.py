@@ -186,7 +186,7 @@ class PrometheusApi:
 
 
 def usual_back_off() -> BackOff:
-    """Return the growing delays between the attempts of a request."""
+    """Return the usual growing delays between the attempts of a request to Prometheus."""
     return BackOff(random.Random(), FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
 
 

@@ -89,8 +89,8 @@ class Boundaries:
     """The bundles of namespaces, from a file or from the admin REST API of the cluster."""
 
     def __init__(self, known: dict[str, NamespaceBundles], *, client: AdminClient | None = None, url: str = "") -> None:
-        """Start with the bundles in `known`; with a client, the bundles of other namespaces are read from the broker at
-        `url`.
+        """Start with the bundles of the namespaces in `known`. If `client` is given, `learn` reads the bundles of other
+        namespaces from the broker at `url`.
         """
         self.bundles = known
         self.gone: list[str] = []

@@ -54,7 +54,7 @@ class Progress(msgspec.Struct, rename="camel", kw_only=True):
     reports: int = 0
 
     def missing(self) -> list[str]:
-        """Return texts that name the data which the metrics did not have."""
+        """Return a text for each kind of data that the metrics did not have."""
         seen = set(self.figures)
         found = [text for figures, text in _MISSING if not figures & seen]
         if self.wanted.hardware.cores is None:

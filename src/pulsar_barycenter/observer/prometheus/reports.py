@@ -155,7 +155,8 @@ def _name(sums: WindowSums, brokers: dict[str, str], instances: set[str]) -> Non
 def broker_id(instance: str, broker: str) -> str:
     """Return the id of the broker that is scraped at `instance`, and whose metrics have the label `broker`.
 
-    Pulsar's label has no port, Barycenter's is the id. Without a label the instance is the id.
+    In Barycenter's metrics the label is the id already. In Pulsar's metrics it is only the host: the port is that of
+    `instance`. If the label is missing (""), the id is `instance`.
     """
     if not broker or ":" in broker:
         return broker or instance

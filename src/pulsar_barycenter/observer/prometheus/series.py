@@ -140,7 +140,8 @@ class MetricsSource(Protocol):
         ...
 
     async def series(self, name: str, cluster: str, window: Window) -> Sequence[Series]:
-        """Return all series of a metric of a cluster, with the value at each step of the window that has one.
+        """Return all series of the metric `name` in a cluster. Each series has the values at the steps of the window;
+        steps without a value are left out.
 
         Raises:
             AnswerTooLargeError: the answer would be too large; ask for fewer steps.

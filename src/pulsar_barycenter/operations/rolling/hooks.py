@@ -94,7 +94,7 @@ class CommandHooks:
 
 @dataclass(frozen=True, slots=True)
 class PersonHooks:
-    """Hooks that ask a person to restart, end or start a broker; the roll then waits until the broker is back."""
+    """Hooks that ask a person to restart, end or start a broker; the roll then waits until this has happened."""
 
     say: Callable[[str], None]
     is_pool: bool = False

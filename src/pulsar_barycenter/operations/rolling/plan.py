@@ -91,7 +91,7 @@ class _Occupied:
         return self._loads.get(bundle, 0.0)
 
     def on(self, broker: str) -> list[str]:
-        """Return the bundles of a broker, the heaviest first."""
+        """Return the bundles of a broker, the one with the highest load first."""
         return sorted(self._of.get(broker, {}), key=lambda bundle: (-self.load(bundle), bundle))
 
     def count(self, broker: str) -> int:
@@ -367,7 +367,12 @@ def _refilled(
 def _to_bring(
     occupied: _Occupied, may_serve: MayServe, receiver: str, fullness: Mapping[str, float], moved: Collection[str]
 ) -> str:
-    """Return the bundle to move to `receiver`; blank if no move makes the fuller one of the two brokers less full."""
+    """Return the bundle to move to `receiver`, from the fullest other broker that has a suitable one; blank if there is
+    none.
+
+    A bundle is suitable if its move makes the fuller one of the two brokers less full, its namespace may be on
+    `receiver`, and it is not in `moved`, the bundles that were chosen already. `fullness` is that of each broker.
+    """
     for donor in sorted(fullness, key=lambda broker: (-fullness[broker], broker)):
         if donor == receiver:
             continue

@@ -114,7 +114,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """An action of a roll: move all bundles away from these brokers."""
+    """An action of a roll: move all bundles away from the brokers `brokers`."""
 
     brokers: tuple[str, ...]
 
@@ -238,7 +238,9 @@ class Progress:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The brokers that restart in later steps, and may receive bundles until then."""
+        """The brokers that restart in later steps; until their own step they may receive bundles. Empty with a second
+        pool.
+        """
         if self.order.pool:
             return ()
         return tuple(name for name in self.order.brokers if name not in (*self.batch, *self.settled))
@@ -320,7 +322,9 @@ def _in_step(now: Progress) -> Action:
 
 
 def _to_start(now: Progress) -> tuple[str, ...]:
-    """Return the brokers of the second pool that must run in this step and have not been seen in service."""
+    """Return the brokers of the second pool that have to run in the present step, and have not been seen in service
+    yet.
+    """
     pool = now.order.pool
     wanted = pool if now.step == len(now.order.batches) - 1 else pool[: now.step + 1]
     return tuple(broker for broker in wanted if broker not in now.started)
@@ -365,7 +369,9 @@ def backwards(now: Progress) -> RollOrder:
 
 
 def condition(now: Progress) -> str:
-    """Return a text for an operator that says in which condition the cluster is at this point of the roll."""
+    """Return a text for an operator that says what the roll has done to the cluster so far, such as which brokers are
+    empty or have restarted.
+    """
     if now.state is not RollState.UNDER_WAY:
         return f"the roll is {now.state}"
     if not now.is_paused:

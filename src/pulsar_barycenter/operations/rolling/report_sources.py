@@ -117,7 +117,9 @@ class TopicReports:
 
 
 class UnseenReports:
-    """The source for a cluster whose load reports cannot be read: it returns no report and no load."""
+    """The source for a cluster whose load reports cannot be read: `report` returns a report without content, and
+    `loads` an empty mapping.
+    """
 
     async def report(self, broker: str) -> SeenReport:
         return SeenReport(Where.UNSEEN)

@@ -157,8 +157,8 @@ class RollOptions:
 
 @dataclass(slots=True)
 class RollTold:
-    """The functions that a roll calls to report its progress: `say` gets lines of text, `move` gets each state of a
-    move.
+    """The functions that a roll calls to report its progress: `say` is called with lines of text, `move` with each
+    state that a move reaches.
     """
 
     say: Callable[[str], None]
@@ -432,8 +432,11 @@ class Roll:
     # ---- checks ----
 
     async def _reordered(self, brokers: tuple[str, ...]) -> bool:
-        """Check the cluster before a step; return whether the order of the roll has changed because another broker is
-        the leader now.
+        """Check the cluster before a step. If another broker is the leader now, and restarts in this step, change the
+        order of the roll so that it restarts last, and return True; otherwise return False.
+
+        Raises:
+            RollStopped: a check failed.
         """
         await self._check(brokers)
         leader = await self._ask(self._cluster.leader)
@@ -467,7 +470,9 @@ class Roll:
                 raise RollStopped(f"{broker} is not healthy at its own address; repair it first")
 
     def _serving(self) -> tuple[str, ...]:
-        """Return the brokers that have to be in service at this point of the roll."""
+        """Return the brokers of the roll that have to be in service at this point. Those of the present step are among
+        them; the caller leaves them out while they restart.
+        """
         now = self.progress
         if now.order.pool:
             return (*now.ready, *(broker for broker in now.order.brokers if broker not in now.settled))
@@ -494,7 +499,7 @@ class Roll:
         """Return the step with the moves that empty `brokers`, planned for the cluster as it is now.
 
         Raises:
-            RollStopped: bundles cannot leave.
+            RollStopped: no other broker has room for a bundle, or none may serve it and `leaves_behind` is not set.
         """
         now = self.progress
         receivers = [broker for broker in (*now.ready, *now.waiting) if broker not in brokers]

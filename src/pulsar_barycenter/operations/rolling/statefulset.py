@@ -96,7 +96,9 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
-    """What a StatefulSet lacks for a roll, and how to add it. `is_error`: a roll must not begin."""
+    """What a StatefulSet lacks for a roll, and how to add it. `is_error` is True if a roll must not begin
+    without it.
+    """
 
     is_error: bool
     sentence: str

@@ -58,8 +58,8 @@ T = TypeVar("T")
 
 
 class DataFolder:
-    """A source that reads the files below the folder `path`; of the load reports only those of the last `span_ms`
-    before the newest one.
+    """A source that reads the files below the folder `path`; of the load reports, it reads only those that are at most
+    `span_ms` ms older than the newest one.
     """
 
     def __init__(self, path: Path, *, span_ms: int) -> None:
@@ -288,8 +288,8 @@ def _names(folder: Path) -> list[str]:
 
 
 class _Changing(Generic[T]):
-    """The content of a file, which is read again when the file's size or time of change differs. While the file is
-    missing, the former content stays.
+    """The content of a file. `update` reads the file again if its size or modification time has changed; while the file
+    is missing, the former content stays.
     """
 
     def __init__(self, value: T) -> None:
@@ -297,10 +297,11 @@ class _Changing(Generic[T]):
         self._sign = (0, 0)
 
     def update(self, file: Path, read: Callable[[], T]) -> None:
-        """Read the file if it has changed.
+        """Read the file with the function `read` if the file has changed since the last reading.
 
         Raises:
-            OSError: the file cannot be read. Errors of `read` are raised, too. The former content stays.
+            OSError: the file cannot be read. Errors of `read` are raised, too. After any error the former content
+                stays.
         """
         try:
             state = file.stat()

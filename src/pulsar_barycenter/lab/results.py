@@ -32,8 +32,8 @@ def write_results(out: Path, runs: Sequence[RunFile]) -> None:
     """Write the results of all runs into the folder `out`, in the order of `runs`.
 
     `results.json` has the scenario and the measures of each run, `moves.parquet` and `splits.parquet` all decisions
-    with their reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker at each
-    step. The same runs give the same bytes of `results.json`.
+    with their reasons, `series.parquet` how evenly the brokers were loaded at each step, `brokers.parquet` the usage of
+    each broker at each step. The same runs give the same bytes of `results.json`.
 
     Raises:
         OSError: a file cannot be written.

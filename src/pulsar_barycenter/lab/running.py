@@ -56,7 +56,8 @@ class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Identifies the grid (the set of replays of one command) whose runs are in a folder. `spec` describes the input,
-    `base` are the settings of the input, `digest` is a hash of the input's data.
+    `base` are the settings that were recorded with it, `digest` is a hash of its data. A folder with another `GridFile`
+    is refused.
     """
 
     format: int = FORMAT
@@ -191,7 +192,7 @@ def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
 @contextmanager
 def one_command(out: Path) -> Iterator[None]:
     """Lock the folder `out` while the block runs, so that one command at a time uses it. At the end, delete the file
-    with which processes share the input.
+    `.input`, from which the processes read the input.
 
     Raises:
         ReplayInputError: another command uses the folder.

@@ -30,8 +30,8 @@ _ADVICE: Final = (
 
 
 def without_report(error: AdminRequestError) -> str:
-    """Return one line of text about a failed request for a load report: the request, the answer, and what the operator
-    can do.
+    """Return one line of text about a failed request to a broker: the request, the answer, and what the operator can
+    do.
     """
     asked = str(error).removesuffix(error.reason)
     message = _message(error.reason)

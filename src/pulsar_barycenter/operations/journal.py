@@ -62,8 +62,8 @@ def move_journal(file: Path) -> Journal:
 
 
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
-    """Return the moves of a plan that are not done by the `entries` of its journal, in the plan's order; these include
-    moves that began and did not end.
+    """Return the moves of a plan that are not done yet according to the `entries` of its journal, in the plan's order.
+    A move that began and did not end is not done.
 
     A move whose bundle has moved again since then counts as done and is left out: an operator has to decide whether to
     repeat it.

@@ -111,8 +111,8 @@ def to_restore(
     before: Sequence[Remembered], overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]]
 ) -> Restoration:
     """Return the changes that restore the keys in `before`. A key is left as it is if another client has set it to a
-    value that is neither "off" nor its value in `before`. `overrides` are the stored values of dynamic keys, `in_force`
-    the present settings of each broker.
+    value that is neither `false` (off) nor its value in `before`. `overrides` are the stored values of dynamic keys,
+    `in_force` the present settings of each broker.
     """
     values, deleted, kept = {}, [], {}
     for known in before:

@@ -167,8 +167,8 @@ async def _refusal(bundle: str, cluster: SplittableCluster) -> str | None:
 
 async def _seen(bundle: str, look: Callable[[], Awaitable[frozenset[str]]]) -> tuple[SplitState, str]:
     """Wait until the bundle is split, and return the result of the split, and a text about it. `look` returns the
-    present bundles of the namespace. The broker that answers `look` may show the split only a little later than the
-    owner; if the bundle is still there after this time, the result is FAILED.
+    present bundles of the namespace. The broker that answers `look` may show the split a little later than the owner;
+    if the bundle is still there after _SEEN_WITHIN_S seconds, the result is FAILED.
     """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     until = asyncio.get_running_loop().time() + _SEEN_WITHIN_S

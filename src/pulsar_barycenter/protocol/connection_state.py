@@ -152,7 +152,7 @@ class Connection:
     ) -> None:
         """`role` is the side of the connection that this program is. If `joins_sends` is True and the role is BROKER,
         `receive_data` returns consecutive SENDs of the same form together, as one `SEND_RUN`; the checksums of their
-        entries are verified then.
+        entries have been verified then.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER

@@ -42,7 +42,7 @@ class About:
 
 class Source:
     """The source of explanations: a running cluster (`url`), decision logs (`data`), or a snapshot in a file (`file`).
-    Logs and file are read once, when the object is made.
+    Logs and the file are read once, when this object is created.
 
     `url` is the web address of any broker, blank for logs and files. Decisions before `since_ms` (epoch ms) are left
     out.

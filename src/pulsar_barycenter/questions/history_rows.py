@@ -96,9 +96,10 @@ def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
     """Return the owners of a bundle over time, oldest first, changed so that their intervals do not overlap: an
     interval ends when the next one begins, or earlier.
 
-    The times come from load reports, which two brokers send at different times. If a bundle left its broker and the
-    next owner is the same broker, or there is no next owner, the interval ended as "unloaded" instead of "moved". For
-    the last interval, the latter is only known if the period reaches the end of the recording (`is_to_the_end`).
+    The times come from load reports, which two brokers send at different times. If an interval ended as "moved", but
+    the next owner is the same broker or there is no next owner, the result has "unloaded" instead. Whether the last
+    interval has a next owner is only known if the period reaches the end of the recording (`is_to_the_end`); otherwise
+    it stays "moved".
 
     Example: broker a owns the bundle from 16:16:51 to 16:17:06, broker b from 16:17:02 on. In the result a's interval
     ends at 16:17:02.

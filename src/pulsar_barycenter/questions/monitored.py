@@ -104,7 +104,7 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
 
 
 async def _snapshot(client: AdminClient, url: str) -> SnapshotDocument | None:
-    """Return the leader's snapshot; None if the broker does not return it; those of Apache Pulsar never do."""
+    """Return the leader's snapshot; None if the broker does not return it. Apache Pulsar's brokers never return one."""
     try:
         answer: Any = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)

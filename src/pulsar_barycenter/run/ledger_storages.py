@@ -178,8 +178,9 @@ async def client_of(
 
 
 async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
-    """Check that brokers with this configuration can use the form of the records of topics that it names. Check also,
-    if no broker has recorded its kind of storage in `store` yet, that the topics in `store` have this form.
+    """Check that brokers with this configuration can use the configured form of the records of topics (Barycenter's or
+    Pulsar's). Check also, if no broker has recorded its kind of storage in `store` yet, that the topics in `store` have
+    this form.
 
     Raises:
         LedgerError: the topics have another form, or the load manager needs a topic to be compacted, which brokers with

@@ -330,9 +330,9 @@ class StandaloneCluster:
     async def _keep_running(self, child: ChildProcess, timeout_s: float, *, failure: str = "") -> None:
         """Restart `child` whenever it fails, with growing delays while it keeps failing.
 
-        `failure` describes a failure from before the call, after which `child` is restarted first; blank if there was
-        none. A broker that ended with code 0 stopped on request (`POST /admin/v2/brokers/shutdown`, SIGTERM): it is
-        started again only by `start_again`.
+        If `child` has failed before the call, `failure` describes how, and `child` is restarted first. If `failure` is
+        blank, `child` runs. A broker that ended with code 0 stopped on request (`POST /admin/v2/brokers/shutdown`,
+        SIGTERM): it is started again only by `start_again`.
         """
         failures = 1 if failure else 0
         since_ms = _now_ms()

@@ -41,7 +41,8 @@ class SplitSeen:
 
 def splits_seen(known: Mapping[str, str], owners: Mapping[str, str]) -> list[SplitSeen]:
     """Return the bundles that were split, sorted by name: those that have no owner any more, and whose range is covered
-    by several other bundles. `known` are the owners of bundles that were seen last, `owners` the present owners.
+    by several other bundles. `known` maps each bundle to the owner that was seen last, `owners` each bundle to its
+    present owner.
     """
     gone = sorted(known.keys() - owners.keys())
     if not gone or owners.keys() <= known.keys():

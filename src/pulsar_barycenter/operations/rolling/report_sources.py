@@ -31,8 +31,8 @@ class ReportSource(Protocol):
     async def report(self, broker: str) -> SeenReport: ...
 
     async def loads(self, brokers: Sequence[str]) -> Mapping[str, float]:
-        """Return the throughput of each bundle on `brokers` in bytes/s, in + out, from the newest reports; bundles
-        without a report are left out.
+        """Return the throughput in bytes/s, in + out, of at least the bundles on `brokers`, from the newest reports;
+        bundles without a report are left out.
         """
         ...
 

@@ -349,8 +349,8 @@ class Roll:
         self._note(RollEvent.RESTARTED, brokers=(broker,))
 
     async def _has_taken_effect(self, broker: str, identity: str) -> bool:
-        """Return whether a restart of `broker` that an earlier run of the command requested has happened. It has if the
-        broker's process is another one than that of `identity`, its identity before the restart.
+        """Return whether a restart of `broker` that an earlier run of the command requested has happened. The restart
+        has happened if the broker's process is another one than that of `identity`, its identity before the restart.
 
         If the broker is not registered: with a second pool, return True; otherwise wait up to 30 s for it to be
         registered, and return False if it is not.
@@ -499,7 +499,8 @@ class Roll:
         """Return the step with the moves that empty `brokers`, planned for the cluster as it is now.
 
         Raises:
-            RollStopped: no other broker has room for a bundle, or none may serve it and `leaves_behind` is not set.
+            RollStopped: no other broker has room for a bundle, or no other broker may serve it and
+                `RollOptions.leaves_behind` is False.
         """
         now = self.progress
         receivers = [broker for broker in (*now.ready, *now.waiting) if broker not in brokers]

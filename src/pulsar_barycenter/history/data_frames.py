@@ -21,11 +21,11 @@ def tables(spark: "SparkSession", folder: str | PathLike[str]) -> HistoryTables:
         recorded = tables(spark, "/var/lib/barycenter")
         recorded.broker_usage.groupBy("broker").max("cpu_percent").show()
 
-    `spark` is any session: of this process, of spark-submit, or of Spark Connect. Each row is there once, also while
-    the pipeline writes, because replaced files are left out. This call lists the files of each table; a query reads the
-    listed files when it runs. Compaction deletes the files that it has replaced after 15 minutes. So a query more than
-    15 minutes after this call may fail because a file is missing; then call `tables` again. A table without rows is an
-    empty DataFrame.
+    `spark` is any session: of this process, of spark-submit, or of Spark Connect. Each row is returned once, also while
+    the pipeline writes, because files that compaction has replaced are left out. This call lists the files of each
+    table; a query reads the listed files when it runs. When compaction has replaced a file, it deletes the file 15
+    minutes later. So a query that runs more than 15 minutes after this call may fail because a file is missing; then
+    call `tables` again. A table without rows is an empty DataFrame.
 
     With Spark Connect the server reads `folder`, so it must be a path of the server.
 

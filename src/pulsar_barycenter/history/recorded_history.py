@@ -218,7 +218,8 @@ class RecordedHistory:
         Returns:
             `bundle`, `moves` (all moves of the bundle), `flaps` (moves that came too soon), `back` (flaps that returned
             to the broker which the bundle had just left), `soonest_s` (the shortest time between a flap and the move
-            before it), `first` and `last` (the times of the first and the last flap), `brokers` (all owners, by name).
+            before it), `first` and `last` (the times of the first and the last flap), `brokers` (all owners, sorted by
+            name, separated by commas).
 
         Raises:
             NoHistoryError: no owner of a bundle is recorded in the period.

@@ -14,8 +14,8 @@ _MAX_SHOWN_CHARACTERS: Final = 300
 
 
 class InvalidNameError(ValueError):
-    """A name that does not have the required form; `detail` says what is wrong with it. The message shows only the
-    beginning of a long name.
+    """A name does not have the required form; `detail` says what is wrong with it. The message shows only the beginning
+    of a long name.
     """
 
     def __init__(self, name: str, detail: str) -> None:

@@ -30,7 +30,8 @@ def append_record(file: Path, record: msgspec.Struct) -> None:
 
 
 def read_records(file: Path, kind: type[T]) -> list[T]:
-    """Return the records of a file, oldest first; none if there is no file. An incomplete last line is left out.
+    """Return the records of a file, oldest first; an empty list if there is no file. An incomplete last line is left
+    out.
 
     Raises:
         msgspec.DecodeError: a line is not such a record.

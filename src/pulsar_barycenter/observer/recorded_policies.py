@@ -44,7 +44,7 @@ class PoliciesFile:
 
 
 def read_policies(file: Path) -> list[RecordedPolicies]:
-    """Return the records of a file, oldest first; none if there is no file.
+    """Return the recorded rules in a file, oldest first; an empty list if there is no file.
 
     Raises:
         msgspec.DecodeError: a line is not such a record.

@@ -65,7 +65,8 @@ def append_settings(file: Path, record: RecordedSettings) -> None:
 
 
 def read_settings(file: Path) -> list[RecordedSettings]:
-    """Return the records of a file, oldest first; none if there is no file. An incomplete last line is left out.
+    """Return the recorded settings in a file, oldest first; an empty list if there is no file. An incomplete last line
+    is left out.
 
     Raises:
         msgspec.DecodeError: a line is not such a record.

@@ -74,7 +74,7 @@ class AdminCluster:
         self._url = url
 
     async def brokers(self) -> list[str]:
-        """Return the registered brokers, by name.
+        """Return the ids of the registered brokers, sorted.
 
         Raises:
             NotNowError, RefusedError: the list cannot be read.
@@ -205,8 +205,8 @@ class AdminCluster:
         return msgspec.convert(answer or {}, dict[str, str], strict=False)
 
     async def set_override(self, key: str, value: str) -> None:
-        """Store a value of a dynamic key for all brokers, whatever its present value is. Return when it is stored;
-        brokers may use it a little later. Raises what `set_dynamic` does.
+        """Store a value of a dynamic key for all brokers, whatever its present value is. Return when it is stored; each
+        broker uses it a little later. Raises what `set_dynamic` does.
         """
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path)
@@ -228,7 +228,7 @@ class AdminCluster:
         )
 
     async def isolation(self) -> Mapping[str, Any]:
-        """Return the stored isolation policies of the cluster, by name.
+        """Return the stored isolation policies of the cluster: a mapping from the name of a policy to its content.
 
         Raises:
             NotNowError, RefusedError: the policies cannot be read.
@@ -237,7 +237,7 @@ class AdminCluster:
         return await self._call_or_none(path) or {}
 
     async def failure_domains(self) -> Mapping[str, Any]:
-        """Return the stored failure domains of the cluster, by name.
+        """Return the stored failure domains of the cluster: a mapping from the name of a domain to its content.
 
         Raises:
             NotNowError, RefusedError: the domains cannot be read.

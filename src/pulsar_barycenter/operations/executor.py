@@ -67,8 +67,8 @@ class Cluster(Protocol):
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The limits for moves. `at_once` is the maximum number of moves in progress, `per_minute` the maximum number of
-    moves that begin in a minute; both are at least 1. `timeout_s` is the time limit of one move. `looks_back`: at the
-    end, check whether bundles have moved again (see `Outcome.moved_away`).
+    moves that begin in a minute; both are at least 1. `timeout_s` is the time limit of one move. If `looks_back` is
+    True, it is checked after the moves whether bundles have moved again (see `Outcome.moved_away`).
     """
 
     at_once: int = 1
@@ -104,7 +104,7 @@ async def execute(
 
     `tell` is called with each state of a move. `stop` is called before each move and every second; once it returns a
     reason, no other move begins. In both cases this returns when the moves in progress have ended. If this coroutine is
-    cancelled, it ends at once; moves in progress continue in the cluster, and the next run of the plan checks them.
+    cancelled, it ends immediately; moves in progress continue in the cluster, and the next run of the plan checks them.
     """
     run = _Run(cluster, pace, tell, stop)
     async with asyncio.TaskGroup() as group:
@@ -237,8 +237,8 @@ class _Run:
 
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the cluster's answer to the request that the function `ask` makes; while it raises NotNowError, repeat it
-    with growing delays. The number of attempts is not limited: the caller sets a time limit.
+    """Return the cluster's answer to the request that the function `ask` makes; while the request raises NotNowError,
+    repeat it with growing delays. The number of attempts is not limited: the caller sets a time limit.
     """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:

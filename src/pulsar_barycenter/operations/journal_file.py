@@ -125,8 +125,8 @@ class JournalFile(Generic[E]):
 
 
 def _is_locked_now(descriptor: int) -> bool:
-    """Lock an open file and return True; return False at once if another process has locked it. Closing the file
-    releases the lock.
+    """Lock an open file and return True; return False without waiting if another process has locked it. Closing the
+    file releases the lock.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -84,8 +84,8 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
 
 
 async def _with_bookies(picture: Picture, asked: Asked) -> Picture:
-    """Return the picture with what the store says about the bookies. If the store was not read, or has no bookies,
-    return the picture unchanged.
+    """Return `picture` (all that was read of the cluster) with what the store says about the bookies. If the store was
+    not read, or has no bookies, return the picture unchanged.
     """
     if not asked.store or picture.store is None or not has_bookies(picture.store):
         return picture

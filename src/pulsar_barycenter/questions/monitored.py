@@ -40,14 +40,14 @@ class NothingReportedError(Exception):
 
 
 async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
-    """Return the brokers with their load, by name; `place` is the web address of a broker, or the URL of a metadata
-    store (`metadataStoreUrl`).
+    """Return the brokers with their load, sorted by name; `place` is the web address of a broker, or the URL of a
+    metadata store (`metadataStoreUrl`).
 
     A broker that does not answer, or has no load report, is left out.
 
     Raises:
         ClusterError, MetadataError, UnknownStoreError, NothingReportedError: there is no load report.
-        TimeoutError: the store did not answer in time.
+        TimeoutError: the store did not answer within _TIMEOUT_S seconds.
     """
     if place.startswith(("http://", "https://")):
         return await _of_cluster(new_client, place)
@@ -136,8 +136,8 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
 
 
 def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
-    """Return the brokers that have a load report in the store, by name. `records` maps paths in the store to their
-    content. A broker with the extensible load manager has a record without a load report; it is left out.
+    """Return the brokers that have a load report in the store, sorted by name. `records` maps paths in the store to
+    their content. A broker with the extensible load manager has a record without a load report; it is left out.
 
     Raises:
         NothingReportedError: no broker has a load report in the store.

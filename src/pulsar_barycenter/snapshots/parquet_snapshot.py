@@ -210,7 +210,9 @@ def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
 
 
 def _unflat(kind: type[BrokerTable] | type[BundleTable], columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a table of class `kind` from columns with the names that `_flat` gives them."""
+    """Return the fields with which a table of class `kind` is created, from columns with the names that `_flat` gives
+    them.
+    """
     found: dict[str, Any] = {}
     for field in fields(kind):
         if field.name in ("latest", "short", "long"):

@@ -61,8 +61,8 @@ class ClusterSettings:
     between brokers. Broker number i (from 0 on) listens on `web_port + i` and `broker_port + i`. If a port is 0, the
     system chooses a port for each broker; the broker keeps it when it is restarted. `restart` says whether a child that
     fails is restarted. `metadata_store_url` is the store of the brokers; blank means a file in the directory.
-    `ephemeral` says that the caller deletes the directory at the end; the cluster only reports this in its ready
-    message.
+    `ephemeral` says that the caller deletes the directory when the cluster has stopped; the cluster only reports this
+    in its ready message.
     """
 
     directory: DataDirectory
@@ -209,7 +209,7 @@ class StandaloneCluster:
             raise
 
     def bring_up_pipeline(self) -> None:
-        """Begin to start the pipeline, if the cluster has one, and return at once.
+        """Begin to start the pipeline, if the cluster has one, and return without waiting for it.
 
         The result of the start is shown as progress. After a failed start the pipeline is started again if
         `ClusterSettings.restart` is True.
@@ -245,7 +245,9 @@ class StandaloneCluster:
         await self._start(self.pipeline, _PIPELINE_READY_TIMEOUT_S)
 
     def start_again(self) -> None:
-        """Start again those brokers that an operator has stopped by a request or SIGTERM. Return at once."""
+        """Start again those brokers that an operator has stopped by a request or SIGTERM. Return without waiting for
+        them.
+        """
         self._start_again.set()
 
     async def kill_broker(self, broker: BrokerProcess) -> None:
@@ -254,8 +256,8 @@ class StandaloneCluster:
         await broker.kill()
 
     async def stop(self) -> None:
-        """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends. A process that does
-        not end within _STOP_TIMEOUT_S seconds is killed.
+        """End the cluster: first all brokers leave it, in parallel, and end; then the pipeline is ended. A process that
+        does not end within _STOP_TIMEOUT_S seconds is killed.
         """
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
@@ -266,7 +268,7 @@ class StandaloneCluster:
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """End all processes of the cluster with SIGKILL, without letting the brokers leave the cluster in order."""
+        """End all processes of the cluster with SIGKILL, without letting the brokers leave the cluster first."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))

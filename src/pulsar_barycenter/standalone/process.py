@@ -46,7 +46,7 @@ class ChildProcess:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start the process and return at once; `wait_ready` waits until the process is ready."""
+        """Start the process and return immediately; `wait_ready` waits until the process is ready."""
         environment = {**os.environ, **self._environment, PARENT_VARIABLE: str(os.getpid())}
         with self.log.open("ab") as log:
             self._log_start = log.tell()
@@ -93,8 +93,8 @@ class ChildProcess:
                 os.kill(self._process.pid, number)
 
     async def terminate(self, *, timeout_s: float) -> bool:
-        """Ask the process to end in order (SIGTERM), and wait; kill it if it has not ended after `timeout_s` seconds.
-        Return False if this call has killed it; True if it ended without that, or did not run.
+        """Send SIGTERM, so that the process finishes its work and ends, and wait; kill it if it has not ended after
+        `timeout_s` seconds. Return False if this call has killed it; True if it ended without that, or did not run.
         """
         if not self.is_running:
             return True

@@ -33,7 +33,7 @@ class ClusterReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, ta
     `service_url` has all brokers, so that a client can reconnect if one fails; it is "" if they only have ports with
     TLS. The URLs with TLS are None or empty if there are no such ports. `pid` is the process that ends the cluster
     after SIGTERM. `pipeline` is "starting", or "none" if the cluster has no pipeline. `ephemeral` says that `data` is
-    deleted at the end.
+    deleted when the cluster has stopped.
     """
 
     service_url: str

@@ -22,12 +22,14 @@ class ClusterBroker(Protocol):
 
     @property
     def service_url(self) -> str:
-        """The binary address, `pulsar://127.0.0.1:PORT`. It stays the same when the broker starts again."""
+        """The broker's address for Pulsar clients (binary protocol), `pulsar://127.0.0.1:PORT`. It stays the same when
+        the broker starts again.
+        """
         ...
 
     @property
     def web_url(self) -> str:
-        """The HTTP address, `http://127.0.0.1:PORT`. It stays the same when the broker starts again."""
+        """The broker's HTTP address, `http://127.0.0.1:PORT`. It stays the same when the broker starts again."""
         ...
 
     @property
@@ -49,15 +51,15 @@ class RunningBroker(ClusterBroker, Protocol):
     """
 
     async def start(self) -> None:
-        """Start the broker and return when it serves. No effect if it runs."""
+        """Start the broker and return when it serves clients. If it runs already, do nothing."""
         ...
 
     async def stop(self) -> None:
-        """Let the broker leave the cluster in order and end. No effect if it does not run."""
+        """Let the broker leave the cluster and end, and return when it has ended. No effect if it does not run."""
         ...
 
     async def kill(self) -> None:
-        """End the broker at once, as a crash would."""
+        """End the broker immediately with SIGKILL, as a crash would."""
         ...
 
     def pause(self) -> None:
@@ -86,5 +88,5 @@ class Brokers(Protocol):
         ...
 
     async def kill(self) -> None:
-        """End all processes of the cluster at once. Idempotent."""
+        """End all brokers of the cluster immediately. Idempotent."""
         ...

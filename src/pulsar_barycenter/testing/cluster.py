@@ -50,7 +50,8 @@ class AsyncCluster:
         brokers: How many brokers, at least 1.
         config: Keys of broker.conf, the same for all brokers. Values are written as `str(value)`; True and False as
             `true` and `false`.
-        data: The folder of all state, kept at the end. None: a temporary folder that is removed at the end.
+        data: The folder of all state; it stays when the cluster has stopped. None: a temporary folder that is removed
+            then.
         pipeline: Run the load-data pipeline, too; needs PySpark and Java, and its start takes several seconds.
         in_process: Run the broker inside this process; for one broker without pipeline.
         broker_port: The port of the first broker for Pulsar clients, such as 6650 for a program whose address is fixed;
@@ -138,7 +139,9 @@ class AsyncCluster:
             self._opened = opened.pop_all()
 
     async def stop(self) -> None:
-        """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        """Let all brokers leave the cluster and end, and remove the data folder unless the caller named its folder.
+        Idempotent.
+        """
         self._is_stopped = True
         for broker in self._brokers:
             if broker.is_running and self._count > 1:
@@ -219,8 +222,8 @@ class AsyncCluster:
         await self.admin("PUT", f"/admin/v2/{_unloaded_path(name)}/unload")
 
     async def kill(self, broker: AnyBroker) -> None:
-        """End a broker at once, as a crash would. The other brokers own its bundles once its session has expired
-        (3 s).
+        """End a broker immediately, as a crash would. The other brokers own its bundles once its session has expired (3
+        s).
         """
         await self._broker(broker).kill()
 
@@ -235,7 +238,9 @@ class AsyncCluster:
         self._broker(broker).resume()
 
     async def restart(self, broker: AnyBroker) -> None:
-        """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
+        """If a broker runs, let it leave the cluster and end. Then start it again with the same ports, and return when
+        it serves clients.
+        """
         chosen = self._broker(broker)
         if self._is_stopped:
             raise TestClusterError("the cluster was stopped; make another one")
@@ -349,7 +354,9 @@ class Cluster:
         self._thread = thread
 
     def stop(self) -> None:
-        """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        """Let all brokers leave the cluster and end, and remove the data folder unless the caller named its folder.
+        Idempotent.
+        """
         if self._thread is not None:
             thread, self._thread = self._thread, None
             try:
@@ -394,8 +401,8 @@ class Cluster:
         self._run(self._cluster.unload(name))
 
     def kill(self, broker: AnyBroker) -> None:
-        """End a broker at once, as a crash would. The other brokers own its bundles once its session has expired
-        (3 s).
+        """End a broker immediately, as a crash would. The other brokers own its bundles once its session has expired (3
+        s).
         """
         self._run(self._cluster.kill(broker))
 
@@ -410,7 +417,9 @@ class Cluster:
         self._run(self._cluster.resume(broker))
 
     def restart(self, broker: AnyBroker) -> None:
-        """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
+        """If a broker runs, let it leave the cluster and end. Then start it again with the same ports, and return when
+        it serves clients.
+        """
         self._run(self._cluster.restart(broker))
 
     def wait_until_balanced(self, timeout_s: float = 60.0) -> None:

@@ -80,7 +80,7 @@ class Load:
     @property
     def settings(self) -> Mapping[str, str]:
         """The keys of broker.conf, with their values as texts, that were recorded with the load; empty for generated
-        load. A replay of the strategy "configured" uses the strategies that they name.
+        load. A replay of the strategy "configured" uses the strategies that these keys name.
         """
         return dict(self._input.settings)
 
@@ -210,7 +210,7 @@ def recorded_load(
     Args:
         folder: A data folder with the pipeline's tables, or an address, as for `open_history` of
             `pulsar_barycenter.history`.
-        since: The begin of the period, inclusive. None: the first report.
+        since: The begin of the period, inclusive. None: from the first report on.
         until: The end of the period, exclusive. None: after the last report, which is included.
         step: The length of a step.
         spark: A Spark session that reads the address, with its own credentials. None: Arrow reads it.

@@ -32,8 +32,8 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The rows of the results table that are best for one measure of cost, such as unloads: each other row has more of
-    this cost or more regret. `rows` are their indexes.
+    """The rows of the results table that are best for one measure of cost, such as unloads: no other row has less of
+    this cost without more regret, or less regret without more of this cost. `rows` are the indexes of these rows.
     """
 
     name: str

@@ -191,8 +191,8 @@ def usual_back_off() -> BackOff:
 
 
 def bearer(file: Path | None) -> Callable[[], Mapping[str, str]]:
-    """Return a function that returns the request header with the token in `file`, read at each call; without a file it
-    returns no header.
+    """Return a function that returns the header `Authorization` with the token in `file`, which is read at each call.
+    If `file` is None, the function returns no header.
     """
     return dict if file is None else lambda: {"Authorization": f"Bearer {token_in(file)}"}
 

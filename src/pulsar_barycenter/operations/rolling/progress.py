@@ -62,8 +62,8 @@ class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     The `batches` restart one after the other; the brokers of a batch restart together. `ready` brokers need no restart
     and receive bundles first. If there is a second pool, `pool` are its brokers, which start in this order, and the
     brokers of the batches end instead of restarting. With `refills` the brokers that restart last get bundles again at
-    the end. `canary` brokers restart first, and then the roll stops once, so that a person can look at them.
-    `addresses` are the web addresses of brokers, for requests when the given broker does not answer.
+    the end of the roll. `canary` brokers restart first, and then the roll stops once, so that a person can look at
+    them. `addresses` are the web addresses of brokers, for requests when the given broker does not answer.
     """
 
     cluster: str

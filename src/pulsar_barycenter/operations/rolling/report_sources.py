@@ -129,7 +129,7 @@ class UnseenReports:
 
 
 async def unseen_reports() -> ReportSource:
-    """Return the source for a cluster whose reports cannot be read."""
+    """Return the source for a cluster whose load reports cannot be read: `UnseenReports`."""
     return UnseenReports()
 
 

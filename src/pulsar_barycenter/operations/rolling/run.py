@@ -92,7 +92,7 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
     async def owned(self, broker: str) -> frozenset[str]: ...
 
     async def loads(self) -> Mapping[str, float]:
-        """Return the throughput of bundles in bytes/s; bundles of unknown throughput are left out."""
+        """Return the throughput of each bundle in bytes/s, in + out; bundles of unknown throughput are left out."""
         ...
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
@@ -167,8 +167,8 @@ class RollTold:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What was read of the cluster at one moment: its brokers, its leader, and the input from which moves are
-    planned.
+    """What was read of the cluster at one moment: its brokers, its leader, and what `plan` needs to plan moves
+    (`Cluster` of `rolling.plan`).
     """
 
     brokers: tuple[str, ...]
@@ -555,7 +555,7 @@ class Roll:
         `time_s` is the time within which a broker publishes a change (`settle_s`).
 
         Raises:
-            RollStopped: the report did not arrive in time.
+            RollStopped: the report did not arrive within `RollOptions.reports_s`, or `time_s` if that is longer.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -87,7 +87,7 @@ def front(points: Sequence[tuple[float, float]]) -> list[int]:
     """Return the indexes of the points that no other point beats, ordered by their first coordinate, the lowest first.
 
     A point beats another one if it is lower in one coordinate and not higher in the other. Equal points do not beat
-    each other, so all of them are returned.
+    each other: if no other point beats them, all of them are returned.
     """
     found: list[int] = []
     best = float("inf")

@@ -218,8 +218,8 @@ def decode_local_name(encoded: str) -> str:
 def is_system_topic(topic: TopicName) -> bool:
     """Return whether brokers themselves use the topic (a system topic).
 
-    A system topic is created on first use even where automatic creation of topics is switched off. Lists of topics for
-    users leave system topics out.
+    Use of a system topic creates it even where the use of other topics does not create them. Lists of topics for users
+    leave system topics out.
     """
     local_name = topic.partitioned_name.local_name
     if topic.namespace.tenant == "pulsar" and (

@@ -85,7 +85,7 @@ async def _bundles_of(client: AdminClient, url: str, topic: TopicName) -> list[T
 
 
 async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
-    """Return the number of partitions of a topic; 0 if it is not partitioned.
+    """Ask the broker at `url` for the number of partitions of a topic, and return it; 0 if it is not partitioned.
 
     Raises:
         ClusterError: the topic has more than MAX_PARTITIONS partitions.

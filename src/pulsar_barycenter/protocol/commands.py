@@ -324,8 +324,8 @@ def close_producer(
     assigned_url: str | None = None,
     assigned_url_tls: str | None = None,
 ) -> bytes:
-    """Return a CLOSE_PRODUCER frame. A client sends it with a request id; a broker without one, and optionally with the
-    URLs of the topic's new owner.
+    """Return a CLOSE_PRODUCER frame. A client sends it with a request id. A broker sends it without a request id; if
+    the new owner of the topic is known, the broker adds its URLs.
     """
     return command_frame(
         TYPE.CLOSE_PRODUCER,

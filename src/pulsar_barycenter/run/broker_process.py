@@ -87,7 +87,9 @@ def load_tables_of(data: Path) -> LoadTables:
 
 
 async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker until a signal, a shutdown request or a failure ends it. A signal ends it also while it starts."""
+    """Run a broker until a signal, a shutdown request or a failure ends it. A signal ends the broker also while it is
+    still starting.
+    """
     stop = asyncio.Event()
     reason, has_failed = "signal", False
 

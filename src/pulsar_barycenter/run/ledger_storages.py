@@ -87,7 +87,7 @@ async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIte
 
 def records_of(config: BrokerConfig, bookies: BookKeeperStorage) -> RecordForm:
     """Return the form in which the records of topics are stored if their messages are on bookies: Barycenter's or
-    Pulsar's, as configured.
+    Pulsar's, as the configuration says.
     """
     if config.barycenter_ledger_records == "pulsar":
         return RecordsInPulsarsForm(CursorLedgersOnBookies(bookies.client, shape_of(config)), SystemClock())

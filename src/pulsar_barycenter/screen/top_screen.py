@@ -192,7 +192,7 @@ class TopScreen(App[None]):
             self.look_at_topics()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Sort by the clicked column; if it is the sort column already, reverse the order."""
+        """Sort the table by the clicked column; if it is the sort column already, reverse the order."""
         name = self._table.name
         if self._places[name] == event.column_index:
             self._reversed[name] = not self._reversed[name]

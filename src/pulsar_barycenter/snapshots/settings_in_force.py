@@ -133,7 +133,9 @@ def _of_files(data: Path) -> tuple[dict[str, str], int]:
 
 
 def _shedder_of(data: Path, at_ms: int) -> str:
-    """Return the name of the last shedding strategy in the decision logs up to a time; blank if they name none."""
+    """Return the name of the last shedding strategy in the decision logs up to `at_ms` (epoch ms, inclusive); blank if
+    they name none.
+    """
     names = {row.name for row in catalogue() if row.role is Role.SHEDDING}
     used = [record.strategy for record in read_decisions(data) if record.at <= at_ms and record.strategy in names]
     return used[-1] if used else ""

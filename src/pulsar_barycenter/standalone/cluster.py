@@ -113,7 +113,9 @@ class BrokerProcess(ChildProcess):
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
-        """Record the ports of a broker that serves clients, so that it gets the same ports after a restart."""
+        """Record the ports of a broker that serves clients, so that the broker listens on the same ports when it is
+        restarted.
+        """
         self.ready = ready
         self.web_port = self.web_port or _port_of(self.ready.web_url)
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)

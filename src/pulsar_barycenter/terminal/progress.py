@@ -96,10 +96,10 @@ def _line(text: str) -> None:
 
 
 class StartLines:
-    """Shows the start of a cluster on standard error, as `standalone.progress.StartProgress`: a line for each step that
-    has ended.
+    """Shows the start of a cluster on standard error. Implements `standalone.progress.StartProgress`.
 
-    On a terminal, the steps in progress are shown below the lines, with the time since their start.
+    On a terminal, there is a line for each step that has ended, and below these lines one for each step in progress,
+    with the time since its start. Otherwise, a line is printed at the begin and at the end of each step.
     """
 
     def __init__(self) -> None:

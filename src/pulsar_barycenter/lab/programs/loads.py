@@ -308,7 +308,8 @@ def trace_load(
     Args:
         files: CSV files of `timestamp,value` at equal intervals; a value is a count of events.
         brokers: The number of brokers.
-        bundles: The number of bundles. None, here and for other arguments: the default of `barycenter replay`.
+        bundles: The number of bundles. For this argument and the two others that can be None, None means the default of
+            `barycenter replay`.
         topics: The number of topics for each file.
         scale: The factor by which all values are multiplied.
         bytes_a_message: The size of a message, in bytes.

@@ -277,7 +277,9 @@ class _Import:
         progress: Progress,
         end_ms: int,
     ) -> None:
-        """Prepare an import of the steps before `end_ms`."""
+        """Prepare an import from `source` of the steps before `end_ms` (epoch ms). `progress` says where it continues;
+        without `boundaries` the metrics of bundles are read.
+        """
         self._source = source
         self._boundaries = boundaries
         self._wanted = wanted

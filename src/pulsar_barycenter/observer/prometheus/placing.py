@@ -29,8 +29,8 @@ class Placing(Protocol):
 
     @property
     def metrics(self) -> Mapping[str, str]:
-        """The metrics that are read for each bundle: a mapping from the key of a value to the name of its metric in
-        Prometheus.
+        """The metrics that are read for each bundle: a mapping from the key of a value, such as "producers", to the
+        name of its metric in Prometheus.
         """
         ...
 

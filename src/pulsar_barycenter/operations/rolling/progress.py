@@ -114,7 +114,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """An action of a roll: move all bundles away from the brokers `brokers`."""
+    """An action of a roll: move all bundles away from the brokers `brokers`, before they restart."""
 
     brokers: tuple[str, ...]
 
@@ -154,8 +154,8 @@ class Refill:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """An action of a roll: stop once, so that a person can look at these canary brokers, which have restarted and have
-    bundles again.
+    """An action of a roll: stop once, so that a person can look at the canary brokers `brokers`, which have restarted
+    and have bundles again.
     """
 
     brokers: tuple[str, ...]

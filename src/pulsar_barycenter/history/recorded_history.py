@@ -334,8 +334,8 @@ def open_history(
 
 
 def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
-    """Return the storage of the data directory at `address`; with `spark`, that session reads an address. Raises what
-    `open_history` does.
+    """Return the storage of a data directory. `address` is a folder of this machine, or an address as for
+    `open_history`; if `spark` is given, this session reads the address. Raises the errors of `open_history`.
     """
     local = local_folder(address)
     if local is not None:

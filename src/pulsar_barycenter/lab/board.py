@@ -57,8 +57,8 @@ def figure_text(value: float) -> str:
 
 
 def rows_of(runs: Sequence[RunFile]) -> list[Row]:
-    """Return the rows of the results table: one for each strategy and its settings, the row with the least regret
-    first.
+    """Return the rows of the results table: one for each combination of a strategy and its settings, the row with the
+    least regret first.
     """
     groups: dict[str, list[RunFile]] = defaultdict(list)
     for run in runs:

@@ -63,8 +63,8 @@ def splits_table(runs: Iterable[RunFile]) -> pa.Table:
 
 
 def series_table(runs: Iterable[RunFile]) -> pa.Table:
-    """Return a table with a row for each step of each run, which says how evenly the brokers were loaded, in the order
-    of the runs.
+    """Return a table that says how evenly the brokers were loaded: a row for each step of each run, in the order of the
+    runs.
     """
     series: dict[str, list[Any]] = {name: [] for name in _SERIES.names}
     for run in runs:
@@ -134,7 +134,9 @@ def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) ->
 
 
 def print_board(runs: Sequence[RunFile]) -> None:
-    """Print the results table: a row for each strategy and its settings, with medians, the least regret first."""
+    """Print the results table: a row for each combination of a strategy and its settings, with the medians of the
+    measures over its runs, the row with the least regret first.
+    """
     columns = [Column("strategy", Kind.SENTENCE), Column("runs", Kind.FIGURE)]
     columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
     print_table(

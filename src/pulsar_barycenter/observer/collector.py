@@ -327,10 +327,10 @@ class Collector:
             return None, f"{error}; {_BY_LISTS}"
 
     async def _place_of_records(self, address: str) -> str:
-        """Return the short name of Pulsar's class that stores the ownership records on this cluster (a topic or the
-        metadata store); old versions have only the topic.
+        """Return the short name of Pulsar's class that stores the ownership records on this cluster, either in a topic
+        or in the metadata store. Brokers of old versions do not name the class: they store the records in a topic.
 
-        The broker is queried before the topic is read, because reading a topic that does not exist would create it.
+        This broker is queried before the topic is read, because reading a topic that does not exist would create it.
         """
         answer = await self._client.call("GET", address, _RUNTIME)
         class_name = answer.get(_PLACE_KEY) if isinstance(answer, dict) else None

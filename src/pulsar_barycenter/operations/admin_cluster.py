@@ -143,8 +143,8 @@ class AdminCluster:
         return frozenset(bundle for bundle, state in owned.items() if state.get("is_active", False))
 
     async def owners(self, bundles: Collection[str]) -> dict[str, str]:
-        """Return for each of `bundles` the broker that serves it, blank if no broker does. The request assigns no
-        bundle.
+        """Return for each of `bundles` the broker that serves it, blank if no broker does. No bundle gets an owner by
+        this.
 
         Raises:
             NotNowError, RefusedError: an owner cannot be read. RefusedError also if a bundle that no broker serves does

@@ -48,7 +48,7 @@ def _bounded(figure: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The brokers of a cluster, those of them that are drained, and the moves that empty one of them.
+    """The brokers of a cluster, those of them that are drained, and the moves that would empty one broker.
 
     `drained` is None if the brokers are of a kind that cannot be marked as drained. `moves` would empty the broker;
     `stay` maps each bundle that cannot leave the broker to the reason. `cluster` is the name of the cluster. `loads`
@@ -123,7 +123,8 @@ def before_and_after(
 ) -> dict[str, tuple[CarriedLoad, CarriedLoad]]:
     """Return the load of each broker before and after moves.
 
-    `of_bundles` are rates and throughputs by bundle; a bundle that is not in it counts as having no load.
+    `of_bundles` maps bundles to rate (msg/s) and throughput (bytes/s); a bundle that is not in it counts as having no
+    load.
     """
     after = dict(loads)
     for move in moves:

@@ -77,8 +77,8 @@ class JournalFile(Generic[E]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the journal for this process while the block runs. A request to stop that was left from before is
-        deleted first.
+        """Lock the journal for this process while the block runs. A request to stop that was made before the lock is
+        deleted.
 
         Raises:
             JournalError: another process has locked it, or it is not a regular file.

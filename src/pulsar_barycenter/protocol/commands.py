@@ -114,7 +114,7 @@ def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry
 
 def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
     """Return the result of `_receipts_in_a_row` for ids that all have the same number of bytes: the first receipt is
-    repeated, and the other ids are inserted.
+    repeated, and in the copies its ids are replaced by the other ids.
     """
     first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
     size = len(first)

@@ -250,8 +250,8 @@ class Connection:
         return []
 
     def _must_wait_for_accept(self, number: int) -> bool:
-        """Return whether this command of a client must wait, because the broker has not answered the client's
-        CONNECT yet.
+        """Return whether a command of a client, of the type `number`, must wait because this broker has not answered
+        the client's CONNECT yet.
         """
         return (
             self.role is Role.BROKER
@@ -269,7 +269,9 @@ class Connection:
         self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:
-        """Process a command of the handshake; return whether the connection is open after it."""
+        """Process a command of the handshake: `number` is its type, `message` its sub-message. Return whether the
+        connection is open after it.
+        """
         after = _RECEIVABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise self._illegal(number)

@@ -129,7 +129,8 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
 def snapshot_of_bytes(content: bytes, path: Path) -> SnapshotFile:
     """Return the snapshot in the content of a file.
 
-    `path` is the name for errors, and for the broker of a report that does not name it.
+    `path` is the file's name in error messages. If a load report does not name its broker, `path` is used as the
+    broker's name, too.
 
     Raises:
         SnapshotFileError: the content has no known form, or is not valid.
@@ -185,7 +186,7 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
 
 
 def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
-    """Return the snapshot in a document; `path` is the name for errors.
+    """Return the snapshot in a document; `path` is the file's name in error messages.
 
     Raises:
         SnapshotFileError: a policy in it is not valid.

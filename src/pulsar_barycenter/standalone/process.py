@@ -18,8 +18,8 @@ PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 class ChildProcess:
     """A Python module that runs as a process in its own session, with its log appended to a file.
 
-    In its own session it does not receive Ctrl-C from the terminal: the parent decides the order in which processes
-    end.
+    In its own session it does not receive Ctrl-C from the terminal: the parent process decides in which order its child
+    processes end.
     """
 
     def __init__(

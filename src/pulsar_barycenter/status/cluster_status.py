@@ -49,12 +49,12 @@ class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
 
     @property
     def load_rate(self) -> float | None:
-        """The load in msg/s, in + out, by the newest report."""
+        """The load in msg/s, in + out, from the newest report."""
         return _sum(self.msg_rate_in, self.msg_rate_out)
 
     @property
     def load_bytes(self) -> float | None:
-        """The load in bytes/s, in + out, by the newest report."""
+        """The load in bytes/s, in + out, from the newest report."""
         return _sum(self.msg_throughput_in, self.msg_throughput_out)
 
 

@@ -55,7 +55,7 @@ class RunningBroker(ClusterBroker, Protocol):
         ...
 
     async def stop(self) -> None:
-        """Let the broker leave the cluster and end, and return when it has ended. No effect if it does not run."""
+        """Let the broker leave the cluster and end, and return when it has ended. If it does not run, do nothing."""
         ...
 
     async def kill(self) -> None:

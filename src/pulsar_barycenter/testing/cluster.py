@@ -55,7 +55,7 @@ class AsyncCluster:
         pipeline: Run the load-data pipeline, too; needs PySpark and Java, and its start takes several seconds.
         in_process: Run the broker inside this process; for one broker without pipeline.
         broker_port: The port of the first broker for Pulsar clients, such as 6650 for a program whose address is fixed;
-            the brokers after it have the next ports. 0: the system chooses each.
+            the brokers after it have the next ports. 0: the system chooses the port of each broker.
         web_port: The port of the first broker for HTTP, with the same rules.
 
     Raises:
@@ -397,7 +397,7 @@ class Cluster:
         return self._run(self._cluster.owner(topic))
 
     def unload(self, name: str) -> None:
-        """Unload a topic, all bundles of a namespace, or one bundle, and return when it is done."""
+        """Unload a topic, all bundles of a namespace, or one bundle, and return when the unload is done."""
         self._run(self._cluster.unload(name))
 
     def kill(self, broker: AnyBroker) -> None:

@@ -25,8 +25,8 @@ _REASON: Final = "end of the test"
 
 
 class _LogFile:
-    """Within the block, structlog's events are written to the file `path`, as JSON lines. If the test has configured
-    structlog itself, this does nothing.
+    """A context manager: within the block, structlog's events are written to the file `path`, as JSON lines. If the
+    test has configured structlog itself, this does nothing.
     """
 
     def __init__(self, path: Path) -> None:

@@ -44,7 +44,7 @@ async def _end_all() -> None:
     """End the tasks, asynchronous generators and executor threads of the running loop.
 
     This runs on the loop itself, because the calling thread may have a running loop of its own (as in a notebook), and
-    then cannot run another.
+    a thread that runs a loop cannot run a second one.
     """
     loop = asyncio.get_running_loop()
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

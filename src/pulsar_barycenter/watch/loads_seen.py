@@ -51,7 +51,9 @@ class _Seen:
 
 
 class LoadsSeen:
-    """Keeps the loads from the reports that were read, oldest first, up to a number of values."""
+    """Keeps the loads from the reports that were read, oldest first. When they are more than a maximum number of
+    values, the oldest reports are dropped.
+    """
 
     def __init__(self, *, most: int = MAX_FIGURES) -> None:
         self._most = most

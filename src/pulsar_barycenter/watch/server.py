@@ -103,8 +103,9 @@ class WatchServer:
 async def _refusing(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Call the handler of a request and return its response. Requests for another host or from pages of another origin
-    are refused; an error of the handler is converted to a response. The body of both is `{"reason": …}`.
+    """Call `handler` for a request and return its response. A request for another host or from a page of another origin
+    gets a response that refuses it; an error of the handler is converted to a response. Both responses have the body
+    `{"reason": …}`.
     """
     strange = strange_host(request.headers, (), "server", "Open the address that barycenter watch has printed")
     strange = strange or strange_origin(request.headers, request.method, request.path, "server")

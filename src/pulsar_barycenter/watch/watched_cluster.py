@@ -58,8 +58,8 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state of a cluster at the time `at_ms` (epoch ms): the load reports since the look before, and `live`, the
-    brokers that run.
+    """The state of a cluster at the time `at_ms` (epoch ms): the load reports since the look before this one, and
+    `live`, the brokers that run.
     """
 
     at_ms: int

@@ -28,7 +28,9 @@ _MAX_NAMED: Final = 3
 
 
 class Basis(enum.StrEnum):
-    """What the reason of a move that was seen is based on."""
+    """What the reason of a move is based on: a recomputed round (RECOMPUTED), the journal of `barycenter balance`
+    (JOURNAL), or only the move itself (SEEN).
+    """
 
     RECOMPUTED = "recomputed"
     JOURNAL = "journal"

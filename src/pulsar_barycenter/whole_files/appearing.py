@@ -20,7 +20,7 @@ def unfinished_name(path: Path) -> Path:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """While the block runs, add the name `path` to errors of the system that name no file, such as that of a full
+    """While the block runs, add the name `path` to each OSError that names no file, such as the error of a full
     disk.
     """
     try:
@@ -56,7 +56,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Replace the file `path` by `content`. After a loss of power the file may be empty or missing.
 
     Raises:
-        OSError: the file cannot be written. An earlier file stays.
+        OSError: the file cannot be written. An earlier file at `path` stays.
     """
     with appearing(path) as unfinished:
         unfinished.write_bytes(content)
@@ -67,7 +67,7 @@ def write_durably(path: Path, content: bytes) -> None:
     Missing folders are created durably, too.
 
     Raises:
-        OSError: the file cannot be written. An earlier file stays.
+        OSError: the file cannot be written. An earlier file at `path` stays.
     """
     make_folder(path.parent)
     with appearing(path) as unfinished, unfinished.open("wb") as stream:

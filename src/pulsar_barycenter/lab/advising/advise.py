@@ -91,7 +91,7 @@ def advisable(
     `found` is the load, which was read as `spec` says. `strategies` are the strategies to try, `sets` the settings to
     vary (`key=value,value`). `price` is what it costs to disturb every client once a day, in percentage points of a
     broker's usage. `head_room` is the fraction of each broker that is to stay free. `spare` is the number of brokers
-    that may fail: the recommended number of brokers is greater by it than the load needs.
+    that may fail without overload: the recommendation has `spare` brokers more than the load needs.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.

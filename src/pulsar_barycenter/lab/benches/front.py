@@ -31,7 +31,7 @@ def not_dominated(
 
     The first list has the strategies whose regret and unloads both equal those of a setting. The second list has the
     other strategies: each setting has more regret or more unloads than they have. LeastDisturbance itself, the
-    references and the no-op manager are left out.
+    reference strategies (REFERENCES) and the no-op manager are left out.
     """
     equal: list[str] = []
     better: list[str] = []

@@ -100,7 +100,7 @@ class Recommendation:
         return document(self._advice).decode()
 
     def write(self, folder: str | PathLike[str]) -> None:
-        """Write the files that `barycenter advise --out` writes into `folder`, which is created if it is missing:
+        """Write the files of `barycenter advise --out` into `folder`, which is created if it is missing:
         broker.conf.fragment, commands.sh, advice.json.
 
         Raises:

@@ -53,7 +53,8 @@ class ReplayResults:
         return f"<ReplayResults of {count_of(len(self._runs), 'run')}{best}>"
 
     def medians(self) -> pa.Table:
-        """Return a row for each strategy with its settings, the least regret first: medians over seeds and periods.
+        """Return a row for each combination of a strategy and its settings, with the medians of the measures over seeds
+        and periods; the row with the least regret is first.
 
         Columns: strategy, settings (key=value, separated by blanks), runs (their number), then the measures of the
         table of `barycenter replay`, in their units, except that percentages are fractions.
@@ -126,7 +127,7 @@ class ReplayResults:
         return pa.concat_tables(map(usage_table, self._runs))
 
     def page(self) -> str:
-        """Return the report of `barycenter replay`: one HTML page that loads nothing from elsewhere."""
+        """Return the report of `barycenter replay`: one HTML page that loads no other file."""
         return report_page(self._runs, self._about)
 
     def write(self, folder: str | PathLike[str]) -> Path:

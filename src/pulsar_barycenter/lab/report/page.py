@@ -31,7 +31,7 @@ def write_report(out: Path, runs: Sequence[RunFile], about: About) -> Path:
 
 
 def report_page(runs: Sequence[RunFile], about: About) -> str:
-    """Return the report as a self-contained HTML page: it loads nothing from anywhere."""
+    """Return the report as a self-contained HTML page: it loads no other file."""
     rows = rows_of(runs)
     kept = rows[:MOST_ROWS]
     shown = runs_shown([row.runs for row in kept], MOST_RUNS)

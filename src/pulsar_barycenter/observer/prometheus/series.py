@@ -119,7 +119,7 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Extent:
     """The time range of one cluster's stored metrics, in epoch ms, both ends inclusive. `cluster` is the value of the
-    label of that name, "" if the metrics do not have it.
+    label `cluster`, "" if the metrics do not have this label.
     """
 
     cluster: str
@@ -170,7 +170,7 @@ def _number(text: str) -> float | None:
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Return the labels in which two series differ, as `label=one or other`, sorted."""
+    """Return the labels in which two series differ, sorted, each as a text with both values: `label=one or other`."""
     return [
         f"{name}={one.get(name, '')!r} or {other.get(name, '')!r}"
         for name in sorted(one.keys() | other.keys())

@@ -105,7 +105,7 @@ class RunningCluster:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The web addresses of all brokers that any list of brokers has had since the start of this program."""
+        """The web addresses of all brokers that were registered at any time since the start of this program."""
         return tuple(self._known.values())
 
     async def leader(self) -> str:

@@ -86,7 +86,7 @@ class RollEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_
     """A line of the journal of a roll: an event. `at` is epoch ms, `by` the user who ran the command; which other
     fields are set depends on the event.
 
-    `reported_at` is the time in the newest report of a broker before its restart, epoch ms by its own clock.
+    `reported_at` is the time in the newest report of a broker before its restart, epoch ms by the broker's clock.
     """
 
     at: int

@@ -96,8 +96,8 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         ...
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
-        """Return a function that says which of `brokers` may serve a bundle, by isolation policies; drained brokers may
-        serve no bundle.
+        """Return a function that returns for a bundle those of `brokers` that may serve it by the isolation policies; a
+        drained broker may serve no bundle.
         """
         ...
 

@@ -114,7 +114,9 @@ def lacks_of(found: StatefulSet, service: Service, brokers: Sequence[str]) -> tu
 
 
 def restart_command(found: StatefulSet) -> str:
-    """Return the command that restarts the broker of a pod, for `hooks.CommandHooks`."""
+    """Return the template of the command that restarts a broker of this StatefulSet, for `hooks.CommandHooks`: it
+    deletes the pod `{pod}`, which Kubernetes then creates again.
+    """
     return f"kubectl --namespace {shlex.quote(found.metadata.namespace)} delete pod {{pod}}"
 
 

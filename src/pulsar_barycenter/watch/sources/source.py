@@ -24,5 +24,5 @@ class Source(Protocol):
         ...
 
     def problems(self) -> tuple[str, ...]:
-        """Return what the last call of `read` could not read, a sentence each."""
+        """Return a sentence for each thing that the last call of `read` could not read."""
         ...

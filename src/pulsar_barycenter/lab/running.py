@@ -209,9 +209,9 @@ def one_command(out: Path) -> Iterator[None]:
 def run_on_processes(
     scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path, processes: int
 ) -> Generator[Ended]:
-    """Run scenarios on `processes` processes, or in this process if `processes` is 1; write each completed run into the
-    folder `out`, and yield how each run ended, in the order in which they end. `base` are the keys of broker.conf that
-    the scenarios' settings override.
+    """Run scenarios on the input `source`, on `processes` processes, or in this process if `processes` is 1; write each
+    completed run into the folder `out`, and yield how each run ended, in the order in which they end. `base` are the
+    keys of broker.conf that the scenarios' settings override.
 
     Raises:
         GridError: a process ended unexpectedly.

@@ -75,8 +75,9 @@ class SparkGrid:
     def run(
         self, scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path
     ) -> Generator[Ended]:
-        """Run scenarios as one Spark job; write each completed run into the folder `out`, and yield how each run ended,
-        in the order in which they end. `base` are the keys of broker.conf that the scenarios' settings override.
+        """Run scenarios on the input `source` as one Spark job; write each completed run into the folder `out`, and
+        yield how each run ended, in the order in which they end. `base` are the keys of broker.conf that the scenarios'
+        settings override.
 
         Raises:
             GridError: the job failed.

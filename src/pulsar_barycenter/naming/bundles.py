@@ -48,6 +48,7 @@ class NamespaceBundles:
     @staticmethod
     def equal(namespace: NamespaceName, count: int, version: int | None = None) -> "NamespaceBundles":
         """Return `count` bundles of equal width; the last one is wider if the hash range cannot be divided evenly.
+        `version` is that of the namespace's record in the metadata store; None: there is no record.
 
         Raises:
             InvalidBundlesError: `count` is below 1 or above MAX_BUNDLES.
@@ -70,7 +71,7 @@ class NamespaceBundles:
         namespace: NamespaceName, boundaries: Iterable[str | int], version: int | None = None
     ) -> "NamespaceBundles":
         """Return the bundles between the given boundaries: hashes as numbers or texts, in any order. Duplicates are
-        ignored.
+        ignored. `version` is that of the namespace's record in the metadata store; None: there is no record.
 
         Raises:
             InvalidBundlesError: a boundary is not a hash, or 0x00000000 or 0xffffffff is missing among them.

@@ -29,7 +29,8 @@ def collected_snapshot(
     published: `loads` and `tops` (the load of their heaviest bundles), by broker id.
 
     `addresses` maps the ids of the live brokers to their web addresses. `owners` maps bundles to brokers, None if the
-    owners are not known.
+    owners are not known. `policies` are the rules of administrators, `taken_at_ms` is the time of the snapshot (epoch
+    ms).
     """
     listed = {broker: top for broker, top in tops.items() if broker in addresses}
     if owners is None:

@@ -189,8 +189,9 @@ def open_load_topics(
 
 
 async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:
-    """Collect load reports for `rounds` rounds (0: without an end) or until `stop` is set; return whether the last
-    round succeeded. A later round that fails is passed to `tell` as text, and the next round follows.
+    """Collect load reports every `interval_s` seconds, for `rounds` rounds (0: without an end) or until `stop` is set;
+    return whether the last round succeeded. A later round that fails is passed to `tell` as text, and the next round
+    follows.
 
     Raises:
         CollectError: the first round failed.

@@ -169,11 +169,13 @@ class Collector:
         source_of_policies: PoliciesSource | None = None,
         keep_policies: Callable[[int, ClusterPolicies], None] = lambda _at_ms, _policies: None,
     ) -> None:
-        """Make a collector. `extensible` opens the topics of the extensible load manager; it is called when the first
-        broker is found that runs it. `keep_snapshot` is called in each round with the snapshot of these brokers, to
-        store it. `keep_settings` gets the settings of the cluster when they have changed; if it is None, the settings
-        are not read. `source_of_policies` reads the rules of administrators in each round, and `keep_policies` gets the
-        time (epoch ms) and these rules; if `source_of_policies` is None, the rules are not read.
+        """Make a collector. `urls` are the addresses at which it begins, `client` sends the requests, `log` receives
+        the load reports, `numbers` numbers them, and `clock_ms` returns epoch ms. `extensible` opens the topics of the
+        extensible load manager; it is called when the first broker is found that runs it. `keep_snapshot` is called in
+        each round with the snapshot of these brokers, to store it. `keep_settings` gets the settings of the cluster
+        when they have changed; if it is None, the settings are not read. `source_of_policies` reads the rules of
+        administrators in each round, and `keep_policies` gets the time (epoch ms) and these rules; if
+        `source_of_policies` is None, the rules are not read.
         """
         self._given = list(urls)
         self._address: dict[str, str] = {}

@@ -34,7 +34,7 @@ def read_records(file: Path, kind: type[T]) -> list[T]:
     out.
 
     Raises:
-        msgspec.DecodeError: a line is not such a record.
+        msgspec.DecodeError: a line is not a record of the class `kind`.
         OSError: the file cannot be read.
     """
     try:

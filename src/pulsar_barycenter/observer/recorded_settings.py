@@ -47,7 +47,8 @@ def balancing_keys() -> frozenset[str]:
 
 def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) -> RecordedSettings:
     """Return the record of a cluster's settings. `runtime` is a broker's answer to `configuration/runtime`, of which
-    the keys in `balancing_keys` are recorded; `at_ms` is epoch ms.
+    the keys in `balancing_keys` are recorded; `at_ms` is the time of the answer (epoch ms), `leader` the id of the
+    leader, blank if it is not known.
     """
     known = {key: str(value) for key, value in runtime.items() if key in balancing_keys() and value is not None}
     return RecordedSettings(

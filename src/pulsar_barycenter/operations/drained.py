@@ -136,7 +136,8 @@ def before_and_after(
 
 
 async def set_drained(new_client: NewClient, url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
-    """Mark a broker as drained or not drained, and wait until all brokers use the new value.
+    """Mark a broker as drained, or as not drained if `is_drained` is False, and wait until all brokers use the new
+    value.
 
     Other drained brokers stay drained, also those that another operator drains at the same time. `why` is the reason,
     which brokers store with the change.

@@ -42,8 +42,8 @@ def to_move(owned: Iterable[str]) -> list[str]:
 def spread(
     source: str, bundles: Iterable[str], counts: Mapping[str, int], isolation: IsolationPolicies
 ) -> tuple[list[PlannedMove], dict[str, str]]:
-    """Return moves of bundles from `source`, each to the allowed broker with the fewest bundles; and for each bundle
-    that cannot move, why.
+    """Return moves of bundles from `source`, each to the broker with the fewest bundles of those that the policies
+    `isolation` allow; and for each bundle that cannot move, why.
 
     `counts` are the numbers of bundles of all registered brokers. If several brokers have the fewest bundles, the one
     with the smaller name is chosen. A chosen move counts as done for the choices after it. Anti-affinity groups and

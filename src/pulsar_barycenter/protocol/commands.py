@@ -138,8 +138,9 @@ def messages(
     partition: int = -1,
     consumer_epoch: int | None = None,
 ) -> list[bytes]:
-    """Return the MESSAGE frames of entries with consecutive entry ids. The result is a list of parts which, joined, are
-    the frames; each of `entries` is itself one of the parts, so that it is not copied here.
+    """Return the MESSAGE frames of entries with consecutive entry ids, the first of which is `first_entry_id`. The
+    result is a list of parts which, joined, are the frames; each of `entries` is itself one of the parts, so that it is
+    not copied here.
     """
     if len(entries) == 1:
         size = len(entries[0])
@@ -238,8 +239,9 @@ def message_id(
     batch_index: int | None = None,
     ack_set: Iterable[int] = (),
 ) -> api.MessageIdData:
-    """Return a message id for a command; `partition` and `batch_index` are left out if they are None or negative.
-    Negative ledger or entry ids are encoded as 64-bit two's complement.
+    """Return a message id for a command; `partition` and `batch_index` are left out if they are None or negative. A set
+    bit in `ack_set` represents a message of the batch that is not acknowledged. Negative ledger or entry ids are
+    encoded as 64-bit two's complement.
     """
     data = api.MessageIdData(ledgerId=ledger_id & NO_REQUEST, entryId=entry_id & NO_REQUEST)
     if partition is not None and partition >= 0:
@@ -275,7 +277,9 @@ def connected(
 
 
 def auth_challenge(server_version: str, method: str) -> bytes:
-    """Return the frame that requests new credentials from a client (AUTH_CHALLENGE)."""
+    """Return the AUTH_CHALLENGE frame, which requests new credentials from a client; `method` is the name of the
+    authentication method.
+    """
     challenge = api.AuthData(auth_method_name=method, auth_data=AUTH_REFRESH)
     return command_frame(
         TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=PROTOCOL_VERSION
@@ -287,8 +291,8 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Return an ERROR frame, the answer to a request that failed. Use it only if the response type of the request has
-    no error field of its own.
+    """Return an ERROR frame, the answer to a request that failed; `code` is Pulsar's error code. Use it only if the
+    response type of the request has no error field of its own.
     """
     return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
@@ -325,7 +329,8 @@ def close_producer(
     assigned_url_tls: str | None = None,
 ) -> bytes:
     """Return a CLOSE_PRODUCER frame. A client sends it with a request id. A broker sends it without a request id; if
-    the new owner of the topic is known, the broker adds its URLs.
+    the new owner of the topic is known, the broker adds its URLs (`assigned_url` without TLS, `assigned_url_tls` with
+    TLS).
     """
     return command_frame(
         TYPE.CLOSE_PRODUCER,
@@ -407,9 +412,9 @@ def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, messa
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Return the answer to LOOKUP which says that the broker at `url` serves the topic. `authoritative` and
-    `through_proxy` are fields of the answer; with the latter the client connects through its proxy, which forwards to
-    `url`.
+    """Return the answer to LOOKUP which says that the broker at `url` (with TLS: `url_tls`) serves the topic.
+    `authoritative` and `through_proxy` are fields of the answer; with the latter the client connects through its proxy,
+    which forwards to `url`.
     """
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
@@ -444,8 +449,8 @@ def _around_request_id(
 
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
-    """Return the answer to LOOKUP which redirects the client: it should send the look-up to the broker at `url`, and
-    set the field `authoritative` of that look-up to this value.
+    """Return the answer to LOOKUP which redirects the client: it should send the look-up to the broker at `url` (with
+    TLS: `url_tls`), and set the field `authoritative` of that look-up to this value.
     """
     return command_frame(
         TYPE.LOOKUP_RESPONSE,

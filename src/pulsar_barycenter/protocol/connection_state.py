@@ -150,9 +150,10 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """`role` is the side of the connection that this program is. If `joins_sends` is True and the role is BROKER,
-        `receive_data` returns consecutive SENDs of the same form together, as one `SEND_RUN`; the checksums of their
-        entries have been verified then.
+        """`role` is the side of the connection that this program is. `max_frame_size` is the inclusive limit of the
+        size of a received frame, in bytes. If `joins_sends` is True and the role is BROKER, `receive_data` returns
+        consecutive SENDs of the same form together, as one `SEND_RUN`; the checksums of their entries have been
+        verified then.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
@@ -323,8 +324,8 @@ class Connection:
         max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE,
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
-        """As a broker, queue the CONNECTED command. The command has the lower one of the protocol versions of client
-        and broker.
+        """As a broker, queue the CONNECTED command, which accepts the client's CONNECT. The command has the lower one
+        of the protocol versions of client and broker.
         """
         self._advance_by_sending(api.BaseCommand.CONNECTED)
         self._out.append(

@@ -67,7 +67,7 @@ class _Shape(NamedTuple):
 
 def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int] | None:
     """Return the run of SENDs that begins at `offset`, and the offset of its end (exclusive); None if no run begins
-    there. A frame must begin at `offset`.
+    there. A frame must begin at `offset`. Frames of more than `max_frame_size` bytes are not part of a run.
     """
     producer_id = PLAIN_SENDS.get(data[offset + 8 : offset + _HEAD_SIZE])
     if producer_id is None:

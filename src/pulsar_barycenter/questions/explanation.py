@@ -111,7 +111,7 @@ class Source:
 
 
 def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: SnapshotFile | None) -> None:
-    """Check that the decisions or the snapshot have the name in `asked`.
+    """Check that the decisions `records` or the snapshot `found` have the name in `asked`.
 
     Raises:
         UnknownNameError: neither has the name.

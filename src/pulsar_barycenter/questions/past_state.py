@@ -115,8 +115,8 @@ def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) ->
 
 
 def not_known(subject: Subject, at_ms: int, page: DecisionPage) -> str:
-    """Return a sentence which says that nothing is known of the subject at that time, and from when to when decisions
-    are known.
+    """Return a sentence which says that nothing is known of the subject at that time, and from when to when the
+    decisions in `page` are known.
     """
     known = "there are no decisions at all"
     if page.known_until:

@@ -156,8 +156,8 @@ def read_memory(file: Path) -> MemoryDocument:
 
 
 def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
-    """Return the load manager that decides on a snapshot: the load manager to which `strategy` belongs; None: the one
-    that the brokers run.
+    """Return the load manager that decides on the snapshot `found`: the load manager to which `strategy` belongs; None:
+    the one that the brokers run.
 
     The modular and the simple load manager can decide on any snapshot.
 

@@ -79,7 +79,7 @@ class NoSnapshotError(ValueError):
 
 
 def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None = None) -> None:
-    """Write a snapshot to a Parquet file.
+    """Write a snapshot to a Parquet file, together with the leader's state `leader` if it is given.
 
     Raises:
         OSError: the file cannot be written.

@@ -42,7 +42,8 @@ OF_LEADER: Final = "the leader's settings"
 
 
 def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
-    """Return the snapshot of a file or folder, or of standard input if `path` is `-`.
+    """Return the snapshot of a file or folder, or of standard input if `path` is `-`. `at_ms` (epoch ms) selects a time
+    in the past, as for `read_snapshot_file`.
 
     The snapshot of a data folder comes with the settings of that folder; they also say how long a broker may be silent
     and still be in the snapshot.
@@ -69,8 +70,8 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
 def settings_in_words(
     found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, changes: Collection[str] = ()
 ) -> str:
-    """Return a text that says where the settings come from, which keys `conf` and `changes` override, and which version
-    of Pulsar is followed.
+    """Return a text that says where the settings of the snapshot `found` come from, which keys `conf` and `changes`
+    override, and which version of Pulsar is followed.
     """
     base = f"{found.settings if found.configuration else 'default settings'}, as Pulsar {version}"
     given = [str(conf)] if conf is not None else []

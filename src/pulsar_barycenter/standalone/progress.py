@@ -9,7 +9,7 @@ class StartProgress(Protocol):
     """
 
     def phase(self, name: str, doing: str) -> None:
-        """Show that `name` has begun a step that takes time."""
+        """Show that `name` has begun a step that takes time; `doing` says what it does."""
         ...
 
     def done(self, name: str, result: str) -> None:

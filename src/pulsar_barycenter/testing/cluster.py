@@ -178,13 +178,15 @@ class AsyncCluster:
         raise TestClusterError("no broker runs: start one with `restart`")
 
     async def admin(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request to the admin REST API and return the JSON of the answer.
+        """Send a request to the admin REST API, with `body` as JSON unless it is None, and return the JSON of the
+        answer.
 
-        An empty answer is returned as None, plain text as a str. `path` begins with `/admin/v2` or another root of
-        the API; redirects are followed.
+        An empty answer is returned as None, plain text as a str. `path` begins with `/admin/v2` or another root of the
+        API; redirects are followed.
 
         Raises:
             AdminRequestError: the answer is an error, or there is none.
+            TestClusterError: `path` does not begin with `/`, or no broker runs.
         """
         if not path.startswith("/"):
             raise TestClusterError(f"the path {path!r} has to begin with /, such as /admin/v2/clusters")
@@ -196,6 +198,7 @@ class AsyncCluster:
 
         Raises:
             AdminRequestError: the namespace exists (status 409), or its tenant does not exist (404).
+            TestClusterError: `name` does not have the form `TENANT/NAMESPACE`.
         """
         if name.count("/") != 1:
             raise TestClusterError(f"{name!r} is not a namespace: give TENANT/NAMESPACE, such as public/orders")
@@ -385,7 +388,9 @@ class Cluster:
         return self._cluster.admin_url
 
     def admin(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request to the admin REST API and return the JSON of the answer; None if it is empty."""
+        """Send a request to the admin REST API and return the JSON of the answer; None if it is empty. The details are
+        those of `AsyncCluster.admin`.
+        """
         return self._run(self._cluster.admin(method, path, body))
 
     def create_namespace(self, name: str, bundles: int = 4) -> None:

@@ -210,8 +210,8 @@ class Answers:
         return self._decided
 
     def _about(self, kind: str, name: str) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return two things about the topic, bundle, namespace or broker `name`: the arguments that select its
-        decisions (for example its bundle), and the facts about it that the response contains.
+        """Return two things about the topic, bundle, namespace or broker `name` (`kind` says which of these it is): the
+        arguments that select its decisions (for example its bundle), and the facts about it that the response contains.
 
         Raises:
             AnswerError: no broker reports a bundle of this topic, or the broker is not active.

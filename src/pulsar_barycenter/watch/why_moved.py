@@ -104,9 +104,9 @@ def _agreeing(move: SeenMove, round_: RecomputedRound, made: RecomputedMove, ass
 
 
 def _disagreeing(move: SeenMove, rounds: Sequence[RecomputedRound], assumed: str) -> Why:
-    """Return the reason of a move that no recomputed round makes. It says what the newest round that sheds bundles of
-    the same broker does instead; if there is no such round, what the newest round does. `assumed` is a text that is
-    appended.
+    """Return the reason of a move that no recomputed round makes. It says what the newest of the `rounds` that shed
+    bundles of the same broker does instead; if there is no such round, what the newest round does. `assumed` is a text
+    that is appended.
     """
     from_same = [round_ for round_ in rounds if any(made.source == move.source for made in round_.moves)]
     round_ = (from_same or rounds)[-1]

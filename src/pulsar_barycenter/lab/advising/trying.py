@@ -34,8 +34,9 @@ def run(
 
     The function `search.wanted` selects the next configurations from the results so far; each is replayed once for each
     seed, until it selects no more. A key of the result is the name of the configuration's scenario with seed 0; the
-    list has one trial for each seed. `starts` is only used for the estimate of the duration. Progress and this estimate
-    are shown on standard error.
+    list has one trial for each seed. `question` is the input of the search, `spec` describes the input of the replays,
+    and `parts` are the parts of the history on which a configuration is selected and confirmed. `starts` is only used
+    for the estimate of the duration. Progress and this estimate are shown on standard error.
     """
     known: dict[str, list[Trial]] = {}
     estimate = _Estimate((starts + CLIMBED * _EXPECTED_MORE) * len(seeds), processes)
@@ -97,7 +98,7 @@ def _input_of(spec: bytes, seed: int) -> Input:
 def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
     """Replay `scenario` on the input that `spec` describes; return its trial, and the duration of the replay in
     seconds, without the time to read the input. `base` are the settings of broker.conf that the scenario's settings
-    override.
+    override; `parts` are the parts of the history for which the trial has values.
     """
     found = _input_of(msgspec.json.encode(spec), scenario.seed)
     began_s = time.monotonic()

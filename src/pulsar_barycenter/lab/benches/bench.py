@@ -58,7 +58,7 @@ def scenario_tables(
 def experiment_runs(
     chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
 ) -> list[ExperimentRuns]:
-    """Replay each published experiment with its own strategies and with `strategies`, once for each seed; return the
+    """Replay each experiment in `chosen` with its own strategies and with `strategies`, once for each seed; return the
     measured values by experiment.
     """
     jobs = [

@@ -136,9 +136,9 @@ class Boundaries:
 async def import_metrics(
     source: MetricsSource, boundaries: Boundaries | None, wanted: Options, tell: Callable[[int, int], None]
 ) -> Outcome:
-    """Import the metrics of a source into a folder, or continue an earlier import into it. `tell` receives the number
-    of steps that are done and the number of all steps. With `boundaries` the metrics of topics are read, and assigned
-    to the bundles of the topics; None: the metrics of bundles are read.
+    """Import the metrics of a source into a folder, or continue an earlier import into it. `wanted` has the options.
+    `tell` receives the number of steps that are done and the number of all steps. With `boundaries` the metrics of
+    topics are read, and assigned to the bundles of the topics; None: the metrics of bundles are read.
 
     Raises:
         ImportRefusedError: the metrics or the folder cannot be used.

@@ -120,7 +120,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _last_line(output: IO[bytes]) -> str:
-    """Return the last line that a command printed, in brackets, for an error message; "" if it printed nothing."""
+    """Return the last line that a command printed to `output`, in brackets, for an error message; "" if it printed
+    nothing.
+    """
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _SHOWN_BYTES))
     lines = output.read().decode(errors="replace").strip().splitlines()

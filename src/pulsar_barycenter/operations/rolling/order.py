@@ -73,8 +73,8 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
 
 def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wanted: Wanted) -> Ordered:
     """Return the order and the planned moves of a roll of the cluster `name`. `listed` are its registered brokers,
-    `leader` is restarted last. Raises the errors of `restarting`, and RefusedError if none of the canary brokers can
-    restart first.
+    `leader` is restarted last, `wanted` has the options of the operator. Raises the errors of `restarting`, and
+    RefusedError if none of the canary brokers can restart first.
     """
     brokers = restarting(listed, wanted)
     ready = tuple(broker for broker in listed if broker not in (*brokers, *wanted.pool))

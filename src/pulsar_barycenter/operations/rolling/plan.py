@@ -322,7 +322,7 @@ def forecast(
     cluster. `batches` are the brokers that restart together, in the order of the roll.
 
     `restarted` brokers need no restart and receive bundles first. With `refills` the plan ends with moves to the
-    brokers of the last batch.
+    brokers of the last batch. `overflow` says where bundles go if the restarted brokers have no room.
     """
     occupied = cluster.occupied()
     ready, steps = list(restarted), []
@@ -401,10 +401,11 @@ def best_plan(
     """Try several orders of brokers, and return the best plan: with the fewest bundles without room, then with the
     fewest moves.
 
-    The leader is last, if it is one of the `brokers`. With up to 5 other brokers in a small cluster, all orders are
-    tried. Otherwise only the choice of the first broker is varied, beginning with the brokers that have the fewest
-    bundles; the larger the cluster, the fewer choices are tried. After the first broker, brokers with more bundles come
-    earlier.
+    `batch` is the number of brokers that restart together; `restarted` brokers need no restart and receive bundles
+    first; with `refills` the plan ends with moves to the brokers of the last batch. The leader is last, if it is one of
+    the `brokers`. With up to 5 other brokers in a small cluster, all orders are tried. Otherwise only the choice of the
+    first broker is varied, beginning with the brokers that have the fewest bundles; the larger the cluster, the fewer
+    choices are tried. After the first broker, brokers with more bundles come earlier.
     """
     plans = (
         forecast(cluster, batches_of(order, batch), restarted=restarted, refills=refills, overflow=overflow)

@@ -575,7 +575,8 @@ class Roll:
 
     async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
         """Return a function that says whether the expected load report of the broker has arrived. Its arguments are the
-        newest report and the seconds waited.
+        newest report and the seconds waited. `time_s` is the time within which a broker publishes a change
+        (`settle_s`).
         """
         now = await self._ask(partial(self._cluster.report, broker))
         restarted = dict(self.progress.reported_at)

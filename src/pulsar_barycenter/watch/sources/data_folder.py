@@ -63,7 +63,8 @@ class DataFolder:
     """
 
     def __init__(self, path: Path, *, span_ms: int) -> None:
-        """Check that `path` is a folder of recorded load.
+        """Check that `path` is a folder of recorded load. `span_ms` is how far before the newest load report reports
+        are read.
 
         Raises:
             WatchError: `path` is not a folder of recorded load, or has no load reports.

@@ -69,8 +69,9 @@ class Records(Generic[T]):
         await self._cache.create(self.path(name), value)
 
     async def update(self, name: str, modify: Callable[[T], T]) -> T:
-        """Apply `modify` to the record and return the new record. Only the top-level fields that `modify` changes are
-        replaced. All others are kept as they are stored, with everything that `T` does not have.
+        """Apply `modify` to the record and return the new record. Only the fields that `modify` changes are replaced,
+        at any depth of objects. All others are kept as they are stored, with everything that `T` does not have. An
+        array that `modify` changes is replaced as a whole.
 
         `modify` is called again if another writer changed the record meanwhile.
 
@@ -90,11 +91,9 @@ class Records(Generic[T]):
                 raise InvalidValueError(path, str(error)) from error
             before = msgspec.to_builtins(present)
             changed = modify(present)
-            for field, value in msgspec.to_builtins(changed).items():
-                if field not in fields or value != before.get(field):
-                    fields[field] = value
+            merged = _merged(fields, before, msgspec.to_builtins(changed))
             try:
-                await self._store.put(path, msgspec.json.encode(fields), expected_version=record.stat.version)
+                await self._store.put(path, msgspec.json.encode(merged), expected_version=record.stat.version)
             except BadVersionError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -128,6 +127,19 @@ class Records(Generic[T]):
 
     def close(self) -> None:
         self._cache.close()
+
+
+def _merged(stored: object, before: object, after: object) -> object:
+    """Return `stored` with the changes from `before` to `after`, which have only the fields that this program knows."""
+    if not (isinstance(stored, dict) and isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    merged = {field: value for field, value in stored.items() if field in after or field not in before}
+    for field, value in after.items():
+        if field not in stored:
+            merged[field] = value
+        elif field not in before or value != before[field]:
+            merged[field] = _merged(stored[field], before.get(field), value)
+    return merged
 
 
 async def delete_tree(store: MetadataStore, path: str) -> int:

@@ -125,12 +125,12 @@ class NamespaceIsolation:
         return found
 
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
-        """Unload each namespace, even if unloading another one fails, then write this broker's load report. `why` has
-        the HTTP headers with the reason.
+        """Unload all given namespaces, even if unloading some of them fails. Then write this broker's load report.
+        `why` has the HTTP headers with the reason of the change, which go with each request.
 
         Raises:
-            RestError: 500, some namespaces were not unloaded, which the reason names. The others were unloaded, and the
-                policy stays set.
+            RestError: 500, some namespaces were not unloaded; the text of the error names them. The other namespaces
+                were unloaded, and the isolation policy that caused the unload stays stored.
         """
         limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 

@@ -139,8 +139,8 @@ class Messages:
         return json_response(message_id(topic, found or ledger.next_valid(ledger.last_position)))
 
     async def backlog_size(self, request: web.Request) -> web.Response:
-        """Answer with the number of bytes that are stored after a message, without the message itself. If the message
-        id has no ledger (-1), all stored bytes are counted.
+        """Answer with the number of bytes in the topic from the entry after the given message id to the last entry. If
+        the message id has no ledger (-1), or the body is empty, all stored bytes are counted.
         """
         wanted = await body_of(request, ResetCursorData) or ResetCursorData(ledger_id=-1)
         topic = await self._topics.without_partitions(request, "Calculate backlog size")

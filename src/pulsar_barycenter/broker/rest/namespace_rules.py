@@ -85,7 +85,9 @@ def _rule_in(request: web.Request) -> NamespaceRule:
 
 
 def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
-    """Return the rule for a policy that is one field of the namespace's record."""
+    """Return the rule for a policy whose value is the attribute `field` of the namespace's policies. `kind` is the type
+    of the value in a body. `what` describes that value in errors. `fault` checks it.
+    """
     return NamespaceRule(
         kinds.body(kind, what=what),
         fault,
@@ -95,7 +97,9 @@ def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
 
 
 def _rate(field: str, kind: Any) -> NamespaceRule:
-    """Return the rule for a policy that is a rate; the namespace's record has one for each cluster."""
+    """Return the rule for a policy that is a rate. The attribute `field` of the namespace's policies has one rate for
+    each cluster; `kind` is the type of the rate.
+    """
 
     def put(policies: Policies, value: Any, cluster: str) -> Policies:
         others = {name: rate for name, rate in getattr(policies, field).items() if name != cluster}
@@ -110,7 +114,9 @@ def _rate(field: str, kind: Any) -> NamespaceRule:
 
 
 async def _interval(request: web.Request) -> Any:
-    """Return the interval in the body of a request. An empty body removes the policy."""
+    """Return the deduplication snapshot interval in the body of a request. Return None for an empty body, which removes
+    the policy.
+    """
     return await body_of(request, Limit)
 
 

@@ -201,8 +201,8 @@ def namespace_of(request: web.Request) -> NamespaceName:
 
 
 def topic_of(request: web.Request) -> TopicName:
-    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`; persistent if the path has another
-    word for the domain.
+    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`. If the route has no parameter
+    `domain`, the topic is persistent.
 
     Raises:
         InvalidNameError: the name is not valid.

@@ -21,7 +21,8 @@ _NO_LEDGER: Final = -1
 
 
 async def stored_topic(topic: PersistentTopic, store: MetadataStore) -> dict[str, Any]:
-    """Return the ledgers and cursors of a topic. A cursor whose record is not in the store yet has no times.
+    """Return the ledgers and cursors of a topic for the answer to a request. The fields about the record of a cursor
+    (version, times of creation and change) are left out if the store does not have that record yet.
 
     Raises:
         MetadataError: the store did not answer.

@@ -120,8 +120,9 @@ class TopicFigures:
     async def _of_partitions(
         self, topic: TopicName, count: int, what: str, params: dict[str, str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Request stats from the owners of all partitions, and return them by the name of the partition. Partitions
-        that do not exist are left out.
+        """Request stats of all partitions from their owners, and return them by the name of the partition. Partitions
+        that do not exist are left out. `count` is the number of partitions. `what` is the last segment of the path,
+        such as "stats".
         """
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
@@ -143,7 +144,9 @@ class TopicFigures:
 
 
 async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> None:
-    """Add the publish time of the oldest message in the backlog of each subscription, and the earliest of these."""
+    """Add to each subscription in `stats` the publish time (ms since 1970) of the oldest message in its backlog, and to
+    `stats` the earliest of these times. A time is 0 if there is no backlog.
+    """
     times = []
     for name, shown in stats["subscriptions"].items():
         subscription = topic.subscriptions.get(name)
@@ -263,5 +266,7 @@ def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
 
 
 def _numbers(properties: Mapping[str, str]) -> dict[str, int]:
-    """Return those properties that are numbers, because Pulsar's clients read only these here."""
+    """Return those properties whose values are numbers. Others are left out, because Pulsar's clients expect a number
+    for each property in this answer.
+    """
     return {name: int(value) for name, value in properties.items() if _NUMBER.fullmatch(value)}

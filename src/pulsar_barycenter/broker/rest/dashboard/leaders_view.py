@@ -148,7 +148,9 @@ async def _drain_change(services: BrokerServices) -> NotedChange | None:
 
 
 def _strategy(config: BrokerConfig) -> str:
-    """Return the name of the configured shedder, in full if the shedder can be loaded."""
+    """Return the name of the configured shedder: its full name if the class of the shedder can be loaded, else the last
+    part of the configured class name.
+    """
     try:
         return shedder_name(config)
     except StrategyError:

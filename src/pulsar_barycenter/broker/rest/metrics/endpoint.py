@@ -159,8 +159,8 @@ class Metrics:
 
 
 def _provider(method: str) -> dict[str, str]:
-    """Return the labels that Pulsar has for an authentication provider. For requests without credentials, the name is
-    that of Pulsar's list of all providers.
+    """Return the labels that Pulsar's metrics have for an authentication method. Requests without credentials (method
+    "none") are counted for `AuthenticationProviderList`, the name of Pulsar's class that tries all providers.
     """
     name = "List" if method == "none" else method.capitalize()
     return {"provider_name": f"AuthenticationProvider{name}", "auth_method": method}
@@ -195,7 +195,9 @@ class _Bundles:
 
 
 class _Read(Collector):
-    """Returns metric families whose values were read earlier, as a collector of the Prometheus client library."""
+    """A collector of the Prometheus client library that returns the given metric families. Their values were read
+    before the library calls `collect`.
+    """
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

@@ -47,7 +47,9 @@ class ReadEntry(NamedTuple):
 
 
 def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: str, value: bytes | None) -> bytes:
-    """Return the entry of one message. The value None is a null value: compaction removes the key."""
+    """Return the entry of one message of the producer named `producer`. `key` is the message's key. With the value
+    None, the message is a null value: compaction removes the key.
+    """
     metadata = api.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=publish_time_ms, partition_key=key
     )

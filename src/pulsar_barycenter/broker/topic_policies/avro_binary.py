@@ -58,7 +58,9 @@ class AvroCodec:
         return value
 
     def _resolved(self, schema: Schema, namespace: str) -> Schema:
-        """Return the schema in which the name of each type is replaced by the type's definition."""
+        """Return a schema in which each reference to a named type is replaced by that type's definition. `namespace` is
+        the Avro namespace for names without one.
+        """
         if isinstance(schema, list):
             return [self._resolved(branch, namespace) for branch in schema]
         if isinstance(schema, str):

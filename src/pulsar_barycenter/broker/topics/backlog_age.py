@@ -19,14 +19,18 @@ NO_BACKLOG: Final = -1
 
 
 class OldestInBacklog(NamedTuple):
-    """The slowest subscription, "" without a backlog, and the age of its oldest message in seconds, or NO_BACKLOG."""
+    """The name of the slowest subscription of a topic, and the age in seconds of the oldest message that it has not
+    acknowledged. Without a backlog they are "" and NO_BACKLOG.
+    """
 
     subscription: str
     age_s: int
 
 
 def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
-    """Return the slowest subscription and the age of its oldest message. Takes one step for each subscription."""
+    """Return which durable subscription of clients has the oldest unacknowledged message, and the age of that message.
+    The age may be too low: see the module. This takes time in proportion to the number of subscriptions.
+    """
     behind = [
         subscription
         for subscription in topic.subscriptions.values()

@@ -45,7 +45,9 @@ class StoredTopic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A quota that a backlog exceeds: `found` and `limit` in bytes, or in seconds if `is_age`."""
+    """A quota that a backlog exceeds. `found` is the size of the backlog in bytes and `limit` the quota; if `is_age` is
+    True, `found` is the age of the oldest message in seconds.
+    """
 
     found: float
     limit: int
@@ -59,12 +61,14 @@ class Excess:
 
 
 def clients_subscriptions(topic: StoredTopic) -> list[PersistentSubscription]:
-    """Return the subscriptions of a topic that are not the broker's own."""
+    """Return the subscriptions of a topic that clients created, without those of the broker itself."""
     return [subscription for name, subscription in topic.subscriptions.items() if name not in BROKERS_CURSORS]
 
 
 def backlog_mark(topic: StoredTopic) -> Position | None:
-    """Return the lowest mark-delete position of the durable subscriptions of clients, None if there are none."""
+    """Return the lowest mark-delete position of the durable subscriptions of clients: the topic's backlog begins after
+    it. None if there are no such subscriptions.
+    """
     durable = (subscription for subscription in clients_subscriptions(topic) if subscription.is_durable)
     return min((subscription.cursor.mark_delete for subscription in durable), default=None)
 
@@ -89,10 +93,11 @@ async def oldest_publish_time_ms(topic: StoredTopic) -> int | None:
 
 
 async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Excess | None:
-    """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota of the size is checked
-    first.
+    """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota for the size is checked
+    before the quota for the age, so only the first is returned if both are exceeded.
 
-    A backlog of exactly the limit exceeds it, as in Pulsar; so an empty backlog exceeds a limit of 0 bytes.
+    A backlog that is as large or as old as the limit exceeds it, as in Pulsar; so an empty backlog exceeds a limit of 0
+    bytes.
 
     Raises:
         LedgerError: the oldest message cannot be read.

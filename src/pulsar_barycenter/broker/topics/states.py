@@ -33,7 +33,9 @@ class TopicState(enum.Enum):
 
     @property
     def is_transfer(self) -> bool:
-        """Whether the topic is in transfer: its clients are attached and wait for the next owner."""
+        """Whether the topic is in transfer: it accepts nothing any more, and its clients are still attached until they
+        are sent to the next owner.
+        """
         return self in (TopicState.TRANSFERRING, TopicState.TRANSFERRED)
 
 

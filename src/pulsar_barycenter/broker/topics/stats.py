@@ -47,7 +47,9 @@ def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
 
 
 def topic_loads(topics: Iterable[Topic]) -> list[TopicLoad]:
-    """Return the load of each topic, inbound plus outbound. Rates are those of the last `update_rates`."""
+    """Return the load of each topic for the choice of a split boundary: its hash, and its messages and bytes per
+    second, inbound plus outbound. The rates are those of the last `update_rates`.
+    """
     return [
         TopicLoad(
             topic.name.hash32,

@@ -45,7 +45,7 @@ class SignsOfLife:
         self.start()
 
     def heard(self) -> None:
-        """Make all waiting calls of `ask` return, because bytes came from the client, or the connection closed."""
+        """Called when bytes came from the client, or the connection closed. All calls of `ask` that wait return."""
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
@@ -58,8 +58,8 @@ class SignsOfLife:
         self.heard()
 
     async def ask(self) -> bool:
-        """Send a PING; return True as soon as the client sends anything, False if it sends nothing within the liveness
-        timeout, or the connection is closed before or meanwhile.
+        """Send a PING. Return True as soon as the client sends anything. Return False if it sends nothing within the
+        liveness timeout, or if the connection closes before that.
         """
         if self._connection.is_closed:
             return False

@@ -32,8 +32,8 @@ _TURN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class CommandRight:
-    """The right that a command needs. `needs` returns the right for a request; `who` names the clients that have the
-    right, as text for the documentation.
+    """The right that a type of command needs. `needs` returns the rights that a given request needs. `who` describes
+    the clients that have the right, as text for the documentation.
     """
 
     needs: NeedsOf
@@ -151,7 +151,9 @@ def needs_of(number: int, connection: Connection, request: Any) -> Needs:
 
 
 def guarded(handlers: Mapping[int, Handler], authorizer: Authorizer) -> dict[int, Handler]:
-    """Return handlers that first check whether the client has the rights for the command."""
+    """Return the given handlers, each with a check before it: if the client lacks a right for the command, the handler
+    is not called, and AccessError is raised. The handlers in `_CHECKED_BY_HANDLER` stay as they are.
+    """
     return {
         number: handler if number in _CHECKED_BY_HANDLER else partial(_check_first, number, handler, authorizer)
         for number, handler in handlers.items()
@@ -190,7 +192,8 @@ async def require_rights(number: int, connection: Connection, request: Any) -> N
 
 
 async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Authorizer) -> int:
-    """Close the producers and consumers whose clients lost the right to be attached; return their number.
+    """Close the producers and consumers whose clients do not have the right to be attached any more, because rights
+    changed. Notify their clients. Return the number of closed producers and consumers.
 
     Raises:
         MetadataError: the permissions could not be read.

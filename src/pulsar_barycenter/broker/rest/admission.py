@@ -141,7 +141,7 @@ _LIMITS: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_CO
 
 
 def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
-    """Return the kind of a request, from its path and headers only."""
+    """Return the kind of a request. This does not read the body: the path, the query and the headers decide."""
     if request.path == LEADER_WRITES_PATH:
         is_known = services.control.writing.knows(request.headers.get(SECRET_HEADER, ""))
         return _Kind.LEADER_WRITE if is_known else _Kind.ANY

@@ -106,7 +106,7 @@ class Backlogs:
                 await clear_backlog(subscription)
 
     async def _loaded(self, topic: TopicName) -> PersistentTopic | None:
-        """Load a topic of a bundle that this broker owns, and return it; None if it was deleted meanwhile.
+        """Return a topic whose bundle this broker owns; load it if necessary. None if the topic was deleted meanwhile.
 
         Raises:
             TopicFencedError: the topic is being closed.

@@ -72,7 +72,8 @@ class Brokers:
         return json_response(shown)
 
     async def _redirect_to(self, request: web.Request, broker: str) -> NoReturn:
-        """Redirect the request to another broker, at its registered address for the scheme of this request.
+        """Redirect the client's request to the broker with the id `broker`, at the address that it registered for the
+        scheme of this request.
 
         Raises:
             RedirectError: always, unless RestError is raised.

@@ -83,9 +83,9 @@ class Cursors:
         return no_content()
 
     async def expire_all(self, request: web.Request) -> web.Response:
-        """Expire messages of all subscriptions of the topic that clients created. If the request is refused for at
-        least one of them, as `expire` describes it, the messages of the other subscriptions are expired nevertheless,
-        and the answer is 409, as in Pulsar.
+        """Expire messages of all subscriptions of the topic that clients created. If for one of them the request is
+        refused (see `cursor_moves.expire`), the messages of the other subscriptions are expired nevertheless, and the
+        answer is 409, as in Pulsar.
         """
         seconds = number_in_path(request, "seconds", at_most=MAX_INT32)
         topic = await self._topics.named(request, "Expire messages for all subscriptions")
@@ -181,9 +181,12 @@ class Cursors:
         return no_content()
 
     async def _with_subscription(self, request: web.Request, what: str) -> list[TopicName]:
-        """Return the partitions of the topic in the path, or the topic itself if it is not partitioned. Check that each
-        of these topics has the subscription in the path, else raise the error. `what` is the name of the operation for
-        errors.
+        """Return the partitions of the topic in the path, or the topic itself if it is not partitioned. `what` is the
+        name of the operation for errors.
+
+        Raises:
+            SubscriptionNotFoundError, AdminRequestError: the topic, or one of its partitions, does not have the
+                subscription in the path.
         """
         topic, name = await self._topics.named(request, what), movable_subscription_of(request)
         parts = await self._owners.partitions(topic)
@@ -195,10 +198,10 @@ class Cursors:
 
 
 async def _message_id(request: web.Request) -> ResetCursorData:
-    """Return the message id in the body.
+    """Return the message id in the body of a request that moves a cursor.
 
     Raises:
-        RestError: 400, the body is empty, or the message id has properties.
+        RestError: 400, the body is empty, or has the field `properties`, which belongs to a new subscription.
         msgspec.MsgspecError: the body is not a message id.
     """
     wanted = await body_of(request, ResetCursorData)

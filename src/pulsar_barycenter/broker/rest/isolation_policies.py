@@ -114,7 +114,7 @@ class NamespaceIsolation:
         return data
 
     async def _namespaces_here(self) -> list[str]:
-        """Return the names of the namespaces that this cluster serves."""
+        """Return the names of the namespaces whose policies have this cluster among their clusters."""
         found = []
         for tenant in await self._resources.tenants.names():
             for namespace in await self._resources.namespaces_of(tenant):

@@ -133,7 +133,7 @@ async def _strategy(request: web.Request) -> Strategy | None:
 
 
 def valid(_value: Any, _config: BrokerConfig) -> None:
-    """Accept every value of the type: return that it has no fault."""
+    """Return None, which means that the value has no fault: every value of the policy's type is valid."""
 
 
 def at_least_zero(name: str) -> Callable[[int, BrokerConfig], str | None]:

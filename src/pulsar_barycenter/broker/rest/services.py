@@ -76,8 +76,8 @@ class BrokerServices:
 
     @property
     def web_url(self) -> str:
-        """The URL of this broker itself, for requests of this broker of which it does not know who has to answer. It
-        sends such a request to itself; if another broker has to answer, the request is redirected there.
+        """The URL at which this broker sends requests to itself. It does this for a request of its own that perhaps
+        another broker has to answer: in this case its own answer redirects the request to that broker.
         """
         by_tls = self.config.broker_client_tls_enabled
         url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)

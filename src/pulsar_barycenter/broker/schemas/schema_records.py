@@ -70,7 +70,9 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """A topic's list of schema versions as it was read. `stored_at` is the version of the list's key."""
+    """A topic's list of schema versions at the time when it was read. `stored_at` is the version of the key that has
+    the list, for a later compare-and-set.
+    """
 
     versions: tuple[VersionRecord, ...] = ()
     stored_at: int = MUST_NOT_EXIST

@@ -129,8 +129,8 @@ async def expire_through(subscription: PersistentSubscription, position: Positio
 
 
 async def _expire(subscription: PersistentSubscription, position: Position) -> None:
-    """Expire everything up to `position` (inclusive), and store the cursor. Raises the errors of
-    `PersistentSubscription.pass_over`.
+    """Remove everything up to `position` (inclusive) from the backlog as expired, and store the cursor. Raises the
+    errors of `PersistentSubscription.pass_over`.
     """
     messages = subscription.expire(position, subscription.now_ms())
     await subscription.cursor.store()

@@ -93,7 +93,8 @@ class Dispatcher:
 
     def remove(self, consumers: Collection[Consumer]) -> None:
         """Detach the given consumers. The entries that they have not acknowledged are delivered again, to consumers
-        that stay. Consumers of one lost connection are given in one call, so that none of them gets such an entry.
+        that stay or attach later. Consumers of one lost connection are given in one call, so that none of them gets
+        such an entry.
         """
         raise NotImplementedError
 
@@ -116,8 +117,8 @@ class Dispatcher:
         """Note that `consumer` acknowledged the entries at `positions`: they do not count as unacknowledged any more.
         Then send more entries if this allows it.
 
-        The cursor has recorded the acknowledgements before this call; if `keeps_acks` is True, this method does so
-        instead.
+        The cursor has recorded the acknowledgements before this call. Only if `keeps_acks` is True has it not: then the
+        dispatcher passes them to the cursor itself.
         """
 
     def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
@@ -202,8 +203,8 @@ class Dispatcher:
 
     def _read_more_entries(self, max_messages: int) -> bool:
         """Add entries from the cache, starting at `read_position`, to `_ready`, and return True. Return False if none
-        were added: then there are no more entries, or a task reads them from the ledger and calls `dispatch` when it
-        has them.
+        were added: the topic has no more entries, or `dispatch` is called again later, for example when a task has read
+        the entries from the ledger.
         """
         if self._reading or self._rest_timer is not None:
             return False
@@ -236,7 +237,9 @@ class Dispatcher:
         return True
 
     def _pass_over(self, position: Position, error: str) -> None:
-        """Acknowledge an entry whose metadata cannot be read, as Pulsar does, because no client can decode it."""
+        """Acknowledge an entry whose metadata cannot be read, because no client can decode it; Pulsar does so, too.
+        `error` says why, for the log.
+        """
         log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
         self.subscription.cursor.ack_individual((position,))
 

@@ -105,8 +105,8 @@ class SystemTopicClient:
     # ---- the owner ----
 
     def owner_changed(self) -> None:
-        """Tell this client that another broker may serve the system topics, so that it looks the owner up at once. This
-        returns without waiting for the look-up.
+        """Called when another broker may serve the system topics: look the owner up at once. This returns without
+        waiting for the look-up.
 
         If the look-up finds another owner, or none in time, the connection is dropped, and publishers and readers
         attach again. If the owner is the same, the connection is probed with a PING.

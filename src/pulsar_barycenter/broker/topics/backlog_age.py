@@ -29,7 +29,8 @@ class OldestInBacklog(NamedTuple):
 
 def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
     """Return which durable subscription of clients has the oldest unacknowledged message, and the age of that message.
-    The age may be too low: see the module. This takes time in proportion to the number of subscriptions.
+    If the index of the message's ledger is not in memory, the message may be older than this age. The call takes time
+    in proportion to the number of subscriptions.
     """
     behind = [
         subscription
@@ -49,7 +50,8 @@ def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
 
 
 async def exact_publish_time(subscription: PersistentSubscription) -> int:
-    """Return when the oldest message in a backlog was published, in ms since 1970; 0 without a backlog.
+    """Return when the oldest message in the backlog of a subscription was published, in ms since 1970; 0 if the backlog
+    is empty.
 
     Raises:
         LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger of the message cannot be opened.

@@ -45,8 +45,8 @@ class StoredTopic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A quota that a backlog exceeds. `found` is the size of the backlog in bytes and `limit` the quota; if `is_age` is
-    True, `found` is the age of the oldest message in seconds.
+    """A quota that a backlog exceeds. If `is_age` is False, `found` is the size of the backlog and `limit` the quota,
+    in bytes. If it is True, `found` is the age of the oldest message and `limit` the quota, in seconds.
     """
 
     found: float

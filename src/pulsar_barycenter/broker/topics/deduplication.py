@@ -317,7 +317,9 @@ class Deduplication:
         return self._since_snapshot >= self.settings.snapshot_entries and not self._is_storing
 
     def failed(self) -> None:
-        """Record that all pending entries have failed: none of them will become durable."""
+        """Record that all pending entries have failed: none of them will become durable, so their ids are new if they
+        come again.
+        """
         self._queue.clear()
         self._pushed.clear()
 

@@ -29,7 +29,7 @@ BROKERS_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUPLICATION_CURSOR})
 
 
 class ConsumedTopic(Protocol):
-    """The attributes of a topic from which the check of its number of consumers reads."""
+    """The attributes of a topic that are needed to check its number of consumers."""
 
     name: TopicName
 

@@ -494,7 +494,9 @@ class PersistentTopic(Topic):
         raise (ProducerHeldError if is_held else BacklogQuotaExceededError)(self.name, str(exceeded))
 
     async def backlog_excess(self, now_ms: int) -> Excess | None:
-        """Return the quota that the backlog exceeds, None if it exceeds none or cannot be read."""
+        """Return the quota that the backlog exceeds. None if it exceeds none, or the backlog cannot be measured because
+        entries cannot be read.
+        """
         try:
             return await excess(self, self.storage.backlog, now_ms)
         except LedgerError as error:
@@ -510,7 +512,7 @@ class PersistentTopic(Topic):
 
     @property
     def storage(self) -> StoragePolicies:
-        """The rules how long stored messages of this topic are kept."""
+        """The rules for how long and how much of this topic's messages is stored."""
         return self.rules.storage
 
     def follow(self, rules: TopicRules) -> None:

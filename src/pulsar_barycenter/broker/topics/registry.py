@@ -125,7 +125,7 @@ class TopicRegistry:
         return found
 
     def throttle_of(self, group: GroupRate) -> Throttle | None:
-        """Return the throttle that all topics of a resource group share on this broker, None without a limit."""
+        """Return the throttle that all topics of a resource group on this broker share, None without a limit."""
         return self._group_throttles.of(group)
 
     @property

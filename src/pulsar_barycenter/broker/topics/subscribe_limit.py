@@ -34,8 +34,8 @@ class SubscribeLimit:
         """Count an attempt of a consumer to attach at `now_s`.
 
         Raises:
-            NotAllowedError: the consumer attached as often as the rate allows in the present period. This attempt is
-                not counted.
+            NotAllowedError: the consumer has attached as often as the rate allows, and has to try again later. This
+                attempt is not counted.
         """
         most, period_s = self._rate.subscribe_throttling_rate_per_consumer, self._rate.rate_period_in_second
         key = (host, name, consumer_id)

@@ -462,12 +462,16 @@ class Topic:
         counters.bytes_in += size
 
     def sends_dropped(self, messages: int) -> None:
-        """Count messages that came from a closed producer, if the topic is in transfer."""
+        """Count messages that came from a closed producer as dropped, if the topic is in transfer; otherwise do
+        nothing.
+        """
         if self.state.is_transfer:
             self.host.counters.dropped_sends += messages
 
     def acks_dropped(self, acks: int) -> None:
-        """Count the ids that a closed consumer acknowledged, if the topic is in transfer."""
+        """Count the ids that a closed consumer acknowledged as dropped, if the topic is in transfer; otherwise do
+        nothing.
+        """
         if self.state.is_transfer:
             self.host.counters.dropped_acks += acks
 
@@ -580,8 +584,8 @@ class Topic:
         raise NotImplementedError
 
     async def release(self) -> None:
-        """Wait until all pending entries are durable and answered, then close the ledger, so that the next owner can
-        open it.
+        """Wait until no entry is pending: each is durable and has its receipt, or has failed. Then close the ledger, so
+        that the next owner can open it.
 
         Raises:
             LedgerError: a snapshot or a cursor could not be stored, or the ledger could not be closed. This topic does

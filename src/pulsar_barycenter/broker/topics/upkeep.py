@@ -212,7 +212,7 @@ def _is_retained(topic: Topic, now_ms: int) -> bool:
 
 
 async def _bound_backlog(topic: PersistentTopic, now_ms: int) -> bool:
-    """If the backlog of a topic exceeds a quota, do what the policy of the quota says, and return True. Otherwise
+    """If the backlog of an open topic exceeds a quota, do what the policy of the quota says, and return True. Otherwise
     return False.
     """
     exceeded = await topic.backlog_excess(now_ms)

@@ -42,7 +42,9 @@ Request = TypeVar("Request", api.CommandProducer, api.CommandSubscribe)
 
 
 def producer(connection: Connection, request: api.CommandProducer) -> None:
-    """Answer PRODUCER: attach a producer to a topic."""
+    """Handle PRODUCER: attach a producer to a topic, in a task, and answer. If this producer is attached already,
+    answer with success at once.
+    """
     present = connection.producers.get(request.producer_id)
     if present is not None and not present.closed and request.epoch <= present.epoch:
         _send_producer_success(connection, request.request_id, present)
@@ -51,7 +53,9 @@ def producer(connection: Connection, request: api.CommandProducer) -> None:
 
 
 def subscribe(connection: Connection, request: api.CommandSubscribe) -> None:
-    """Answer SUBSCRIBE: attach a consumer to a subscription."""
+    """Handle SUBSCRIBE: attach a consumer to a subscription, in a task, and answer. If the consumer is attached
+    already, answer with success at once.
+    """
     present = connection.consumers.get(request.consumer_id)
     if present is not None and not present.closed:
         connection.send(commands.success(request.request_id))

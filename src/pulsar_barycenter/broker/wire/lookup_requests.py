@@ -97,8 +97,8 @@ async def topics_of_namespace(connection: Connection, request: api.CommandGetTop
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """A request that waits until the connection is writable. It waits in the queue of the dispatchers, and so has their
-    method `dispatch`.
+    """A request that waits until the connection is writable. It is in the same queue as the dispatchers, so it has
+    their method `dispatch`, which ends the wait.
     """
 
     woken: asyncio.Future[None]

@@ -22,8 +22,8 @@ _COORDINATORS: Final = TopicName.parse("persistent://pulsar/system/transaction_c
 
 
 def require_no_coordinator(topic: TopicName) -> None:
-    """Check a topic of whose partitions a client requests the number. It must not be the topic whose partitions
-    represent transaction coordinators, because this broker has none.
+    """Check a topic before a client gets its number of partitions. It must not be the topic whose partitions represent
+    transaction coordinators, because this broker has no coordinators.
 
     Raises:
         TransactionsNotServedError: it is that topic.

@@ -74,7 +74,9 @@ class Metrics:
         return {**self._cluster, "broker": self._services.urls.broker_id}
 
     async def _read_topics(self) -> tuple[TopicsRead, list[Sample]]:
-        """Return the values of all topics, and the samples of bundles, which are sums over their topics."""
+        """Read the values of all topics. Return them, and the samples of bundles, each of which is a sum over the
+        bundle's topics.
+        """
         topics = TopicsRead(self._services.config)
         bundles = _Bundles(self._services.control.ownership.owned_bundles())
         done = 0

@@ -68,7 +68,9 @@ class _Comparison:
         """Pairs of named types, reader's first, that can be read or are being compared, in the order of their start."""
 
     def unreadable(self, reader: AvroType, writer: AvroType, path: Path, depth: int) -> str | None:
-        """Return why data of the type `writer` cannot be read with the type `reader`; None if it can."""
+        """Return why data of the type `writer` cannot be read with the type `reader`; None if it can. `path` leads to
+        the two types in the schema and is part of that text. `depth` is the depth of nesting of this comparison.
+        """
         self._budget.spend(1, depth)
         wanted, written = self._reader.definition(reader), self._writer.definition(writer)
         if isinstance(written, Union):

@@ -163,8 +163,8 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
 
 
 def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return brokers in the format of Pulsar's `BrokerNamespaceIsolationData`: each with the name of the last policy
-    that matches the broker, and the namespaces of all policies that match it.
+    """Return the given brokers in the format of Pulsar's `BrokerNamespaceIsolationData`. Each has the namespaces of all
+    stored policies that match the broker, but the name of only one of them: the last one.
     """
     isolation, _ = IsolationPolicies.decode(stored)
     hosts = isolation.hosts(brokers)

@@ -47,8 +47,8 @@ class NamespaceRule:
 
 
 class NamespaceRules:
-    """Answers the requests for all policies in NAMESPACE_RULES. The last segment of the path is the name of the
-    policy.
+    """Answers the REST requests that read, set and remove a policy in NAMESPACE_RULES. The last segment of the path is
+    the name of the policy.
     """
 
     def __init__(self, services: BrokerServices) -> None:

@@ -309,8 +309,8 @@ class Namespaces:
         return found
 
     async def _largest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the most persistent topics; if several have the same number, the one with the lowest
-        range. None if the namespace has no topics.
+        """Return the bundle with the most persistent topics, None if the namespace has no topics. If several bundles
+        have the same number, return the one whose hash range begins lowest.
         """
         bundles = await self._control.namespaces.bundles_of_now(namespace)
         counts = Counter(bundles.find(topic) for topic in await self._resources.persistent_topics(namespace))

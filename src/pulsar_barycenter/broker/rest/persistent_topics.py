@@ -101,10 +101,10 @@ def movable_subscription_of(request: web.Request) -> str:
 
 
 def number_in_path(request: web.Request, name: str, *, at_most: int, at_least: int = 0) -> int:
-    """Return the number that the part `name` of the path has, from `at_least` to `at_most`, both inclusive.
+    """Return the number in the path parameter `name`. It must be from `at_least` to `at_most`, both inclusive.
 
     Raises:
-        RestError: 400, the part is not such a number.
+        RestError: 400, the parameter is not such a number.
     """
     text = request.match_info[name]
     if _WHOLE.fullmatch(text) is None or not at_least <= int(text) <= at_most:

@@ -80,7 +80,7 @@ class ResourceGroups:
         return no_content()
 
     async def _user_of(self, name: str) -> NamespaceName | None:
-        """Return a namespace that is in a group, None if no namespace is."""
+        """Return one of the namespaces that are in a resource group, None if there are none."""
         for tenant in await self._resources.tenants.names():
             for namespace in await self._resources.namespaces_of(tenant):
                 policies = await self._resources.namespaces.get(str(namespace))

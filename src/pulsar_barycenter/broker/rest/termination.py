@@ -22,7 +22,9 @@ class Termination:
         self._owners = self._topics.owners
 
     async def terminate(self, request: web.Request) -> web.Response:
-        """Terminate a topic, and answer with the id of its last message, also if it was terminated before."""
+        """Terminate a topic, and answer with the id of its last message. If the topic was terminated before, the answer
+        is the same.
+        """
         _require_no_system_topic(topic_of(request))
         topic = await self._topics.without_partitions(request, _WHAT)
         return json_response(message_id(topic, await topic.terminate()))

@@ -157,11 +157,11 @@ async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> 
 
 
 def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the stats of a partitioned topic from those of its partitions: values are summed, mean sizes averaged, and
-    subscriptions of the same name merged.
+    """Return the stats of a partitioned topic, computed from those of its partitions. Values are summed; the mean
+    message size is the mean of the partitions' values; subscriptions of the same name are merged.
 
-    Publishers with the same index in the partitions' lists are merged, because a client opens one producer for each
-    partition in the same order.
+    The partitions' lists of publishers are merged by index, because a client opens one producer for each partition in
+    the same order.
     """
     all_parts = list(parts)
     total: dict[str, Any] = {}

@@ -47,7 +47,9 @@ MOST_SUBSCRIPTION_RATES: Final = 1_000
 
 
 class TopicPolicyRequests:
-    """Answers the requests for all policies of topics. The last segment of the path is the name of the policy."""
+    """Answers the REST requests that read, set and remove a policy of a topic. The last segment of the path is the name
+    of the policy.
+    """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services

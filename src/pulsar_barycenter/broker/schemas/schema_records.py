@@ -40,11 +40,11 @@ _MAX_USER: Final = 200
 
 
 class VersionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An entry in a topic's list of schema versions: a version, or the mark of a deletion.
+    """An entry in a topic's list of schema versions: a version, or the mark that all versions before it were deleted.
 
-    `identity` is the result of `compatibility.identity_of`. `timestamp` (ms since 1970) is when it was stored, and
-    `user` the role that stored it. `size` is the size of the definition in bytes. `definition` names the key that has
-    the definition; it is blank for the mark of a deletion.
+    `identity` is the result of `compatibility.identity_of`. `timestamp` (ms since 1970) is when the version was stored,
+    and `user` the role that stored it. `size` is the size of the definition in bytes. `definition` names the key that
+    has the definition; it is blank for the mark of a deletion.
     """
 
     version: int

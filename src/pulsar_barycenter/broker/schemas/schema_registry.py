@@ -217,8 +217,8 @@ class SchemaRegistry:
 
 
 class _ReplacedError(InvalidValueError):
-    """The definition of a schema version is missing: all versions were removed since the list was read, or the store
-    lost it.
+    """Raised when the definition of a schema version is missing in the store: all versions were removed after the list
+    of versions was read, or the store lost it.
     """
 
 

@@ -43,8 +43,8 @@ class Ages(NamedTuple):
 
 
 async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
-    """Find the first entry of a topic that was published at `before_ms` (ms since 1970) or later, and return which
-    entries are old.
+    """Search the first entry of a topic that was published at `before_ms` (ms since 1970) or later. Return the result,
+    from which follows which entries are old.
 
     Raises:
         LedgerError: entries could not be read.

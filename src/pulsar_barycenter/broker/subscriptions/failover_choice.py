@@ -38,7 +38,7 @@ class FailoverChoice(Generic[C]):
     __slots__ = ("_joined", "_levels", "_partition", "_places", "_ranks", "_topic_hash")
 
     def __init__(self, topic: str, partition_index: int) -> None:
-        """`partition_index` is -1 for a topic that is no partition."""
+        """`partition_index` is the index of the partition that the topic is, -1 for a topic that is no partition."""
         self._partition = partition_index
         self._topic_hash = murmur3(topic.encode())
         self._places: NamesakePlaces[C] = NamesakePlaces()
@@ -48,7 +48,7 @@ class FailoverChoice(Generic[C]):
 
     @property
     def active(self) -> C | None:
-        """The consumer that gets the messages; None if there is none."""
+        """The active consumer, which gets the messages; None if the subscription has no consumers."""
         if not self._levels:
             return None
         best = self._levels[min(self._levels)]

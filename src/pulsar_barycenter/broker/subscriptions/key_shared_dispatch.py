@@ -175,7 +175,9 @@ class KeySharedDispatcher(SharedDispatcher):
         self._count_sent()
 
     def _available_owner(self, slot: int) -> Consumer | None:
-        """Return the consumer of the slot if it can take an entry now, else None."""
+        """Return the consumer of the slot if it can take an entry of this slot now, else None. It cannot if, for
+        example, another consumer still has unacknowledged entries of the slot and their order must be kept.
+        """
         consumer = self.selector.select(slot)
         if consumer is None or not self._is_available(consumer):
             return None

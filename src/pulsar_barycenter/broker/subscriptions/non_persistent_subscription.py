@@ -132,7 +132,9 @@ class NonPersistentSubscription:
         self.topic.consumer_left(self)
 
     def hold(self) -> None:
-        """Ignore the requests of the consumers from now on; they stay attached until `disconnect_all`."""
+        """Ignore all requests of the consumers from now on. The consumers stay attached until `disconnect_all` is
+        called.
+        """
         for consumer in self.members:
             consumer.closed = True
 

@@ -282,7 +282,9 @@ class PersistentSubscription:
         self.topic.consumer_left(self)
 
     def hold(self) -> None:
-        """Stop dispatch and ignore the requests of the consumers; they stay attached until `disconnect_all`."""
+        """Stop dispatch, and ignore all requests of the consumers from now on. The consumers stay attached until
+        `disconnect_all` is called.
+        """
         held = list(self.consumers)
         for consumer in held:
             consumer.closed = True

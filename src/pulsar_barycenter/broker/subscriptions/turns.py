@@ -35,7 +35,7 @@ C = TypeVar("C", bound=Ranked)
 
 
 class ConsumerTurns(Generic[C]):
-    """The consumers of one Shared subscription, by priority level, with the order of their turns."""
+    """The consumers of one Shared subscription, by priority level. Within a level they take turns to get messages."""
 
     __slots__ = ("_levels",)
 

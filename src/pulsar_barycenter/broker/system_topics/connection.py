@@ -180,7 +180,9 @@ class BrokerConnection(asyncio.Protocol):
         return self._next_id
 
     def close_producer(self, producer_id: int) -> None:
-        """Close a producer here and at the broker. No effect if this was done already, or the broker has closed it."""
+        """Close a producer on this connection, and send the broker CLOSE_PRODUCER. No effect if the producer is closed
+        already.
+        """
         if self._producers.pop(producer_id, None) is not None:
             self._close_at_broker(commands.close_producer, producer_id)
 

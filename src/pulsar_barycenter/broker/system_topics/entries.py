@@ -59,10 +59,11 @@ def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: s
 
 
 def read_entry(entry: bytes) -> ReadEntry:
-    """Parse an entry, and return its messages in order. A marker has none, because markers are not for applications.
+    """Parse an entry, and return its messages in order. A marker has no messages, because markers are not for
+    applications.
 
     Raises:
-        UnreadableEntryError: the entry is damaged, contradicts itself, is chunked or is encrypted.
+        UnreadableEntryError: the entry is damaged or inconsistent, or its messages are chunked or encrypted.
     """
     try:
         verify_checksum(entry)
@@ -94,8 +95,8 @@ def _messages(metadata: api.MessageMetadata, payload: bytes, batched: int) -> Se
 
 
 def _unpacked(payload: bytes, count: int) -> list[Content]:
-    """Return the messages of a batch. Messages that compaction removed are left out, but the others keep their
-    index.
+    """Return the messages of a batch of `count` messages. Messages that compaction removed are left out; the others
+    keep their index in the batch.
     """
     found: list[Content] = []
     offset = 0

@@ -114,7 +114,9 @@ class TableView:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the view is attached, and contains all messages that were in the topic when it attached."""
+        """Whether the view's reader is attached, and the view contains everything that was in the topic when the reader
+        attached.
+        """
         return self._reader is not None and self._reader.is_caught_up
 
     # ---- the table ----
@@ -123,7 +125,7 @@ class TableView:
         return self._values.get(key)
 
     def items(self) -> list[tuple[str, bytes]]:
-        """Return a copy of all keys with their values."""
+        """Return all keys with their values, as a list that later changes do not affect."""
         return list(self._values.items())
 
     def __len__(self) -> int:

@@ -93,8 +93,8 @@ class PolicyViews:
         return await self._store.exists(_path(namespace))
 
     async def change(self, topic: TopicName, modify: Callable[[OwnPolicies], OwnPolicies]) -> None:
-        """Change the policies of a topic. This broker must own the namespace's topic `__change_events`, which must
-        exist. Raises the errors of `NamespaceView.change`.
+        """Change the own policies of a topic; see `NamespaceView.change`, also for errors. Call this only on the broker
+        that owns the namespace's topic `__change_events`, and only if that topic exists.
         """
         view = self._followed.get(topic.namespace) or self._start(topic.namespace)
         await view.change(topic, modify)

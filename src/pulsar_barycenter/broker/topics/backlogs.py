@@ -74,7 +74,9 @@ def backlog_mark(topic: StoredTopic) -> Position | None:
 
 
 def backlog_size(topic: StoredTopic) -> int:
-    """Return the size of the topic's backlog in bytes. It may be an estimate, see `Segments.bytes_between`."""
+    """Return the size in bytes of the topic's backlog: of all entries after the slowest durable subscription of
+    clients. It may be an estimate, see `Segments.bytes_between`.
+    """
     mark, ledger = backlog_mark(topic), topic.ledger
     return 0 if mark is None else ledger.segments.bytes_between(mark, ledger.last_position)
 
@@ -131,8 +133,8 @@ async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
 
 
 async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
-    """Remove the oldest messages from the backlog of every subscription of clients, until the topic's backlog is
-    reduced to the fraction EVICTED_TO of the quota. Return the number of removed messages, summed over the
+    """Remove the oldest messages from the backlog of every subscription of clients, so that the topic's backlog is at
+    most the fraction EVICTED_TO of the quota in `exceeded`. Return the number of removed messages, summed over the
     subscriptions.
 
     Raises:

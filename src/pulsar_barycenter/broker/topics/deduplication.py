@@ -266,8 +266,8 @@ class Deduplication:
         return self._stored.get(producer)
 
     def check(self, producer: str, sequence_id: int, highest_id: int) -> DuplicateStatus:
-        """Return the status of a message: NEW, STORED or PENDING (being written). The higher of `sequence_id` and
-        `highest_id` decides: clients that do not set `highest_id` send 0.
+        """Return the status of a message: NEW, STORED or PENDING (being written). The higher one of `sequence_id` and
+        `highest_id` is compared with the known ids, because clients that do not set `highest_id` send 0.
         """
         highest = max(sequence_id, highest_id)
         if highest <= self._stored.get(producer):
@@ -284,7 +284,7 @@ class Deduplication:
         return ids if known < ids[0] and all(map(lt, ids, ids[1:])) else []
 
     def pushed_new(self, producer: str, ids: Sequence[int]) -> None:
-        """Record that the messages of these ids, a result of `ids_of_new`, were given to the ledger."""
+        """Record that messages with these ids were given to the ledger. `ids` is a result of `ids_of_new`."""
         self._pushed[producer] = ids[-1]
         self._queue.extend(zip(repeat(producer), ids))
 
@@ -324,8 +324,8 @@ class Deduplication:
         self._pushed.clear()
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether a snapshot has to be stored because of time: the interval is over, ids have changed, and no
-        snapshot is being stored.
+        """Return whether a snapshot has to be stored because of time: the interval since the last one has passed, ids
+        have changed since then, and no snapshot is being stored.
         """
         interval_ms = self.settings.snapshot_interval_ms
         is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
@@ -345,11 +345,11 @@ class Deduplication:
             log.debug("deduplication_forgot_producers", topic=self._ledger.name, producers=len(forgotten))
 
     async def snapshot(self) -> None:
-        """Store a snapshot of the sequence ids up to the last durable entry, unless nothing has changed since the last
-        one.
+        """Store a snapshot of the sequence ids up to the last durable entry. If no entry was stored and no name was
+        removed since the last snapshot, do nothing.
 
         Raises:
-            LedgerError: the snapshot could not be stored. Loading the topic then has to read more entries again.
+            LedgerError: the snapshot could not be stored. The next load of the topic then reads more entries.
         """
         new, self._since_snapshot = self._since_snapshot, 0
         if new == 0:

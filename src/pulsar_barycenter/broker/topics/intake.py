@@ -106,7 +106,9 @@ class Intake:
     def refusals(
         self, sent: Sequence[Sent], entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool
     ) -> Iterator[tuple[int, str]]:
-        """Yield the index of each entry that is refused, ascending, and the reason."""
+        """For each entry that the policies refuse, yield its index in `entries`, and the reason; in ascending order.
+        `sent` has the fields of the SEND of each entry.
+        """
         max_size = 0 if are_chunks else self._max_size
         for index, send in enumerate(sent):
             refusal = self._refusal(entries[index][0], max_size, send[5] - now_ms)
@@ -132,8 +134,8 @@ class PublishRates:
         self._allotment = Allotment(throttles)
 
     def count(self, sent: Sequence[Sent]) -> None:
-        """Count messages that one producer sent, also refused ones. If a rate is reached, stop reading from the
-        producer's connection until the rate lets messages pass again.
+        """Count the messages in `sent`, which one producer sent, also the refused ones. If a rate is reached by this,
+        stop reading from the producer's connection; reading resumes when the rate lets messages pass again.
         """
         if not self._allotment.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))):
             self._check(sent[0][0].link)

@@ -279,7 +279,7 @@ class PersistentTopic(Topic):
 
     @property
     def lock(self) -> asyncio.Lock:
-        """The lock that is held while subscriptions are created and deleted."""
+        """The lock of the topic's set of subscriptions: hold it while a subscription is created or deleted."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         return self._lock
@@ -438,7 +438,8 @@ class PersistentTopic(Topic):
 
         Raises:
             SubscriptionNotFoundError: the subscription does not exist.
-            SubscriptionBusyError: consumers are connected and `force` is not set, or the topic is being compacted.
+            SubscriptionBusyError: consumers are connected and `force` is not set, or it is the broker's own
+                subscription for compaction and the topic is being compacted.
         """
         async with self.lock:
             self.check_subscription_deletable(name, force=force)
@@ -553,13 +554,12 @@ class PersistentTopic(Topic):
     async def truncate(self) -> None:
         """Acknowledge every entry on all subscriptions, also on the broker's own, so that closed ledgers are deleted.
 
-        The entries of the ledger that is being written are not deleted until it is full. Compacted messages are not
-        deleted.
+        The ledger that is being written is kept with its entries until it is full. Compacted messages are not deleted.
 
         Raises:
             CompactionRunningError: the topic is being compacted.
             TopicFencedError: the topic is closing.
-            LedgerError: a cursor could not be stored: truncate the topic again.
+            LedgerError: a cursor could not be stored. Call this again to complete it.
         """
         self.check_open()
         if self.ledger.compacted.is_running:
@@ -577,15 +577,15 @@ class PersistentTopic(Topic):
 
     async def terminate(self) -> Position:
         """Terminate the topic: accept no message any more. Return the position of the last message, EARLIEST if there
-        is none.
+        is none. If the topic is terminated already, the same position is returned.
 
-        Messages that are being written get their receipts; then the producers are closed. Messages that arrive
-        meanwhile get no answer. Consumers read to the end.
-        If the topic is terminated already, the same position is returned.
+        Messages that are being written get their receipts; then the producers are closed. Messages that arrive during
+        this call get no answer. Consumers can read to the end of the topic.
 
         Raises:
             TopicFencedError: the topic is closing.
-            LedgerError: the end could not be stored. Messages are refused nevertheless: terminate the topic again.
+            LedgerError: the end could not be stored. The topic refuses messages nevertheless. Call this again to
+                complete it.
         """
         async with self.lock:
             self.check_open()

@@ -107,12 +107,12 @@ class Preparations:
         return None
 
     def drop(self, bundle: Bundle) -> list[asyncio.Task[None]]:
-        """Close the prepared topics of a bundle; return the tasks that close them."""
+        """Start to close the prepared topics of a bundle, and return the tasks that do so."""
         prepared = list(self._prepared.items())
         return [self._close(name, preparation) for name, preparation in prepared if bundle.contains(name)]
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Close all prepared topics and prepare no more; return the tasks that close them."""
+        """Start to close all prepared topics, and return the tasks that do so. No topic is prepared after this."""
         self._closed = True
         for preparation in self._prepared.values():
             preparation.opening.cancel()

@@ -246,8 +246,8 @@ class ProducerAccess(Generic[P]):
         return self._next()
 
     def close(self) -> list[Action[P]]:
-        """Refuse all producers that wait, because the topic is being closed. The topic itself closes the attached
-        producers.
+        """Return the actions that refuse all waiting producers, because the topic is being closed. There are no actions
+        for attached producers: the topic itself closes them.
         """
         refused: list[Action[P]] = [
             Refuse(producer, TopicFencedError(self._topic, "the topic was closed")) for producer in self._waiting

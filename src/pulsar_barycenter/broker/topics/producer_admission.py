@@ -109,7 +109,9 @@ class ProducerAdmission:
         self._perform(self._access.leave(producer))
 
     def close(self) -> None:
-        """Refuse all producers that wait, because the topic is being closed."""
+        """Refuse all producers that wait, because the topic is being closed. Their calls of `admit` raise
+        TopicFencedError.
+        """
         self._perform(self._access.close())
 
     def _perform(self, actions: Iterable[Action[Producer]]) -> None:

@@ -130,7 +130,7 @@ class TopicRegistry:
 
     @property
     def counters(self) -> BrokerCounters:
-        """The number of messages and bytes in and out of this broker since it started."""
+        """The counters of messages and bytes that this broker received and sent since it started."""
         return self._counters
 
     @property
@@ -486,7 +486,7 @@ class TopicRegistry:
         return True
 
     async def close(self, *, reason: str = "broker stops") -> None:
-        """Close all topics and cancel running loads, because the broker stops."""
+        """Cancel running loads, close all topics, and wait until they are closed. Called when the broker stops."""
         for load in list(self._loads.values()):
             load.cancel()
         waiting: list[asyncio.Task[Any]] = [*self._loads.values(), *self._preparations.close()]
@@ -495,7 +495,8 @@ class TopicRegistry:
             await asyncio.wait(waiting)
 
     async def delete_topic(self, topic: TopicName, *, force: bool, only_unused: bool = False) -> None:
-        """Delete a topic with its subscriptions and everything that is stored; see `get_or_create` for other errors.
+        """Delete a topic with its subscriptions and everything that is stored of it. If the topic is not loaded, it is
+        loaded first, so the errors of `get_or_create` are raised, too.
 
         Raises:
             TopicNotFoundError, NotServedError: the topic does not exist, or this broker does not serve it.
@@ -515,11 +516,11 @@ class TopicRegistry:
         return {name.namespace for names in (self._topics, self._loads) for name in names}
 
     async def apply_policies(self, concerned: Callable[[TopicName], bool] = lambda _topic: True) -> int:
-        """Apply changed policies to the loaded topics for which `concerned` is true; return the number of topics that
-        were closed.
+        """Apply the present policies to the loaded topics for which `concerned` returns True, at once. Return the
+        number of topics that were closed by this.
 
-        The policies have an effect at once. A topic for which deduplication was switched on or off is closed: its
-        clients reconnect, and it is loaded again with the new policy.
+        A topic for which deduplication was switched on or off is closed: its clients reconnect, and it is loaded again
+        with the new policy.
         """
         loaded = [topic for topic in self._topics.values() if concerned(topic.name)]
         for topic in loaded:

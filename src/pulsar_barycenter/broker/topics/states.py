@@ -65,10 +65,10 @@ TRANSITIONS: Final[Mapping[tuple[TopicState, TopicEvent], TopicState]] = {
 
 
 def after(state: TopicState, event: TopicEvent) -> TopicState:
-    """Return the state that follows `state` after `event`.
+    """Return the state of a topic that was in `state` when `event` happened.
 
     Raises:
-        AssertionError: TRANSITIONS does not have this event in this state.
+        AssertionError: TRANSITIONS does not allow this event in this state.
     """
     found = TRANSITIONS.get((state, event))
     assert found is not None, f"{event.value} of a topic that is {state.value}"

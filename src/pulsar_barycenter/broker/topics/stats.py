@@ -205,7 +205,9 @@ def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
 
 
 def _backlog_size(subscription: PersistentSubscription, entries: int) -> int:
-    """Return the estimated size of the backlog in bytes: its entries times the mean size of the topic's entries."""
+    """Return an estimate of the size of a subscription's backlog in bytes: the number of entries in it (`entries`)
+    times the mean size of the topic's entries.
+    """
     stats = subscription.ledger.stats
     return round(stats.size * entries / stats.entries) if stats.entries else 0
 

@@ -350,7 +350,8 @@ class Topic:
         """
 
     def stored_producer_epoch(self) -> int | None:
-        """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none.
+        """Return the epoch of the last exclusive producer, which is stored with the topic. Return None if no epoch is
+        stored.
 
         Raises:
             NotAllowedError: the stored value is not a valid epoch.
@@ -358,10 +359,11 @@ class Topic:
         return None
 
     async def store_producer_epoch(self, epoch: int) -> None:
-        """Store the epoch of an exclusive producer before it is admitted. A non-persistent topic stores nothing.
+        """Store the epoch of an exclusive producer with the topic; the producer is admitted after this. A
+        non-persistent topic stores nothing.
 
         Raises:
-            LedgerError: the epoch could not be stored, or it is unknown whether it is stored.
+            LedgerError: the epoch could not be stored, or it is not known whether it is stored.
         """
 
     @property
@@ -503,7 +505,9 @@ class Topic:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a subscription has messages that are not acknowledged. Non-persistent topics have none."""
+        """Whether at least one subscription has messages that are not acknowledged. Always False for a non-persistent
+        topic.
+        """
         return False
 
     @property
@@ -580,7 +584,9 @@ class Topic:
             self.intake.rates.close(asyncio.get_running_loop().time())
 
     def hold_consumers(self) -> None:
-        """Stop dispatch to the consumers and ignore their requests, until they are disconnected."""
+        """Stop dispatch to all consumers, and ignore their requests from now on. They stay attached until they are
+        disconnected.
+        """
         raise NotImplementedError
 
     async def release(self) -> None:
@@ -600,7 +606,7 @@ class Topic:
         raise NotImplementedError
 
     async def close(self, reason: str, owner: NextOwner | None = None) -> None:
-        """Wait for the pending entries and their receipts, disconnect all clients, close the ledger. Idempotent.
+        """Close the topic: wait until no entry is pending, disconnect all clients, then close the ledger. Idempotent.
 
         Raises:
             LedgerError: as in `release`. The clients are disconnected, and the topic is closed nevertheless.
@@ -644,7 +650,7 @@ class Topic:
             await asyncio.shield(self._drained)
 
     def completed(self, entries: int) -> None:
-        """Record that `entries` entries are no longer pending."""
+        """Record that `entries` entries are no longer pending: they are durable, or have failed."""
         self.pending -= entries
         if not self.pending and self._drained is not None:
             self._drained.set_result(None)

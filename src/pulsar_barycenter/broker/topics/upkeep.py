@@ -41,9 +41,7 @@ class TopicUpkeep:
         return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
 
     async def _open(self) -> AsyncIterator[PersistentTopic]:
-        """Yield the persistent topics that are open. After each STEP_TOPICS topics other tasks of the event loop may
-        run.
-        """
+        """Yield the open persistent topics. After each STEP_TOPICS topics, let other tasks of the event loop run."""
         for number, topic in enumerate(self._persistent(), 1):
             if topic.state is TopicState.OPEN:
                 yield topic
@@ -132,10 +130,10 @@ class TopicUpkeep:
         return exceeded
 
     async def compact_due(self) -> int:
-        """Start to compact the topics with more uncompacted bytes than their threshold; return the number of started
-        compactions.
+        """Start a compaction of each topic that has more uncompacted bytes than its threshold. Return the number of
+        started compactions.
 
-        A topic without a threshold is compacted on request only.
+        A topic without a threshold is compacted only when an operator requests it.
         """
         started = 0
         for topic in self._persistent():

@@ -315,7 +315,9 @@ class Connection(asyncio.Protocol):
         self._send_in_turn(producer, answer)
 
     def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
-        """Send an answer after the answers to all earlier messages of the producer."""
+        """Send an answer to a message of `producer`, but not before the answers to all its earlier messages: until then
+        it waits in a queue of the producer.
+        """
         if producer.pending == 0:
             self.send(frame)
             return

@@ -207,7 +207,9 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
 
 
 def last_message_id(connection: Connection, request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
-    """Answer GET_LAST_MESSAGE_ID, also for a consumer of a topic in transfer."""
+    """Answer GET_LAST_MESSAGE_ID with the id of the topic's last message. Consumers of a topic in transfer get this
+    answer, too.
+    """
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
@@ -232,7 +234,7 @@ async def _last_message_id(connection: Connection, consumer: Consumer, request_i
 
 
 def consumer_stats(connection: Connection, request: api.CommandConsumerStats) -> None:
-    """Answer CONSUMER_STATS with the stats of one consumer."""
+    """Answer CONSUMER_STATS with the stats of the consumer that the request names."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.consumer_stats_failed(request.request_id, api.ConsumerNotFound, _NO_CONSUMER))

@@ -105,7 +105,7 @@ class Handshake:
         self._connection.data_received(b"")
 
     def _refuse(self, error: AuthenticationError) -> None:
-        """Send the error of the authentication, and close the connection."""
+        """Send the client an error because its credentials are not valid, log it, and close the connection."""
         self._services.authentication.log_refused(
             error, address=self._connection.address, client=self._connection.client_version
         )

@@ -117,7 +117,7 @@ async def wait_writable(connection: Connection) -> None:
 
 
 async def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
-    """Answer GET_SCHEMA with the requested version, or the latest."""
+    """Answer GET_SCHEMA with the schema version that the request names, or with the latest version if it names none."""
     topic = TopicName.parse(request.topic)
     schemas = connection.services.registry.schemas
     # One at a time, and only when the client has read earlier answers: a short request may have a long one.

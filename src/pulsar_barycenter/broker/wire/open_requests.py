@@ -37,7 +37,9 @@ class OpenRequests:
 
     @property
     def are_many(self) -> bool:
-        """Whether there are too many open requests, so that reading has to stop."""
+        """Whether reading has to stop, because the number or the bytes of the requests that are being answered exceed
+        their limit.
+        """
         return len(self._tasks) > OPEN_REQUESTS or self._bytes > PENDING_BYTES
 
     @property

@@ -45,9 +45,9 @@ def segments_of(topic: TopicName, partitions: int) -> list[api.SegmentInfoProto]
 
 
 async def look_up(connection: Connection, request: api.CommandScalableTopicLookup) -> None:
-    """Answer SCALABLE_TOPIC_LOOKUP with the layout of an ordinary topic.
+    """Answer SCALABLE_TOPIC_LOOKUP with the layout of an ordinary topic; see `segments_of`.
 
-    The topic need not exist: whether it exists or may be created is decided when the client attaches to it.
+    The topic need not exist: when the client attaches to it, the broker checks whether it exists or may be created.
 
     Raises:
         NotAllowedError: the name is that of one partition of a topic.

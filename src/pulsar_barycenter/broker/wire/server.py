@@ -153,7 +153,7 @@ class WireServer:
         return len(self._services.connections)
 
     async def close(self) -> None:
-        """Close the port and every connection, after sending queued frames. Idempotent."""
+        """Stop listening, and close every connection after its queued frames were sent. Idempotent."""
         self.stop_accepting()
         for connection in list(self._services.connections):
             connection.close()

@@ -53,7 +53,7 @@ class ServedConnection(Protocol):
         ...
 
     def abort(self, reason: str) -> None:
-        """Close at once, without sending queued frames."""
+        """Close the connection at once, without sending queued frames."""
         ...
 
 
@@ -76,7 +76,7 @@ class OpenConnection(Protocol):
 
     def maybe_resume_reading(self) -> None: ...
     def abort(self, reason: str) -> None:
-        """Close at once, without sending queued frames."""
+        """Close the connection at once, without sending queued frames."""
         ...
 
 

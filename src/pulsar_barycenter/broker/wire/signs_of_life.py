@@ -26,7 +26,7 @@ class SignsOfLife:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def start(self) -> None:
-        """Start the timer of the next check, one keep-alive interval from now."""
+        """Start a timer for the next check. It runs out one keep-alive interval after this call."""
         self._timer = self._loop.call_later(self._services.config.keep_alive_interval_seconds, self._check)
 
     def _check(self) -> None:

@@ -146,7 +146,9 @@ class Metrics:
         yield "pulsar_broker_lookup_failures_total", self._cluster, counts.failures
 
     def _clients(self) -> Iterator[Sample]:
-        """Yield the counts of connections and of accepted and refused credentials."""
+        """Yield the samples about connections (open, created, accepted, refused and closed), and the numbers of
+        accepted and refused credentials.
+        """
         connections = self._services.control.env.instruments.connections
         labels = {**self._broker, "metric": "broker_connection"}
         open_now = connections.created - connections.closed

@@ -78,8 +78,9 @@ def write_text(
     openmetrics: bool,
     compress: bool,
 ) -> list[bytes]:
-    """Return all samples in the OpenMetrics or the plain text format, in pieces, optionally compressed by gzip. Runs on
-    any thread.
+    """Return the text of all samples, those of `collectors` and those in `lines`, in pieces. The format is OpenMetrics
+    or the plain text format of Prometheus; with `compress`, the text is compressed by gzip. This may be called on any
+    thread.
     """
     all_collectors = _All(collectors)
     text: bytes = (

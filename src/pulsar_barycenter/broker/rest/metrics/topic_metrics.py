@@ -58,8 +58,8 @@ class TopicsRead:
         self.lines = Lines()
 
     def take(self, topic: Topic) -> Iterator[None]:
-        """Read the values of a topic in steps of some microseconds. The caller may run other tasks between two
-        steps.
+        """Read the values of one topic, and yield after each step of some microseconds. The caller may run other tasks
+        before it continues.
         """
         values = topic_values(topic)
         namespace = str(topic.name.namespace)

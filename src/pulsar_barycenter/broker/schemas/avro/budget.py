@@ -4,7 +4,7 @@ from pulsar_barycenter.broker.schemas.bounds import MAX_NESTED_PAIRS, MAX_STEPS
 
 
 class TooComplexError(Exception):
-    """The comparison of two schemas would exceed MAX_STEPS or MAX_NESTED_PAIRS."""
+    """Raised when the comparison of two schemas would take more than MAX_STEPS steps or MAX_NESTED_PAIRS levels."""
 
 
 class Budget:

@@ -42,8 +42,8 @@ _KEPT: Final = 16
 
 @lru_cache(maxsize=_KEPT)
 def parse(data: bytes) -> AvroSchema:
-    """Return the Avro schema that `data` defines; the results for the last definitions are cached, because a definition
-    is read several times.
+    """Return the Avro schema that `data` defines. The results for the definitions used last are cached, because a
+    definition is parsed several times.
 
     Raises:
         InvalidSchemaError: the definition is not valid, has more than MAX_TYPES types or more than MAX_DEPTH levels.

@@ -29,8 +29,8 @@ class PublishBuffer:
     __slots__ = ("_limit", "is_full", "paused", "size")
 
     def __init__(self, limit_mib: int) -> None:
-        """Set the limit, in MiB; 0 or less means no limit. Each connection may exceed the limit by the bytes of one
-        read.
+        """`limit_mib` is the limit of the buffer in MiB; 0 or less means no limit. Each connection may exceed it by the
+        bytes of one read.
         """
         self._limit = limit_mib * _MIB
         self.size = 0

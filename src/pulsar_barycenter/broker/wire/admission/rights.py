@@ -63,7 +63,7 @@ def _subscribe(connection: Connection, request: api.CommandSubscribe) -> Needs:
 
 
 def _of_consumer(operation: TopicOperation) -> CommandRight:
-    """Return the right for an operation on the topic of a consumer.
+    """Return the right that a command of an attached consumer needs: `operation` on the topic of that consumer.
 
     A request for a consumer that is not attached needs no right: the handler answers it with an error.
     """
@@ -141,7 +141,8 @@ both.
 
 
 def needs_of(number: int, connection: Connection, request: Any) -> Needs:
-    """Return the rights that a client needs for a command.
+    """Return the rights that a client needs for a request of command type `number`. For a type that is not in NEEDS,
+    only a super user has the right.
 
     Raises:
         InvalidNameError: the name of the topic or namespace is not valid.
@@ -179,11 +180,11 @@ async def _check(
 
 
 async def require_rights(number: int, connection: Connection, request: Any) -> None:
-    """Check that the client of a connection has the rights for a command.
+    """Check that the client of a connection has the rights for a request of command type `number`.
 
     Raises:
         AccessError: the client lacks a right.
-        InvalidNameError, MetadataError: the rights of the client could not be determined.
+        InvalidNameError, MetadataError: it is not known whether the client has the rights.
     """
     authorizer = connection.services.authorizer
     if authorizer is not None and authorizer.is_enabled:

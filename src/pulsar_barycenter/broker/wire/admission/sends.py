@@ -28,10 +28,10 @@ class Sends(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A SEND whose entry is damaged, whose message count is wrong, or that belongs to a transaction.
+    """A SEND that the broker refuses: its entry is damaged, its message count is wrong, or it belongs to a transaction.
 
-    `code` is NotAllowedError, after which clients do not send the message again, or ChecksumError, after which they
-    send it again only if their own copy is not damaged.
+    `code` is the error that the client gets. After NotAllowedError, clients do not send the message again; after
+    ChecksumError, they send it again only if their own copy is not damaged.
     """
 
     sequence_id: int

@@ -71,7 +71,9 @@ def _pairs(properties: Mapping[str, str]) -> list[api.KeyValue]:
 
 
 class TopicSchemas:
-    """Checks schemas of clients. All methods raise MetadataError if the schemas could not be read or written."""
+    """Checks the schemas of producers and consumers when they attach. All methods raise MetadataError if stored schemas
+    could not be read or written.
+    """
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry

@@ -153,7 +153,7 @@ class NamespaceIsolation:
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
-    """Decode a stored isolation policy; return None if there is none or it is invalid."""
+    """Decode a stored isolation policy with the name `name`. Return None if `stored` is None or not a valid policy."""
     try:
         data = isolation_data(name, stored)
         IsolationPolicy.of(name, data)

@@ -81,8 +81,8 @@ class ManualDecisions:
 
     @property
     def _is_command(self) -> bool:
-        """Whether a load manager of a broker sent the request, and not an operator. Leaders of older releases are
-        recognized by the epoch in the query, because they do not send the header.
+        """Whether a load manager of a broker sent the request, and not an operator. Leaders mark such requests with a
+        header. Those of older releases do not; they are recognized by the epoch in the query.
         """
         return COMMANDED in self._request.headers or LEADER_EPOCH in self._request.rel_url.query
 

@@ -33,10 +33,11 @@ Fault = Callable[[Any, BrokerConfig], str | None]
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRule:
-    """How requests about one policy of a namespace are answered. The functions are those of `PolicyKind`, with the name
-    of the cluster as a further argument, because rates are stored for each cluster.
+    """The functions that read, check and store one policy of a namespace for REST requests. They are as those of
+    `PolicyKind`, but `value` and `put` work on the policies of a namespace and get the name of the cluster as last
+    argument, because a namespace has its rates once for each cluster.
 
-    `status` is the HTTP status if the value is not valid.
+    `status` is the HTTP status of the error if a value is not valid.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]

@@ -137,7 +137,9 @@ def valid(_value: Any, _config: BrokerConfig) -> None:
 
 
 def at_least_zero(name: str) -> Callable[[int, BrokerConfig], str | None]:
-    """Return a function that checks that a number is 0 or more. `name` is the number's name in the error."""
+    """Return a function for `PolicyKind.fault` that returns an error text if a number is below 0, else None. `name` is
+    the number's name in that text.
+    """
     return lambda value, _config: None if value >= 0 else f"{name} must be 0 or more, not {value}"
 
 

@@ -126,7 +126,9 @@ class Intake:
 
 
 class PublishRates:
-    """Counts the messages that producers send to a topic, for its own rate and that of its resource group."""
+    """Counts the messages that producers send to one topic, and stops reading from producers that exceed a rate: the
+    topic's own rate, or that of its resource group.
+    """
 
     __slots__ = ("_allotment",)
 

@@ -101,7 +101,7 @@ class TopicHost(Protocol):
         ...
 
     def throttle_of(self, group: GroupRate) -> Throttle | None:
-        """Return the throttle that all topics of a resource group share on this broker, None without a limit."""
+        """Return the throttle that all topics of a resource group on this broker share, None without a limit."""
         ...
 
     @property
@@ -111,7 +111,9 @@ class TopicHost(Protocol):
     def compactions(self) -> BrokerCompactions: ...
 
     def ledger_fenced(self, topic: "Topic", detail: str) -> None:
-        """End the term of the topic's bundle, because a later owner has fenced the topic's ledger."""
+        """Called by a topic when a later owner has fenced its ledger: end the term of the topic's bundle, and start to
+        close the topic.
+        """
         ...
 
     @property
@@ -464,15 +466,15 @@ class Topic:
         counters.bytes_in += size
 
     def sends_dropped(self, messages: int) -> None:
-        """Count messages that came from a closed producer as dropped, if the topic is in transfer; otherwise do
-        nothing.
+        """Called for messages that a closed producer sent. If the topic is in transfer, count them in `dropped_sends`;
+        otherwise do nothing.
         """
         if self.state.is_transfer:
             self.host.counters.dropped_sends += messages
 
     def acks_dropped(self, acks: int) -> None:
-        """Count the ids that a closed consumer acknowledged as dropped, if the topic is in transfer; otherwise do
-        nothing.
+        """Called for message ids that a closed consumer acknowledged. If the topic is in transfer, count them in
+        `dropped_acks`; otherwise do nothing.
         """
         if self.state.is_transfer:
             self.host.counters.dropped_acks += acks

@@ -45,8 +45,9 @@ _LOOK_AT_FILES_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of one broker: `headers` by their names in lower case, `body` unchanged. `sent_headers` are names and
-    values as the broker wrote them.
+    """The answer of one broker. `headers` maps the name of each header, in lower case, to its value. `sent_headers` are
+    the same headers as pairs of name and value, with the names spelled as the broker sent them. `body` is the body as
+    bytes.
     """
 
     status: int
@@ -56,8 +57,8 @@ class Answer:
 
 
 class NewClient(Protocol):
-    """A function that makes an `AdminClient`, which the caller closes. Brokers store `why` with each change that the
-    client requests.
+    """A function that makes an `AdminClient`. The caller has to close the client. `why` is the reason of the caller, as
+    text: brokers store it with each change that the client requests.
     """
 
     def __call__(
@@ -66,7 +67,9 @@ class NewClient(Protocol):
 
 
 class AdminClient:
-    """An HTTP client that resends verb and body to the address in a 307 or 308."""
+    """An HTTP client for the admin API of brokers. If a broker answers 307 or 308, the client sends the same request,
+    with its method and body, to the address in that answer.
+    """
 
     def __init__(
         self,
@@ -80,9 +83,9 @@ class AdminClient:
     ) -> None:
         """Make a client that sends `headers` with every request, also after a redirect.
 
-        It also sends the credentials in `shows`, and the headers that `bears` returns when the request is sent. `tls`
-        has the authorities to trust with https; None: the authorities of the system. An answer of more than
-        `most_bytes` raises an error.
+        It also sends the credentials in `shows`, and the headers that `bears` returns: `bears` is called for each
+        request. `tls` names the authorities whose certificates are trusted with https; None: those that the system
+        trusts. A request whose answer has more than `most_bytes` bytes raises `AdminRequestError`.
         """
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_bytes = most_bytes

@@ -35,7 +35,7 @@ class ClientErrors:
     """The errors of clients a minute, or why they are not known."""
 
     def __init__(self, new_client: NewClient, now_ms: Callable[[], int]) -> None:
-        """Read with a client of its own, which `close` closes."""
+        """Create an HTTP client with `new_client`, for the requests of this object alone; `close` closes it."""
         self._client: AdminClient = new_client(timeout_s=_ANSWERS_S, most_bytes=MAX_METRICS_BYTES)
         self._now_ms = now_ms
         self._last: ErrorReading | None = None
@@ -51,8 +51,9 @@ class ClientErrors:
         return self._last is not None
 
     async def read(self, addresses: Mapping[str, str]) -> None:
-        """Read the metrics of brokers (broker id to web address). Do nothing if the last reading was less than a second
-        ago.
+        """Read the metrics of brokers (`addresses`: broker id to web address), and set `per_minute` to the errors a
+        minute since the last reading, or `why_unknown` to the reason why no broker's errors could be read. Do nothing
+        if the last reading was less than a second ago.
         """
         if is_too_soon(self._last, self._now_ms()):
             return

@@ -78,12 +78,13 @@ class Lease:
         return self._producer is not None and time.monotonic() - self._proven_s < self._valid_s
 
     async def try_to_take(self) -> tuple[bool, Note | None]:
-        """Take the lease if no other process holds it. Return whether this process has taken it, and the last note in
-        the topic, of a former holder; the note is None if another process holds the lease, or the topic has no note.
+        """Take the lease if no other process holds it. Return whether this process holds it now, and the note in the
+        last message of the topic, which a former holder sent. The note is None if another process holds the lease, or
+        there is no such note.
 
         Raises:
             LeaseError: the topic cannot be used.
-            LeaseLostError: another process has taken the lease meanwhile.
+            LeaseLostError: this process took the lease, but another one took it before this process could prove it.
         """
         return await asyncio.to_thread(self._take)
 

@@ -50,7 +50,9 @@ class ErrorReading:
 
 
 def is_too_soon(before: ErrorReading | None, now_ms: int) -> bool:
-    """Return whether a reading at this time (epoch ms) would be too close to the one before."""
+    """Return whether a reading at `now_ms` (epoch ms) would be less than SHORTEST_MS after the reading `before`; False
+    if there is none before.
+    """
     return before is not None and now_ms - before.at_ms < SHORTEST_MS
 
 

@@ -20,8 +20,9 @@ def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int,
 
 
 def needed(usages: Mapping[str, float], peaks: Mapping[int, float], rule: SizingRule, now_ms: int) -> str:
-    """Return the brokers that are needed now and in the coming hour, in Prometheus's text format. `usages` are those of
-    all brokers, `peaks` the loads of earlier hours.
+    """Return, in Prometheus's text format, the number of brokers that the cluster needs now and in the coming hour.
+    `usages` maps every broker to its usage, `peaks` the hours of the past to their greatest load (see `with_load`).
+    `rule` says how a number of brokers follows from the load.
     """
     week = week_of(((hour * HOUR_MS, peak) for hour, peak in peaks.items()), rule)
     return metric(load_of(usages, rule.idle), rule, week, now_ms)

@@ -70,10 +70,11 @@ def decide_splits(
     room: SplitRoom,
     unreadable: Mapping[str, str],
 ) -> DecidedSplits:
-    """Return the splits of a round, and why other bundles that are too large stay whole.
+    """Return the splits of a round, and, for other bundles that are too large, why they are not split.
 
-    `counts` is the present number of bundles by namespace; a namespace without an entry has those that are reported.
-    `unreadable` maps a namespace whose number could not be read to the reason: its bundles stay whole.
+    `counts` maps namespaces to their present number of bundles; for a namespace that is not in it, the bundles in the
+    snapshot are counted. `unreadable` maps a namespace whose number of bundles could not be read to the reason: its
+    bundles are not split.
     """
     if len(snapshot.brokers) < 2:  # as a leader does
         return DecidedSplits()
@@ -112,8 +113,8 @@ def is_bound(bundle: str) -> bool:
 
 
 def immovable(splits: Collection[PlannedSplit], entries: Iterable[SplitEntry]) -> dict[str, str]:
-    """Return why bundles do not move: those that a round splits, and those whose split the journal has as begun or
-    ended without failure; reports may still have these as a whole.
+    """Return a mapping from bundle to the reason why it must not move: `splits` of this round splits it, or its last
+    entry in the journal is a split that has begun or succeeded. Reports may still list the latter as a whole bundle.
     """
     last = {entry.bundle: entry.state for entry in entries}
     gone = {bundle: "it was split" for bundle, state in last.items() if state is not SplitState.FAILED}

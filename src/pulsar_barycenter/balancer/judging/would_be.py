@@ -73,7 +73,7 @@ def _with(usage: ResourceUsage, amount: float) -> ResourceUsage:
 
 
 def _taken(report: LocalBrokerData, bundle: str) -> dict[str, float]:
-    """Return how much of each resource of the broker in `report` the bundle uses."""
+    """Return how much of each resource the bundle uses, a part of the usage of the broker that sent `report`."""
     share = _share(report.last_stats, bundle)
     return {name: max(0.0, getattr(report, name).usage) * share for name in _MOVING}
 

@@ -89,13 +89,14 @@ class Lease:
         return await asyncio.to_thread(self._take)
 
     async def renew(self, taken_over: TakenOver | None) -> None:
-        """Prove that this process still holds the lease, by a message to the topic that has the settings to put back.
+        """Prove that this process still holds the lease: send a message to the lease topic. The message contains
+        `taken_over`, the settings to restore in the cluster.
 
         If the message gets no answer, no error is raised and nothing is proven: `is_held` becomes False `valid_s`
         seconds after the last proof.
 
         Raises:
-            LeaseLostError: another process holds it.
+            LeaseLostError: another process holds the lease.
         """
         await asyncio.to_thread(self._send, Note(holder=self._holder, taken_over=taken_over))
 

@@ -58,7 +58,9 @@ class Machine(Protocol):
 def send_read(
     pool: BookiePool, ledger: int, key: bytes, read: SendRead, told: Callable[[Verdict, bytes], None]
 ) -> None:
-    """Send a read to a bookie; call `told` with the meaning of the answer and the entry's bytes."""
+    """Send a read to a bookie. When the answer comes, `told` is called with what the answer says about the entry (a
+    `Verdict`), and with the entry's bytes. `key` is the ledger's key, which a fencing read must have.
+    """
     frame = encode_fencing_read(ledger, read.entry, key) if read.is_fencing else encode_read(ledger, read.entry)
 
     def answered(code: Code, body: bytes) -> None:

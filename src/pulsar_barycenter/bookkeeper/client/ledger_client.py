@@ -53,8 +53,8 @@ class LedgerClient:
         draw: DrawId = draw_by_sequential_key,
         settings: ClientSettings | None = None,
     ) -> "LedgerClient":
-        """Open a client of the cluster of bookies whose keys are below `root`. Closing the client does not close
-        `store`.
+        """Open a client of the cluster of bookies whose keys in the metadata store are below `root`. `draw` makes the
+        id of a new ledger. Closing the client does not close `store`.
 
         Raises:
             ClusterLayoutError: there is no cluster, or its keys are of a form that this client does not write.

@@ -90,8 +90,11 @@ class LedgerReader:
         return max(1, room // max(1, usual))
 
     async def _read_all(self, first: int, count: int, *, is_first: bool) -> list[Entry]:
-        """Read `count` entries at the same time. Return those before the first one that fails; if that is the first of
-        all, return none, or raise its error if `is_first`.
+        """Read `count` entries from `first` on, all at the same time. If an entry cannot be read, return only the
+        entries before it.
+
+        `is_first`: the caller has no entry yet. Then, if already the entry `first` cannot be read, its error is raised;
+        otherwise the result is empty in this case.
         """
         reads = await asyncio.gather(
             *(self._read_entry(entry) for entry in range(first, first + count)), return_exceptions=True

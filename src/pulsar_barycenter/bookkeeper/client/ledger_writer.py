@@ -120,8 +120,8 @@ class LedgerWriter:
         return await asyncio.shield(self._end)
 
     def abandon(self) -> None:
-        """Stop without closing the ledger. Entries that are not confirmed fail. The next owner of the ledger recovers
-        it.
+        """Stop writing without closing the ledger. `on_confirmed` is called with an error, which applies to all entries
+        that are not confirmed. The next owner of the ledger recovers it.
 
         If the writer has ended already, `on_confirmed` is not called.
         """

@@ -68,7 +68,9 @@ class SwapMetadata(NamedTuple):
 
 
 class ReadMetadata(NamedTuple):
-    """Action: read the ledger's metadata from the store, again until it answers; then call `metadata_read`."""
+    """Action: read the ledger's metadata from the store, repeatedly until the store answers; then call the machine's
+    `metadata_read`.
+    """
 
 
 class Confirmed(NamedTuple):

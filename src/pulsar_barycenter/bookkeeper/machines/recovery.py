@@ -144,8 +144,8 @@ class Recovery:
                 return self._swap(stored.metadata.recovering())
 
     def _fence(self) -> list[Action]:
-        """Fence the ledger on all bookies of its last segment. No writer changes this segment now, because the ledger
-        is not OPEN.
+        """Read from all bookies of the ledger's last segment in such a way that each of them fences the ledger. No
+        writer replaces these bookies now, because the ledger is not OPEN.
         """
         self.state = RecoveryState.FENCING
         self._fencing = LastConfirmedRead(self._metadata, self._codec, is_fencing=True)
@@ -199,7 +199,10 @@ class Recovery:
         return asks
 
     def _restore(self) -> list[Action]:
-        """Add again the entries that were read, in order, up to the first one that is absent."""
+        """Send the entries that were read to the bookies again, in the order of their numbers, up to the first entry
+        that the bookies do not have: the ledger ends before it. If it is unknown whether an entry exists, the recovery
+        fails.
+        """
         actions: list[Action] = []
         while not self._is_at_end and (read := self._reads.get(self._next_add)) is not None:
             match read.state:
@@ -249,7 +252,9 @@ class Recovery:
         return [SendAdd(bookie, entry, body, is_recovery=True) for bookie, entry, body in window.replace(ensemble)]
 
     def _measure(self) -> list[Action]:
-        """Find the number of data bytes up to the last entry. Read the last entry if no answer has contained it."""
+        """Find the number of data bytes in all entries of the ledger, then close it. The last entry contains this
+        number; read that entry if no answer so far has contained it.
+        """
         last = self._next_add - 1
         if last == -1 or last in self._lengths:
             return self._close(StoredLedger(self._metadata, self._version))
@@ -277,8 +282,8 @@ class Recovery:
                 )
 
     def _close(self, stored: StoredLedger) -> list[Action]:
-        """Close the ledger: change its metadata, which `stored` is, to CLOSED with the segments that this recovery
-        added.
+        """Begin to close the ledger. `stored` is its present metadata; write it again with the state CLOSED, the last
+        entry, and the segments that this recovery added.
         """
         self.state = RecoveryState.CLOSING
         self._metadata, self._version = stored

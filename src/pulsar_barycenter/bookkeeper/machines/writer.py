@@ -58,7 +58,9 @@ _MAY_APPEND: Final = frozenset({WriterState.OPEN, WriterState.CHANGING})
 
 
 class Writer:
-    """The only writer of a ledger that it created, or that a former writer of the same entries left."""
+    """The only writer of a ledger. It has created the ledger, or continues the ledger of a former writer and appends
+    the same entries as that writer did.
+    """
 
     def __init__(
         self,
@@ -70,11 +72,11 @@ class Writer:
         max_data_bytes: int,
         length: int = 0,
     ) -> None:
-        """`stored` is the metadata that the writer created: OPEN, with one segment. An entry may have up to
-        `max_data_bytes` (inclusive).
+        """Begin to write. `stored` is the ledger's metadata, and OPEN. An entry may have at most `max_data_bytes` of
+        data.
 
-        With several segments the writer continues a ledger at the first entry of its last segment; a former writer has
-        confirmed all entries before, which have `length` bytes of data.
+        The next entry is the first one of the last segment. All entries before it are confirmed, and have `length`
+        bytes of data in total; for a new ledger, with one segment, there are none.
         """
         self.ledger = ledger
         self.state = WriterState.OPEN
@@ -206,7 +208,9 @@ class Writer:
         return self._swap(self._again(found))
 
     def _again(self, found: LedgerMetadata) -> LedgerMetadata:
-        """Return `found`, the metadata in the store, with the change that this writer wants."""
+        """Return `found`, the metadata that the store has now, with the change that this writer tried to store: the
+        ledger is closed, or has a new last segment.
+        """
         if self._wanted.state is LedgerState.CLOSED:
             return found.closed(self._wanted.last_entry, self._wanted.length)
         segment = self._wanted.last_segment

@@ -47,7 +47,9 @@ class LedgerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The bookies that have the entries from `first` (inclusive) to the next segment, in the order of the ensemble."""
+    """A segment of a ledger: `members` are the bookies that have its entries, in the order of the ensemble. It begins
+    with the entry `first`, and ends before the first entry of the next segment.
+    """
 
     first: int
     members: tuple[str, ...]
@@ -89,10 +91,11 @@ class LedgerMetadata:
         return write_set(self.segment_of(entry).members, entry, self.write_quorum)
 
     def with_ensemble(self, first: int, members: tuple[str, ...]) -> "LedgerMetadata":
-        """Return the metadata with a new last segment: `members` have the entries from `first` on.
+        """Return the metadata with a new last segment: `members` have the entries from `first` on. It replaces a last
+        segment that begins at `first`, too.
 
         Raises:
-            ValueError: a segment after `first` exists.
+            ValueError: the present last segment begins after `first`.
         """
         kept = self.segments
         if first < kept[-1].first:

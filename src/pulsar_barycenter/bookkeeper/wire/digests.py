@@ -102,7 +102,9 @@ class EntryCodec:
         return self._overhead
 
     def pack(self, entry: int, last_confirmed: int, length: int, data: bytes) -> bytes:
-        """Return the bytes that bookies store for an entry. `length` includes the data of this entry."""
+        """Return the bytes that bookies store for an entry. `length` is the number of bytes of data in the ledger's
+        entries up to this one, inclusive.
+        """
         numbers = _NUMBERS.pack(self._ledger, entry, last_confirmed, length)
         return b"".join((numbers, self._compute(numbers, data), data))
 

@@ -66,8 +66,8 @@ async def _namespaces(session: Session, begun: str) -> list[str]:
 
 
 async def _topics(session: Session, begun: str) -> list[str]:
-    """Return the topics of the typed namespace, in the form in which the user began to type; if no namespace is typed,
-    return namespaces.
+    """Return the topics of the namespace that the user typed, with the prefix persistent:// only if the user typed it;
+    while the user has not typed a whole namespace, return namespaces instead.
     """
     prefix = _PERSISTENT if begun.startswith(_PERSISTENT) else ""
     rest = begun.removeprefix(prefix)

@@ -266,7 +266,9 @@ class Rounds:
 
     @property
     def configuration(self) -> BrokerConfig:
-        """The configuration of the cluster, as it was read last, with the settings that the user gave to override it."""
+        """The configuration of the cluster, as it was read last, with the settings that the user gave in place of the
+        cluster's own.
+        """
         return self._configuration(self._texts or {})
 
     @property

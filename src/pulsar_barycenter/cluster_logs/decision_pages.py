@@ -51,7 +51,9 @@ class Span:
         return Span(str(bundle.namespace), bundle.range.lower, last)
 
     def as_bundle(self) -> str:
-        """Return the smallest bundle range that contains the whole span."""
+        """Return the span as the name of a bundle: the smallest range, in the form of a bundle's range, that contains
+        the whole span.
+        """
         lower = min(self.lower, MAX_HASH - 1)
         return f"{self.namespace}/{BundleRange(lower, min(MAX_HASH, self.last + 1))}"
 

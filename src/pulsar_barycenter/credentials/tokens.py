@@ -120,10 +120,10 @@ def create_token(
 
 
 def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
-    """Return why a token is not valid at `now_s` (seconds since 1970), or None if it is.
+    """Return why a token is not valid at `now_s` (seconds since 1970), or None if it is valid.
 
-    It is valid from the claim `nbf` (inclusive) to the claim `exp` (exclusive), each extended by `skew_s`. Both are
-    optional.
+    It is valid from `skew_s` seconds before the claim `nbf` (inclusive) to `skew_s` seconds after the claim `exp`
+    (exclusive). Without a claim there is no limit on that side.
     """
     for name in ("exp", "nbf"):
         if name in claims and not is_moment(claims[name]):

@@ -33,9 +33,10 @@ class Tenure:
 class DemoMove:
     """The move of a bundle from one owner to another; `index` is the position of its event in the record.
 
-    `failed_over`: the owner was killed, so no strategy chose the move. `back`: a strategy chose the move, to a former
-    owner. `again_after_s` is the time since the bundle's last move, if a strategy chose a move within `AGAIN_WITHIN_S`.
-    `after_split`: a part of a split bundle was placed for the first time.
+    `failed_over`: the owner was killed, so no strategy chose the move. `back`: a strategy chose the move, and the new
+    owner is a former owner of the bundle. `again_after_s`: if a strategy chose the move, and the bundle's previous move
+    was at most `AGAIN_WITHIN_S` before it, the seconds between the two moves; otherwise None. `after_split`: a part of
+    a split bundle was placed for the first time.
     """
 
     index: int

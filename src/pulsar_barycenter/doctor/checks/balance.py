@@ -107,7 +107,9 @@ def _is_amount(figure: float) -> bool:
 
 
 def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLoadData, int]]:
-    """Yield each broker's report from the leader, else from the broker, with the time (epoch ms) when it was read."""
+    """Yield the load report of each broker, and the time (epoch ms) with which the report's own time is to be compared.
+    The reports are those in the leader's snapshot; without a snapshot, those in the metadata store.
+    """
     if picture.snapshot is not None:
         now_ms = picture.snapshot.taken_at or picture.now_ms
         for broker, report in sorted(picture.snapshot.brokers.items()):
@@ -158,7 +160,7 @@ def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def without_numpy(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers that have to balance lack numpy: all of them, or any with the extensible load manager."""
+    """numpy is missing where it is needed: on all brokers; or, with the extensible load manager, on any broker."""
     assert picture.snapshot is not None
     reports, extensible = picture.snapshot.brokers, picture.snapshot.extensible
     fix = f"on a broker: {BALANCE_INSTALL}, then restart the broker; it becomes leader"

@@ -179,7 +179,7 @@ def drained(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def _since(change: NotedChange | None, broker: str) -> str:
-    """Return who drained a broker, when and why, if this was recorded."""
+    """Return a text that says who drained a broker, when and why; "" if this was not recorded."""
     drain = None if change is None else drained_by(change, broker)
     if drain is None:
         return ""

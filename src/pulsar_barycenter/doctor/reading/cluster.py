@@ -166,8 +166,9 @@ async def _brokers(urls: Sequence[str], client: AdminClient) -> tuple[str, list[
 
 
 async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> None:
-    """Query a broker for its list of registered brokers; the answer also shows that the broker answers, and the time of
-    its clock.
+    """Query a broker for its list of registered brokers. The answer also shows that the broker answers, and how far its
+    clock differs. The result, or why there is none, is recorded in `broker`. `told_by` is the address whose list of
+    brokers named this broker.
     """
     async with broker.gate:
         broker.url = await address_of(broker.client, broker.view.broker, told_by)
@@ -189,7 +190,9 @@ async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> Non
 
 
 async def _namespaces(answering: Sequence[_Asked], unseen: list[Unseen]) -> tuple[NamespaceView, ...] | None:
-    """Return all namespaces with their boundaries, from the first broker that can list them."""
+    """Return all namespaces with their boundaries, from the first broker that can list them; None if none can. If there
+    are more than MAX_NAMESPACES, the others are left out, and this is added to `unseen`.
+    """
     for broker in answering:
         tenants = await broker.get("tenants", "/admin/v2/tenants", _Names)
         if tenants is None:
@@ -267,7 +270,9 @@ def _parsed(namespace: NamespaceView) -> NamespaceBundles | None:
 
 
 async def _all_of(broker: _Asked, namespaces: Sequence[str]) -> None:
-    """Query all other data of an answering broker, for at most MAX_SECONDS_PER_BROKER."""
+    """Query a broker that answers for its settings, its leader, and its cached data of `namespaces`, for at most
+    MAX_SECONDS_PER_BROKER in total.
+    """
     try:
         async with asyncio.timeout(MAX_SECONDS_PER_BROKER), asyncio.TaskGroup() as group:
             for query in (_settings(broker), _leading(broker), _caches(broker, namespaces)):
@@ -394,7 +399,9 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
 
 
 def _leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> _Asked | None:
-    """Return the first broker that returned the leader's load data, which only a leader does."""
+    """Return the first broker that returned the leader's load data, which only a leader does; None if none did. If this
+    is because no leader answers, that is added to `unseen`.
+    """
     for broker in answering:
         if broker.snapshot is not None:
             return broker

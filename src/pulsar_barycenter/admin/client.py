@@ -111,7 +111,7 @@ class AdminClient:
         """Send a request to the broker at `web_url` and return the JSON of its answer; None for an empty answer.
 
         `path` is already encoded. `body` is sent as JSON unless it is None; `headers` are sent in addition to those of
-        the client. `or_text`: an answer that is not JSON is returned as text.
+        the client. An answer that is not JSON is returned as text with `or_text`, and is an error without.
 
         Raises:
             AdminRequestError: the answer is an error, there is none, or a redirect cannot be followed: there are too
@@ -123,8 +123,8 @@ class AdminClient:
         return _decoded(method, url, answer.body, or_text=or_text)
 
     async def read(self, web_url: str, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
-        """Send a GET, follow redirects, and return the answer with its headers. The status of the answer is below 300;
-        any other raises an error.
+        """Send a GET request, follow redirects, and return the answer with its headers. The status of the answer is
+        always below 300; an answer with another status raises `AdminRequestError`.
 
         Arguments and errors are those of `call`.
         """

@@ -65,11 +65,11 @@ def configured(
     *,
     usual_url: str = USUAL_URL,
 ) -> ClientConf:
-    """Return the configuration of a client. For each key, the first of these sources that has it decides:
+    """Return the configuration of a client. For each key, the first of these sources that has a value decides:
 
     1. `options`: keys of client.conf with the values that the user typed; None for a key that the user did not give.
     2. The context of the name `context`, in a file below the folder `home`; if `context` is None, the client.conf that
-       an environment variable names.
+       the environment variable PULSAR_CLIENT_CONF names.
     3. Environment variables, for the address and the token.
     4. `usual_url`, for the address.
 

@@ -51,9 +51,9 @@ class ClientErrors:
         return self._last is not None
 
     async def read(self, addresses: Mapping[str, str]) -> None:
-        """Read the metrics of brokers (`addresses`: broker id to web address), and set `per_minute` to the errors a
-        minute since the last reading, or `why_unknown` to the reason why no broker's errors could be read. Do nothing
-        if the last reading was less than a second ago.
+        """Read the metrics of brokers (`addresses`: broker id to web address), and set `per_minute` and `why_unknown`:
+        the errors a minute since the last reading, and why the errors of no broker could be read. Do nothing if the
+        last reading was less than a second ago.
         """
         if is_too_soon(self._last, self._now_ms()):
             return

@@ -35,7 +35,11 @@ class Mode(enum.StrEnum):
 
 
 class SplitWhen(enum.StrEnum):
-    """Whether the balancer or the cluster itself splits bundles that are too large by the cluster's limits."""
+    """Whether the balancer or the cluster itself splits bundles that exceed the cluster's limits.
+
+    AUTO: the balancer, if the cluster splits bundles itself as long as no balancer runs. ALWAYS: the balancer. NEVER:
+    the balancer splits nothing; the cluster does, if its settings say so.
+    """
 
     AUTO = "auto"
     """This program, while it acts on a cluster that splits on its own; the cluster's own splitting is off meanwhile."""

@@ -198,11 +198,11 @@ class RightToAct:
         self._state.remember(None)
 
     async def _prove(self) -> bool:
-        """Renew the lease, with the settings that are to be put back now; return whether it is proven that this process
-        holds it.
+        """Renew the lease, with a message that contains `taken_over`, the settings to restore. Return whether it is
+        proven that this process holds the lease.
 
         Raises:
-            LeaseLostError: another process holds it.
+            LeaseLostError: another process holds the lease.
         """
         assert self._lease is not None, "the lease comes first"
         async with self._one_note:  # a note must not overtake a newer one

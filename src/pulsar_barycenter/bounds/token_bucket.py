@@ -60,8 +60,8 @@ class TokenBucket:
         return int(min(self.balance(now_s), self._capacity / LENT_PART))
 
     def lend(self, amount: int) -> None:
-        """Take `amount` tokens out of the bucket, to be returned with `give_back`. Until then the bucket can have at
-        most `amount` tokens fewer than otherwise, so that new tokens do not take the place of the lent ones.
+        """Take `amount` tokens out of the bucket, to be returned with `give_back`. Until then, the greatest number of
+        tokens that the bucket can have is lower by `amount`, so that new tokens do not take the place of the lent ones.
         """
         self._balance -= amount
         self._capacity -= amount
@@ -173,7 +173,7 @@ class SharedThrottle(Throttle):
 
 class Allotment:
     """Tokens of one user of `throttles`. They are taken out of all these throttles in advance, so that most calls of
-    `take` only count here, and need no time.
+    `take` only count here, and do not have to know the time.
 
     `messages` is the number of messages that may pass; while it is above 0, there are also tokens for bytes. The limits
     of a throttle that is no `SharedThrottle` must not change until `give_back`.
@@ -196,8 +196,8 @@ class Allotment:
         return left > 0 and size_left > 0
 
     def give_back(self, now_s: float) -> None:
-        """Return the tokens that are left to the throttles. If more were used than were lent, take the difference from
-        the throttles.
+        """Give the tokens that are left back to the throttles. If more tokens were used than were lent, take the
+        difference out of the throttles.
         """
         for throttle in self.throttles:
             throttle.give_back(self, self._lent, (self.messages, self._size), now_s)

@@ -137,8 +137,8 @@ def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R
 
 
 def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key | None]:
-    """Return the newest `limit` records of a page, oldest first, and the key before which older records follow (None:
-    there are none).
+    """Return the newest `limit` records of a page, oldest first, and a key: the older records that follow on the next
+    page have lower keys (None: there are no older records).
 
     `records` is complete from the key `cut` on, inclusive; records with lower keys are left out, because others between
     them may be missing. `cut` None: `records` is complete.

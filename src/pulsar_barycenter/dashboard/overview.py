@@ -59,8 +59,8 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions use the pipeline's windows or the leader's own. `lag_s` is the time for which the pipeline's
-    oldest unpublished report has been waiting.
+    """The state of the pipeline. `in_use`: decisions use the pipeline's windows; otherwise they use the leader's own.
+    `lag_s` is for how long the pipeline's oldest unpublished report has been waiting.
 
     `silent_s` is the time since the pipeline last looked for reports; 0 while it looks regularly, even if there are no
     reports, or if this is not known.

@@ -129,8 +129,8 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class LedgersView:
-    """The ledger folder as this machine sees it: its identity, "" if it has none, and its problems with their
-    repairs.
+    """The folder of ledgers as this machine sees it. `identity` is the text in the folder that tells it apart from
+    other folders, "" if it has none. `problems` are pairs of a problem and its repair.
     """
 
     folder: str

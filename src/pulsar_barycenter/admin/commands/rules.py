@@ -67,8 +67,8 @@ def number_commands(on: Argument, name: str, policy: PolicyRoutes, what: str, sp
 
 
 def _removed_by_change(policy: PolicyRoutes) -> PolicyRoutes:
-    """Return the routes of `policy` with the route that changes it also as the one that removes it. Brokers of Apache
-    Pulsar have no DELETE for such a policy: a change without a body removes it.
+    """Return `policy` with a changed route `remove`: the policy is removed by the route that sets it, with a request
+    without a body. Brokers of Apache Pulsar have no DELETE for such a policy.
     """
     return replace(policy, remove=policy.change)
 

@@ -114,7 +114,7 @@ def is_bound(bundle: str) -> bool:
 
 def immovable(splits: Collection[PlannedSplit], entries: Iterable[SplitEntry]) -> dict[str, str]:
     """Return a mapping from bundle to the reason why it must not move: `splits` of this round splits it, or its last
-    entry in the journal is a split that has begun or succeeded. Reports may still list the latter as a whole bundle.
+    entry in the journal is a split that has begun or succeeded. Reports may still list a bundle that was split.
     """
     last = {entry.bundle: entry.state for entry in entries}
     gone = {bundle: "it was split" for bundle, state in last.items() if state is not SplitState.FAILED}

@@ -90,9 +90,9 @@ class Watch:
     of the pause; `since_ms` is when the pause began, `foreign_ms` when the last foreign move was seen (epoch ms).
 
     `trial` has the moves that are judged by the imbalance, `error_trial` those that are judged by the errors of
-    clients. While the balancer pauses because its moves made the imbalance worse, `worse_than` is the imbalance before
-    them; while it pauses because clients got more errors, `calm` is the number of errors a minute before the moves.
-    Each is None otherwise.
+    clients; None if there are none. While the balancer pauses because its moves made the imbalance worse, `worse_than`
+    is the imbalance before them; otherwise None. While it pauses because clients got more errors, `calm` is the number
+    of errors a minute before the moves; otherwise None.
     """
 
     state: Watched = Watched.ACTING
@@ -153,9 +153,9 @@ def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
 def _judged_by_errors(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
     """Return the state after judging the balancer's own moves by the errors of clients.
 
-    Compared is the number of errors a minute with that before the moves. If it has grown by more than `more_errors`,
-    the balancer pauses at once. Each observation is judged up to the first one that is made `settle_ms` or more after
-    the last move; that one is included.
+    The number of errors a minute is compared with the number before the moves. If it has grown by more than
+    `more_errors`, the balancer pauses at once. Observations are compared up to the first one that is made `settle_ms`
+    or more after the last move; that one is included.
     """
     trial = watch.error_trial
     if trial is not None and seen.at_ms - trial.last_ms >= limits.settle_ms:

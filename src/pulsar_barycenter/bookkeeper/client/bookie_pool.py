@@ -72,7 +72,7 @@ class BookiePool:
         `placement.preferred`.
 
         Raises:
-            TooFewBookiesError: `groups` allow fewer than `count` writable bookies.
+            TooFewBookiesError: there are fewer than `count` writable bookies in the groups that are allowed.
         """
         placed = self._registry.placed
         writable = preferred(self._shuffled(), count, groups, placed.groups)

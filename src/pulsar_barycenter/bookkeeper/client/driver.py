@@ -70,8 +70,8 @@ def send_read(
 
 
 class Driver:
-    """Carries out the actions of one state machine. `on_result` gets Confirmed, Stopped, Ended and Failed, and must not
-    raise.
+    """Carries out the actions of one state machine. `on_result` is called with each action that reports a result
+    (Confirmed, Stopped, Ended and Failed), and must not raise.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class LedgerClient:
         groups: BookieGroups = ANYWHERE,
     ) -> LedgerWriter:
         """Create an empty ledger with an id from `new_id`, and open it for writing. `custom` is stored in the ledger's
-        metadata. Its bookies are those that `placement.preferred` allows for a ledger on `groups`.
+        metadata. `groups` are the groups of bookies on which the ledger may be; see `placement.preferred`.
 
         Raises:
             LedgerExistsError: the ledger exists already.
@@ -116,9 +116,11 @@ class LedgerClient:
         self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed, *, length: int
     ) -> LedgerWriter:
         """Open a ledger for writing that a former process of this program created and did not close. `stored` is its
-        metadata, OPEN and of this shape. The caller has to make sure that no other client writes to the ledger, and to
-        append the same entries as the former process, from the first entry of the last segment on: those before are
-        confirmed, and have `length` bytes of data.
+        metadata: the ledger is OPEN, and has the numbers of `shape`.
+
+        Writing continues at the first entry of the ledger's last segment. All entries before it are confirmed, and have
+        `length` bytes of data in total. The caller has to make sure that no other client writes to the ledger, and has
+        to append, from that entry on, the same entries as the former process.
         """
         return self._writer(ledger, stored, shape, on_confirmed, length=length)
 

@@ -93,8 +93,8 @@ class LedgerReader:
         """Read `count` entries from `first` on, all at the same time. If an entry cannot be read, return only the
         entries before it.
 
-        `is_first`: the caller has no entry yet. Then, if already the entry `first` cannot be read, its error is raised;
-        otherwise the result is empty in this case.
+        If already the entry `first` cannot be read: with `is_first`, which says that the caller has no entry yet, raise
+        its error; without, return an empty list.
         """
         reads = await asyncio.gather(
             *(self._read_entry(entry) for entry in range(first, first + count)), return_exceptions=True

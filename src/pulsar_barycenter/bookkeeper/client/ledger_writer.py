@@ -110,7 +110,7 @@ class LedgerWriter:
 
         Raises:
             WriterStoppedError: another client took the ledger over, and will close it.
-            BookKeeperError: another client closed it at another entry, or it was deleted.
+            BookKeeperError: another client closed the ledger with another last entry, or the ledger was deleted.
         """
         if self._sizes:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -37,7 +37,7 @@ class Room:
 
     async def wait(self) -> None:
         """Wait until fewer bytes than the limit are counted. The caller has to count the bytes of its own entry before
-        it awaits anything else; otherwise a second caller may use the same room.
+        it awaits anything else; otherwise another caller may continue as well, and the limit is exceeded.
         """
         if self.is_free:
             return

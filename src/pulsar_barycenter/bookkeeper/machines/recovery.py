@@ -144,8 +144,8 @@ class Recovery:
                 return self._swap(stored.metadata.recovering())
 
     def _fence(self) -> list[Action]:
-        """Read from all bookies of the ledger's last segment in such a way that each of them fences the ledger. No
-        writer replaces these bookies now, because the ledger is not OPEN.
+        """Return reads of the last entry, one for each bookie of the ledger's last segment. Each of these reads makes
+        its bookie fence the ledger. No writer replaces these bookies now, because the ledger is not OPEN.
         """
         self.state = RecoveryState.FENCING
         self._fencing = LastConfirmedRead(self._metadata, self._codec, is_fencing=True)

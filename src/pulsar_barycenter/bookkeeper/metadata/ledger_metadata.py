@@ -91,8 +91,8 @@ class LedgerMetadata:
         return write_set(self.segment_of(entry).members, entry, self.write_quorum)
 
     def with_ensemble(self, first: int, members: tuple[str, ...]) -> "LedgerMetadata":
-        """Return the metadata with a new last segment: `members` have the entries from `first` on. It replaces a last
-        segment that begins at `first`, too.
+        """Return the metadata with a new last segment: `members` have the entries from `first` on. If the present last
+        segment also begins at `first`, it is replaced.
 
         Raises:
             ValueError: the present last segment begins after `first`.

@@ -38,8 +38,8 @@ DrawId: TypeAlias = Callable[[MetadataStore, str], Awaitable[int]]
 
 
 async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
-    """Return a new ledger id, made as clients of ZooKeeper do: create a key with a sequence number, which is the id,
-    and delete the key at once.
+    """Return a new ledger id, made as clients of ZooKeeper do: create a key with a sequence number below `path`, and
+    delete the key at once. The sequence number is the id.
     """
     return await next_counter_value(store, path, prefix="ID-")
 

@@ -109,8 +109,8 @@ class EntryCodec:
         return b"".join((numbers, self._compute(numbers, data), data))
 
     def unpack(self, entry: int, body: bytes) -> Entry:
-        """Verify and parse `body`, the bytes that a bookie stores for `entry`. `LAST_ENTRY` accepts any entry of the
-        ledger.
+        """Verify and parse `body`, the bytes that a bookie stores for the entry with the number `entry`. If `entry` is
+        `LAST_ENTRY`, `body` may be any entry of the ledger.
 
         Raises:
             DigestMismatchError: the digest does not match, or `body` is another entry, or of another ledger.

@@ -360,9 +360,10 @@ async def _leading(broker: _Asked) -> None:
 
 
 async def _pipeline(broker: _Asked) -> None:
-    """Query how long the pipeline has not looked for reports and, if its windows are not in use, how late it is.
+    """Query the leader's metrics: how long the pipeline has not looked for reports and, if decisions do not use its
+    windows, how late it is.
 
-    A leader that is not to use a pipeline returns neither. If nothing was ever published, there is no lag.
+    A leader that does not use a pipeline returns neither. If the pipeline has published nothing yet, it is not late.
     """
     metrics = await broker.ask("metrics", "/metrics")
     values = dict(_PIPELINE.findall(metrics.body)) if metrics is not None else {}

@@ -155,7 +155,8 @@ class AdminClient:
         return await self._send("GET", web_url + path, None)
 
     async def forward(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Answer:
-        """Send a request with additional headers, and return the answer, also if that is an error or a redirect.
+        """Send a request to `url`, with `headers` in addition to those of the client. Return the answer, also if it is
+        an error or a redirect; redirects are not followed.
 
         Raises:
             AdminRequestError: there is no answer.
@@ -212,10 +213,10 @@ class AdminClient:
         return self._trust.context()
 
     async def _body(self, method: str, url: str, answer: aiohttp.ClientResponse) -> bytes:
-        """Return the body of an answer, read up to the maximum size.
+        """Return the body of an answer, which may have at most `most_bytes` bytes (see `__init__`).
 
         Raises:
-            AdminRequestError: the body is too large; its rest is not read.
+            AdminRequestError: the body is larger; its rest is not read.
         """
         pieces, size = [], 0
         async for piece in answer.content.iter_any():

@@ -89,8 +89,9 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True)
 class SplitCarrier:
-    """Splits bundles of `cluster`, one after the other. `stop` returns why no other split may begin; blank if one may.
-    `reasons` is as that of `Carrier`.
+    """Splits bundles of `cluster`, one after the other. Before each split `stop` is called: it returns why no further
+    split may begin; blank if splits may begin. While bundles are split, `reasons` maps each bundle to the reason for
+    its split; `cluster` sends this reason to the broker.
     """
 
     cluster: SplittableCluster

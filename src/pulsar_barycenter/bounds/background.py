@@ -37,7 +37,7 @@ class BackgroundTasks:
         self._is_closed = False
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Run `work` as a task of that name, and return the task."""
+        """Run `work` as a task of that name, add the task to this object, and return it."""
         return self.keep(asyncio.create_task(work, name=name))
 
     def keep(self, task: asyncio.Task[T]) -> asyncio.Task[T]:

@@ -139,7 +139,9 @@ class Throttle:
             self._size.lend(size)
 
     def give_back(self, allotment: "Allotment", lent: tuple[int, int], left: tuple[int, int], now_s: float) -> None:
-        """End a loan of messages and bytes; see `TokenBucket.give_back`."""
+        """End a loan to `allotment`: `lent` is what was lent, and `left` what was not used of it, both as (messages,
+        bytes). See `TokenBucket.give_back`.
+        """
         if self._messages is not None:
             self._messages.give_back(lent[0], left[0], now_s)
         if self._size is not None:

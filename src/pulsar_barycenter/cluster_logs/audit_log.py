@@ -140,7 +140,7 @@ def read_changes(folder: Path | None, question: AuditQuestion, remembered: Itera
 
 def merged_changes(pages: Sequence[AuditPage], limit: int, silent: Iterable[str] = ()) -> AuditPage:
     """Merge the pages with which several brokers answered the same question into one page of the newest changes, at
-    most `limit`.
+    most `limit`. `silent` are the brokers that did not answer.
     """
     records, cut = merged([(page.changes, page.next) for page in pages], limit)
     return AuditPage(changes=records, next="" if cut is None else cursor_of(cut), silent=sorted(silent))

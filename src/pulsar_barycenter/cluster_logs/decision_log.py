@@ -77,8 +77,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
         return f"{self.kind} {self.refused}".strip()
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
-        """Return whether the decision is about the given bundle, namespace and broker; a blank argument matches any
-        decision.
+        """Return whether the decision is about the given bundle, namespace and broker: all that are given must match. A
+        blank argument matches every decision.
 
         A shedding round is about every broker, so it matches any `broker`.
         """

@@ -119,7 +119,7 @@ def read_page(
 
 def merged_pages(pages: Sequence[DecisionPage], limit: int, silent: Iterable[str] = ()) -> DecisionPage:
     """Merge the pages with which several brokers answered the same question into one page of the newest decisions, at
-    most `limit`.
+    most `limit`. `silent` are the brokers that did not answer.
     """
     records, cut = merged([(page.decisions, page.next) for page in pages], limit)
     page = _page(records, cut, [at for page in pages for at in (page.known_since, page.known_until) if at])

@@ -95,7 +95,7 @@ def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicK
 
 
 def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
-    """Read a private key that signs tokens by one of PUBLIC_ALGORITHMS.
+    """Read a private key that signs tokens with `algorithm`, which is one of PUBLIC_ALGORITHMS.
 
     Raises:
         KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.

@@ -43,8 +43,8 @@ async def _read(session: Session, route: Route, values: Values, query: Values | 
 
 
 async def _peek(session: Session, values: Values) -> str | None:
-    """Return as text the first messages of the backlog, `count` of them or all if there are fewer; None if there are
-    none.
+    """Return as text the first messages of a subscription's backlog: `count` of them, or all if there are fewer; None
+    if there are none.
     """
     found: list[ShownMessage] = []
     place = 0

@@ -52,8 +52,8 @@ class OnNamespace:
 
 @dataclass(frozen=True, slots=True)
 class OnPolicy:
-    """The route requires the right to read or write a policy of the namespace in the path; `policy` is Pulsar's
-    `PolicyName`.
+    """The route requires the right to `operation` (to read or to write) on a policy of the namespace in the path.
+    `policy` is Pulsar's `PolicyName` of this policy.
     """
 
     policy: str

@@ -11,8 +11,8 @@ _KEPT_HOURS: Final = 2 * 168
 
 
 def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int, float]:
-    """Return `peaks` with the present load included: the number of each hour since the epoch, for the last two weeks,
-    with the greatest load (in brokers) of that hour. Older hours are left out.
+    """Return the greatest load (in brokers) of each hour of the last two weeks: `peaks` without older hours, and with
+    `load`, the present load, counted for the present hour. Hours are numbered from the epoch on.
     """
     hour = now_ms // HOUR_MS
     kept = {past: peak for past, peak in peaks.items() if hour - past < _KEPT_HOURS}

@@ -40,8 +40,8 @@ class DecidedSplits:
 
 @dataclass(frozen=True, slots=True)
 class SplitRoom:
-    """The room for splits: `left` splits may begin now, but none of a bundle in `tried`, whose split was tried within
-    the hour.
+    """How many splits may begin now (`left`). The bundles in `tried` must not be split, because a split of them began
+    within the last hour.
     """
 
     per_hour: int
@@ -55,8 +55,8 @@ class SplitRoom:
 
 
 def split_room(entries: Iterable[SplitEntry], per_hour: int, *, now_ms: int) -> SplitRoom:
-    """Return the room that `per_hour` leaves after the splits that began within the last hour, according to the entries
-    of the journal.
+    """Return how many splits may begin now, if at most `per_hour` may begin in an hour: the splits that began within
+    the last hour, according to the entries of the journal, are subtracted.
     """
     lately = [entry for entry in entries if now_ms - entry.at < HOUR_MS]
     begun = sum(entry.state is SplitState.BEGUN for entry in lately)

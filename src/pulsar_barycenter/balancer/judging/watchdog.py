@@ -76,8 +76,8 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Moves of this program whose effect is being judged: the imbalance, or the errors of clients a minute, before the
-    first of them, and the time of the last.
+    """Moves of this program whose effect is being judged. `before` is the imbalance, or how many errors clients got a
+    minute, before the first of these moves; `last_ms` is when the last of them ended (epoch ms).
     """
 
     before: float
@@ -233,9 +233,10 @@ def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
 
 
 def moved_after(watch: Watch, before: float | None, errors: float | None, at_ms: int) -> Watch:
-    """Return the state after moves of this program ended at this time (epoch ms); `before` is the usage above the mean
-    before they began, `errors` the errors of clients a minute before; each is None if it is not known. If earlier moves
-    are still being judged, the values before these count.
+    """Return the state after moves of this program ended at `at_ms` (epoch ms). `before` is by how much the fullest
+    broker's usage exceeded the mean before the moves, `errors` how many errors clients got a minute before the moves;
+    each is None if it is not known. If earlier moves are still being judged, the values from before those earlier moves
+    are kept.
     """
     return replace(
         watch,

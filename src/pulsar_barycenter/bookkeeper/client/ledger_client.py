@@ -160,7 +160,9 @@ class LedgerClient:
         return writer
 
     def max_data_bytes(self, shape: LedgerShape) -> int:
-        """Return the size in bytes of the largest entry (inclusive) of a ledger with this shape that bookies accept."""
+        """Return how many bytes of data an entry of a ledger with this shape may have at most (inclusive), so that
+        bookies accept it.
+        """
         return self._settings.max_frame_bytes - ADD_HEAD_BYTES - EntryCodec(0, shape.digest_type, b"").overhead
 
     def reader_of(self, writer: LedgerWriter) -> LedgerReader:

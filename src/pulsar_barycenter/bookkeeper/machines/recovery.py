@@ -72,7 +72,9 @@ class Recovery:
         return self._mark(StoredLedger(self._metadata, self._version))
 
     def swapped(self, version: int) -> list[Action]:
-        """Continue after a compare-and-set succeeded. `version` is the new version of the ledger's key."""
+        """Continue after the metadata was replaced by compare-and-set; return the next actions. `version` is the new
+        version of the ledger's key.
+        """
         if self.state is RecoveryState.OVER:
             return []
         self._metadata, self._version = self._wanted, version
@@ -81,12 +83,14 @@ class Recovery:
         return self._fence()
 
     def swap_failed(self) -> list[Action]:
-        """Continue after a compare-and-set failed, or if it is unknown whether it took effect."""
+        """Continue after a compare-and-set of the metadata failed, or if it is unknown whether it took effect; return
+        the next actions.
+        """
         return [] if self.state is RecoveryState.OVER else [ReadMetadata()]
 
     def metadata_read(self, stored: StoredLedger | None) -> list[Action]:
-        """Continue with the ledger's metadata, as read from the store after `swap_failed`; None if the ledger was
-        deleted.
+        """Continue with the ledger's metadata, as read from the store after `swap_failed`, and return the next actions.
+        `stored` None: the ledger was deleted.
         """
         if self.state is RecoveryState.OVER:
             return []
@@ -107,7 +111,9 @@ class Recovery:
         return self._close(stored)
 
     def read_answered(self, bookie: str, entry: int, verdict: Verdict, body: bytes) -> list[Action]:
-        """Continue with the answer to a read. The verdict is UNKNOWN also if there will be no answer."""
+        """Continue with the answer to a read, and return the next actions. The verdict is UNKNOWN also if there will be
+        no answer.
+        """
         match self.state:
             case RecoveryState.FENCING if entry == LAST_ENTRY:
                 self._fencing.answered(bookie, verdict, body)
@@ -120,7 +126,9 @@ class Recovery:
         return []
 
     def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]:
-        """Continue with the answer to an add. The verdict is UNKNOWN also if there will be no answer."""
+        """Continue with the answer to an add, and return the next actions. The verdict is UNKNOWN also if there will be
+        no answer.
+        """
         if self.state is not RecoveryState.RESTORING:
             return []
         match verdict:

@@ -278,7 +278,9 @@ def _check(metadata: LedgerMetadata) -> None:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Return the number that the varint at the beginning of `data` stands for, and the offset of the varint's end."""
+    """Return the number that the varint at the beginning of `data` encodes, and the offset of the first byte after the
+    varint.
+    """
     number = 0
     for index, byte in enumerate(data[:5]):
         number |= (byte & 0x7F) << (7 * index)

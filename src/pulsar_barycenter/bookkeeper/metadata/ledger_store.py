@@ -45,7 +45,9 @@ async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
 
 
 async def draw_by_version(store: MetadataStore, path: str) -> int:
-    """Create a ledger id as Pulsar does on etcd and Oxia: by writing the key `idgen`. Its new version is the id."""
+    """Return a new ledger id, made as Pulsar does on etcd and Oxia: write the key at `path`. The key's new version is
+    the ledger id.
+    """
     return (await store.put(path, b"")).version
 
 

@@ -179,7 +179,12 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
 
 
 def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the named bundles, and the snapshot's bundles that have the named topics, without duplicates."""
+    """Return the bundles that `names` name, without duplicates: a bundle itself, or the bundle that contains a named
+    topic. `known` are the bundles of the snapshot.
+
+    Raises:
+        click.UsageError: a name is not valid, or no known bundle contains the topic.
+    """
     found: dict[str, None] = {}
     for name in names:
         try:

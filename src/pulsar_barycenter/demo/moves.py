@@ -51,14 +51,14 @@ class DemoMove:
 
     @property
     def moved_back(self) -> bool:
-        """Whether the bundle returned to a former owner, or moved soon after its last move."""
+        """Whether a strategy moved the bundle to a former owner, or moved it again within `AGAIN_WITHIN_S`."""
         return self.back or self.again_after_s is not None
 
 
 @dataclass(slots=True)
 class Lane:
-    """The owners of one bundle over time. `root` is the bundle of which it is a part after splits, or the bundle
-    itself.
+    """The owners of one bundle over time. `root` is the bundle from which this bundle came by splits; the bundle itself
+    if it is not part of a split bundle.
     """
 
     bundle: str
@@ -140,8 +140,8 @@ def _place(lane: Lane) -> tuple[str, float, str]:
 
 
 def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[DemoMove]:
-    """Record that the bundle of `event` goes to the event's destination; return the move in a list, which is empty if
-    the bundle did not change its owner, or had none before.
+    """Record that the bundle of `event` goes to the event's destination. Return the move in a list; the list is empty
+    if the bundle did not change its owner, or had no owner before.
     """
     destination = event.destination
     if destination == state.owner:

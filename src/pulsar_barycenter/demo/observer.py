@@ -30,7 +30,7 @@ class ClusterObserver:
         await self._client.close()
 
     async def load_samples(self, now_s: float) -> list[LoadSample]:
-        """Return the load that each broker reports at the time `now_s`."""
+        """Query all brokers for their load, and return a sample for each broker that answers, with the time `now_s`."""
         answers = await asyncio.gather(
             *(self._get(url, "/admin/v2/broker-stats/load-report") for url in self._web_urls)
         )

@@ -46,8 +46,8 @@ class Record:
 
 
 def imbalance(loads: Sequence[float]) -> float | None:
-    """Return max/mean of the brokers' loads: 1 if all are equal, n if one of n brokers has all the load. None without
-    load.
+    """Return the greatest of the brokers' loads divided by their mean: 1 if all are equal, n if one of n brokers has
+    all the load. None if there is no load.
     """
     mean = fmean(loads) if loads else 0.0
     return max(loads) / mean if mean > 0 else None

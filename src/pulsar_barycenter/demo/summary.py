@@ -156,7 +156,9 @@ def _shown(value: float | None, unit: str = "") -> str:
 
 
 def _failovers(record: Record) -> int:
-    """Return how many bundles of the killed broker were assigned to another broker afterwards."""
+    """Return how many bundles of the killed broker were assigned to another broker after the kill; 0 if no broker was
+    killed.
+    """
     if record.killed_at_s is None:
         return 0
     later = (event for event in record.events if event.kind == "assignment" and event.at_s >= record.killed_at_s)

@@ -129,7 +129,7 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class LedgersView:
-    """The folder of ledgers as this machine sees it. `identity` is the text in the folder that tells it apart from
+    """The folder of ledgers as this machine sees it. `identity` is the text in the folder that distinguishes it from
     other folders, "" if it has none. `problems` are pairs of a problem and its repair.
     """
 

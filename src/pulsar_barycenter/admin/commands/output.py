@@ -16,8 +16,8 @@ class Form(enum.Enum):
     """The form in which the answer of a command of `barycenter admin` is printed.
 
     BY_KIND: a text without quotes, a list with one element on each line, everything else as JSON on several lines.
-    JSON: as BY_KIND, but a list as JSON. VALUE: every value as JSON, also null. PAIRS: a map, with one line `key
-    value` for each key.
+    JSON: as BY_KIND, but a list as JSON. VALUE: every value as JSON, also null. PAIRS: a map, with one line for each
+    key: the key, four blanks, and the value.
     """
 
     BY_KIND = enum.auto()

@@ -44,8 +44,8 @@ _LONGEST_RETRY_S: Final = 5.0
 
 
 class Machine(Protocol):
-    """The common interface of the state machines `Writer` and `Recovery`. Each method tells the machine about one
-    event, and returns the actions that the caller has to carry out next.
+    """The common interface of the state machines `Writer` and `Recovery`. Each method reports one event to the machine,
+    and returns the actions that the caller has to carry out next.
     """
 
     def swapped(self, version: int) -> list[Action]: ...

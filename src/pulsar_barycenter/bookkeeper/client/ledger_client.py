@@ -115,7 +115,7 @@ class LedgerClient:
     def continue_at(
         self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed, *, length: int
     ) -> LedgerWriter:
-        """Open a ledger for writing that a former process of this program created and did not close. `stored` is its
+        """Open for writing a ledger that a former process of this program created and did not close. `stored` is its
         metadata: the ledger is OPEN, and has the numbers of `shape`.
 
         Writing continues at the first entry of the ledger's last segment. All entries before it are confirmed, and have

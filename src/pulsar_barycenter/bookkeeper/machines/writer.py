@@ -250,7 +250,7 @@ class Writer:
         return [*(SendAdd(bookie, entry, body, is_recovery=False) for bookie, entry, body in sends), *self._go_on()]
 
     def _go_on(self) -> list[Action]:
-        """Return the next actions: report the entries that can be confirmed as confirmed, and replace bookies if an
+        """Return the next actions: report as confirmed the entries that can be confirmed, and replace bookies if an
         entry cannot be confirmed without that.
         """
         if self.state is not WriterState.OPEN:

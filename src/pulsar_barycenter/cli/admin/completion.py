@@ -56,8 +56,8 @@ async def _tenants(session: Session, _begun: str) -> list[str]:
 
 
 async def _namespaces(session: Session, begun: str) -> list[str]:
-    """Return the namespaces of the tenant that the user has typed, with the slash after it; while there is no slash
-    yet, return the tenants instead.
+    """Return the namespaces of the tenant if the user has typed a tenant and the slash after it (`begun`); otherwise
+    return tenants, each with a slash.
     """
     tenant, slash, _ = begun.partition("/")
     if not slash:

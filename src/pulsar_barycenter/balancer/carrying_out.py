@@ -102,12 +102,13 @@ class SplitCarrier:
     reasons: dict[str, str]
 
     async def carry_out(self, splits: Sequence[PlannedSplit], max_bundles: int) -> tuple[int, int]:
-        """Split bundles. A split fails if the namespace has `max_bundles` bundles or more when its turn comes. Return
-        how many bundles were split, and how many splits failed; a bundle that something else had split or deleted
-        counts as neither. Each split is noted in the journal before it begins.
+        """Split bundles, one after the other; return how many bundles were split, and how many splits failed. A split
+        fails if the namespace already has `max_bundles` bundles or more when the bundle is to be split. A bundle that
+        was split or deleted by something else counts neither as split nor as failed. Each split is recorded in the
+        journal before it begins.
 
         Raises:
-            OSError: the journal cannot be written; no other split begins.
+            OSError: the journal cannot be written; no further split begins.
         """
         states = []
         for split in splits:

@@ -32,7 +32,9 @@ _WITHIN_S: Final = 60.0
 
 
 class ClientErrors:
-    """The errors of clients a minute, or why they are not known."""
+    """Reads how many errors clients get a minute (`per_minute`), from the metrics of brokers; if this is not known,
+    `why_unknown` says why.
+    """
 
     def __init__(self, new_client: NewClient, now_ms: Callable[[], int]) -> None:
         """Create an HTTP client with `new_client`, for the requests of this object alone; `close` closes it."""
@@ -75,7 +77,9 @@ class ClientErrors:
         self.per_minute, self._last = per_minute(self._last, reading), reading
 
     async def read_twice(self, addresses: Mapping[str, str]) -> None:
-        """Read as `read` does; if there was no earlier reading to compare with, read again a second later."""
+        """Read as `read` does. If there was no earlier reading to compare with, read a second time one second later, so
+        that there are two.
+        """
         await self.read(addresses)
         if self.per_minute is None and not self.why_unknown:
             await asyncio.sleep(SHORTEST_MS / 1000)

@@ -39,7 +39,9 @@ class TokenBucket:
         self._at_s = now_s
 
     def balance(self, now_s: float) -> float:
-        """Return the number of tokens at `now_s`, in seconds. A time before that of the last call adds no tokens."""
+        """Return the number of tokens at `now_s`, in seconds. If `now_s` is earlier than in the last call, no tokens
+        are added.
+        """
         if now_s > self._at_s:
             self._balance = min(self._capacity, self._balance + (now_s - self._at_s) * self._rate)
             self._at_s = now_s

@@ -33,8 +33,8 @@ class DecisionPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of hashes of a namespace, from `lower` to `last`, both inclusive, such as that of a bundle, or the hash
-    of a topic.
+    """A range of hashes of a namespace, from `lower` to `last`, both inclusive: the range of a bundle, or only the hash
+    of one topic.
     """
 
     namespace: str

@@ -77,7 +77,7 @@ def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
     """Return the claims of a token if `key` signed it, otherwise why it is refused. The token's time limits are not
-    checked here. White space at the token's end, such as that of a file's line, is no part of it, as in Pulsar.
+    checked here. White space after the token, such as the line break in a file, is ignored, as in Pulsar.
     """
     if not token:
         return Refused("there is no token")

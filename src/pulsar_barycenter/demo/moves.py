@@ -170,8 +170,8 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
 
 
 def _parts(name: str, later: Sequence[Event]) -> list[str]:
-    """Return the parts of the split bundle `name` by their ranges: the parts that later events name, and the ranges
-    between these parts.
+    """Return the parts of the split bundle `name`, sorted by range: those that the events after the split name, and the
+    ranges between these. Empty if no event names a part.
     """
     whole = _bundle(name)
     if whole is None:

@@ -223,8 +223,8 @@ def _foreign(seen: Observed) -> str:
 
 
 def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
-    """Return why no other move of a round may begin, because the last look at the cluster is more than two intervals
-    ago: moves took long, or the cluster cannot be read. Blank if moves may begin; times are epoch ms.
+    """Return why no further move of a round may begin: the cluster was last read more than two intervals ago, because
+    moves took long, or because it cannot be read. "" if moves may begin. All times are epoch ms.
     """
     age_ms = now_ms - looked_ms
     if age_ms <= _INTERVALS * interval_ms:

@@ -15,8 +15,9 @@ _MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 
 def differing(places: Mapping[str, str], owners: Mapping[str, str], brokers: Mapping[str, object]) -> dict[str, str]:
-    """Return those of the would-be owners in `places` (bundle to broker) that differ from the real owners, without
-    would-be owners that are not among `brokers`, because they left the cluster.
+    """Return the entries of `places` (bundle to broker: the owners that the bundles would have) whose broker is not the
+    real owner, which `owners` has. Entries whose broker is not among `brokers` are left out: that broker left the
+    cluster.
     """
     return {
         bundle: broker

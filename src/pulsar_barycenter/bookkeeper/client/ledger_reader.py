@@ -54,7 +54,7 @@ class LedgerReader:
         """Return the data of the entries `first` to `last`, both inclusive, oldest first.
 
         Returns at least one entry, and further ones while the total is at most `max_bytes`. How many entries are read
-        at the same time follows from their mean size, up to `max_reads`.
+        at the same time depends on their mean size; it is at most `max_reads`.
 
         Raises:
             NoSuchEntryError: the entries are not part of the ledger, or the first one is on none of the ledger's

@@ -119,7 +119,7 @@ class StartTls:
 
 
 class AuthenticationPlugin(Protocol):
-    """The client's part of an authentication plug-in of bookies. `name` is that of the bookie's plug-in
+    """The client's part of an authentication plug-in of bookies. `name` is the name that the bookie's plug-in returns
     (`getPluginName`).
     """
 

@@ -26,7 +26,9 @@ class AddWindow:
     def __init__(
         self, ensemble: tuple[str, ...], write_quorum: int, ack_quorum: int, *, confirmed: int, length: int
     ) -> None:
-        """`confirmed` is the last entry that is already confirmed, `length` the bytes of data up to it."""
+        """`confirmed` is the last entry that is already confirmed, -1 if there is none; `length` is the number of bytes
+        of data in all entries up to it, inclusive.
+        """
         self.ensemble = ensemble
         self.confirmed = confirmed
         self.confirmed_length = length

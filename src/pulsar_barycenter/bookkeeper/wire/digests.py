@@ -53,8 +53,8 @@ class Entry:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the 20 bytes, made of the ledger's password, that a bookie compares with those of the ledger's first
-    add.
+    """Return the ledger's key: 20 bytes made of its password. A bookie stores the key with the first entry of the
+    ledger that it gets, and refuses later adds and fencing reads that have another key.
     """
     return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
 

@@ -149,7 +149,8 @@ class AnswerDecoder:
         return self._buffered
 
     def receive(self, data: bytes) -> list[Answer | AuthAnswer]:
-        """Process received bytes. Return the answers that are complete now, oldest first; keep the rest.
+        """Process received bytes. Return the answers that are complete now, oldest first; store the bytes of an
+        incomplete one until the next call.
 
         Raises:
             MalformedAnswerError: the bytes are not answers, or an answer is larger than the limit. The decoder cannot

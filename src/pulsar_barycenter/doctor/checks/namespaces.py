@@ -137,8 +137,8 @@ def _text(policies: Mapping[str, object], fields: Collection[str]) -> str:
 
 
 def minority(texts: Mapping[str, str]) -> list[str]:
-    """Return the brokers whose text differs from the most common text (`texts` maps brokers to texts); at a tie, the
-    smaller text counts as the most common.
+    """Return the brokers whose text differs from the most common text (`texts` maps brokers to texts). If several texts
+    are equally common, the one that is first in alphabetical order counts as the most common.
     """
     counts = Counter(texts.values())
     most = min(counts, key=lambda text: (-counts[text], text), default="")

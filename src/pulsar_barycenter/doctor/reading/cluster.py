@@ -227,8 +227,8 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
 async def _with_topics(
     answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
 ) -> tuple[NamespaceView, ...] | None:
-    """Return all namespaces. Those that have a bundle without an owner (at most MAX_LISTED_NAMESPACES of them) come
-    with the number of topics of their bundles.
+    """Return all namespaces. For those that have a bundle without an owner, at most MAX_LISTED_NAMESPACES of them, also
+    query how many topics each bundle has.
     """
     if namespaces is None or not answering:
         return namespaces

@@ -11,10 +11,10 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Decides whether a move is a flap: it comes less than `again` after the bundle's last move, or goes to a broker
-    that the bundle left less than `back` ago.
+    """Decides whether a move of a bundle is too early: it follows the bundle's last move after less than `again`, or it
+    goes to a broker that the bundle left less than `back` ago.
 
-    Both limits are exclusive, in the unit of the times that are compared with them.
+    Both limits are exclusive. Their unit is that of the times that callers pass.
     """
 
     again: float

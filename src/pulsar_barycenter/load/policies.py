@@ -122,7 +122,8 @@ class BrokerHosts:
 class IsolationPolicy:
     """A checked isolation policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
 
-    Namespaces and brokers are regexes, as the user wrote them; `steps` is their size in steps of RE2's program.
+    Namespaces and brokers are regexes, as the user wrote them. `steps` is the size of all these regexes together (see
+    `check_regex`).
     """
 
     name: str
@@ -135,10 +136,11 @@ class IsolationPolicy:
 
     @staticmethod
     def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
-        """Return the checked policy `name`; its regexes may together have at most `room` steps (see `check_regex`).
+        """Return the checked policy `name` made of `data`. All its regexes together may have at most `room` steps (see
+        `check_regex`).
 
         Raises:
-            PolicyError: something is missing or invalid.
+            PolicyError: something is missing or invalid, or the regexes are too large.
         """
         if not data.namespaces or not data.primary:
             missing = "primary" if data.namespaces else "namespaces"
@@ -156,7 +158,9 @@ class IsolationPolicy:
         return bool(BrokerHosts((broker_id,), self.primary).matching(self.primary))
 
     def is_secondary(self, broker_id: str) -> bool:
-        """Return whether the broker is secondary, even if it is also primary, which takes precedence."""
+        """Return whether a regex for secondary brokers matches the broker. The result does not say whether the broker
+        is also primary; a broker that is both counts as primary.
+        """
         return bool(BrokerHosts((broker_id,), self.secondary).matching(self.secondary))
 
 
@@ -212,7 +216,9 @@ class IsolationPolicies:
 
     @cached_property
     def primary(self) -> tuple[str, ...]:
-        """The regexes of all primary brokers; brokers that match none serve the namespaces without policy."""
+        """The regexes for primary brokers of all policies. A namespace without policy is served by the brokers that
+        none of these regexes matches.
+        """
         return tuple(dict.fromkeys(regex for policy in self.policies for regex in policy.primary))
 
     def hosts(self, brokers: Sequence[str]) -> BrokerHosts:
@@ -223,11 +229,11 @@ class IsolationPolicies:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPolicies:
-    """All rules of administrators that placement has to follow.
+    """The rules of administrators that placement has to follow.
 
     `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, normalized by
-    `group_key`; it has at least the namespaces that were requested, and none without a group. `drained` are the ids of
-    brokers that get bundles only if no other broker may serve them.
+    `group_key`. It need not contain all namespaces of the cluster, but it has those for which the caller asked, as far
+    as they have a group. `drained` are the ids of brokers that get bundles only if no other broker may serve them.
     """
 
     isolation: IsolationPolicies = field(default_factory=IsolationPolicies)
@@ -244,8 +250,8 @@ class ClusterPolicies:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)
 
     def members_of(self, namespace: str) -> tuple[str, ...] | None:
-        """Return the known namespaces that are in the same anti-affinity group as `namespace`; None: it has no
-        group.
+        """Return those namespaces in `groups` that are in the same anti-affinity group as `namespace`, itself included.
+        None: `namespace` has no group.
         """
         group = self.groups.get(namespace)
         return None if group is None else self._members[group]
@@ -322,8 +328,8 @@ def group_key(group: str | None) -> str | None:
 
 
 def _folded(character: str) -> str:
-    """Return the character as Java's comparison without case sees it: in upper case, if that is one character, and then
-    in lower case.
+    """Return the character in the form in which Java compares texts without case: converted to upper case, if the
+    result is one character, and then to lower case.
     """
     upper = character.upper()
     return (upper if len(upper) == 1 else character).lower()[0]
@@ -336,8 +342,10 @@ def host_of_broker(broker_id: str) -> str | None:
 
 
 def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int:
-    """Check regexes and return the sum of their sizes in steps. Raises PolicyError if a regex is not valid, or the sum
-    is above `room`.
+    """Check the regexes `texts` and return the sum of their sizes in steps (see `check_regex`).
+
+    Raises:
+        PolicyError: a regex is not valid, or the sum is above `room`.
     """
     steps = 0
     for text in texts:

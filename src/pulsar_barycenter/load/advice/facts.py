@@ -76,7 +76,9 @@ class Facts:
 
     @cached_property
     def full(self) -> float:
-        """The usage (fraction) of a full broker: the largest weight."""
+        """The usage that the load manager computes for a broker whose resources are all used completely: the largest
+        weight. A usage is a fraction, times the weight of the resource.
+        """
         return max(self.weights)
 
     @cached_property
@@ -92,7 +94,9 @@ class Facts:
         return None if each_way is None else 2 * each_way
 
     def advise(self, attribute: str, sentence: str, mend: str, severity: Severity = Severity.WARNING) -> Advice:
-        """Return advice on the configuration key that belongs to the attribute `attribute` of `BrokerConfig`."""
+        """Return advice on the configuration key that belongs to the attribute `attribute` of `BrokerConfig`:
+        `sentence` is the effect of the key's value, `mend` is what the operator should do.
+        """
         value = format_value(getattr(self.config, attribute))
         return Advice(key_name(attribute), value, severity, sentence, mend)
 

@@ -39,8 +39,9 @@ _Filter = Callable[[Flags], Sequence[FilterOutcome]]
 class ExtensibleFilterSettings:
     """The settings of the filters of the extensible load manager.
 
-    `transfer`: an unloaded bundle goes to a broker that was chosen for it. `move_with_policies`: bundles may move even
-    if their namespace has an isolation policy or an anti-affinity group.
+    `transfer`: the load manager transfers unloaded bundles, so the shedder chooses a destination for each; False: it
+    only unloads them, and the next lookup chooses the broker. `move_with_policies`: bundles may move even if their
+    namespace has an isolation policy or an anti-affinity group.
     """
 
     load_manager_class_name: str = ManagerKind.EXTENSIBLE.class_name
@@ -77,7 +78,9 @@ class Narrowed:
 def narrow(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
 ) -> Narrowed:
-    """Return which of `candidates` may own the bundle; drained brokers only if the filters leave no other one."""
+    """Return which of `candidates` may own the bundle of `request`. The filters first examine the candidates that are
+    not drained; if none of these remains, they examine all candidates, the drained ones included.
+    """
     drained = drained_rows(snapshot)
     if drained is None or not (candidates & drained).any():
         return _narrowed(snapshot, request, settings, candidates)
@@ -126,8 +129,8 @@ _FREE: Final[_Kind] = (None, None)
 
 
 class AllowedTransfers:
-    """Finds which transfers of bundles the filters allow in one snapshot; `__call__` returns this for a list of
-    bundles.
+    """Answers which transfers of bundles the filters allow in one snapshot: call the object with the rows of the
+    bundles, their broker, and the destination.
 
     The result of the filters depends only on the isolation policy and the anti-affinity group of a namespace, so they
     run once for each pair of policy and group.

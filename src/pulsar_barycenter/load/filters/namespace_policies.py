@@ -34,8 +34,8 @@ ONLY_DRAINED = "only drained brokers may serve it, so a drained broker is used"
 
 @dataclass(frozen=True, eq=False)
 class IsolationColumns:
-    """Which brokers the isolation policies match, as one flag per broker; a policy is matched with the brokers when a
-    namespace first needs the policy.
+    """Which brokers the isolation policies match, as one flag per broker. The regexes of a policy are matched with the
+    brokers only when the policy is first asked for.
     """
 
     brokers: tuple[str, ...]
@@ -92,10 +92,11 @@ def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
 
 
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
-    """Return which live brokers may serve the bundle.
+    """Return which live brokers policies allow to serve the bundle of `request`. Drained brokers are among them only if
+    policies allow no other broker.
 
-    If `among` is given, only the brokers in `among` count as live; the caller has then already removed the drained
-    brokers.
+    With `among`, only the brokers that it flags count as live, and drained brokers are treated as all others, because
+    the caller has already removed those that must not be used.
     """
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
@@ -176,10 +177,11 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
-    """Return the outcome for a namespace without isolation policy: `kind` without the brokers that are primary in a
-    policy or whose id has no port.
+    """Return the outcome for a namespace without isolation policy: it removes from the brokers of `kind` those that are
+    primary in a policy of other namespaces, and those whose id has no port.
 
-    `kind` is the outcome that kept the brokers which serve the kind of topics (persistent or not).
+    `kind` is the outcome of the filter before, which kept the brokers that serve this kind of topics (persistent or
+    non-persistent).
     """
     others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
     gone = others | nameless

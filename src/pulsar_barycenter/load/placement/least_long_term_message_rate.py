@@ -152,8 +152,8 @@ class _Known:
         return self._reported + snapshot.preallocated_long_rate
 
     def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
-        """Return the rows of the best candidates, best first: one more than a reason names, or all if there are fewer.
-        `count` is the number of candidates.
+        """Return the rows of the candidates with the lowest scores, lowest first: at most MAX_ALTERNATIVES + 1, the
+        broker to choose and those that a reason names. `count` is the number of candidates.
         """
         if self._orders:
             order = self._orders.pop()  # so that no other call changes it meanwhile

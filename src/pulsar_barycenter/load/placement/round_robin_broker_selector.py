@@ -29,7 +29,9 @@ _WRAP: Final = 2**31 - 1
 
 
 class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
-    """The number of choices (0 again after 2^31 - 1), and the remembered order: `rows` are positions in `names`."""
+    """The number of choices so far (it restarts at 0 after 2^31 - 1), and the order in which the brokers are chosen in
+    turn: `rows` are positions in `names`, the names of the brokers.
+    """
 
     counter: int = 0
     names: tuple[str, ...] = ()

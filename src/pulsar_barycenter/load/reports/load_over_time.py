@@ -35,11 +35,12 @@ class LoadQuestionError(ValueError):
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The load of a broker at a moment, or in a step; None for unknown values. An array in JSON.
+    """The load of a broker at one moment, or in one step (a time span of fixed length); None for unknown values. An
+    array in JSON.
 
     `usage` is that of the most used resource in percent, `msg_rate` in msg/s, `msg_throughput` in bytes/s, both in +
     out. In a step these values are means, and `bundles` is the maximum. In an answer about a bundle they are the values
-    of the bundle, and `broker` is one of the brokers that reported it.
+    of the bundle, and `broker` is one of the brokers that reported the bundle.
     """
 
     broker: str
@@ -73,19 +74,21 @@ class LoadQuestion:
         return (self.until_ms - self.since_ms) // self.step_ms
 
     def begin_of(self, at_ms: int) -> int | None:
-        """Return the start of the step that contains this time (epoch ms); None outside of the span."""
+        """Return the start of the step that contains the time `at_ms` (epoch ms); None if the time is outside of the
+        time span of the question.
+        """
         return at_ms // self.step_ms * self.step_ms if self.since_ms <= at_ms < self.until_ms else None
 
     def from_earlier(self, ms: int) -> "LoadQuestion":
-        """Return the same question with a start that is earlier by `ms`, rounded up to whole steps."""
+        """Return the same question with an earlier start: earlier by `ms`, rounded up to a multiple of the step."""
         return replace(self, since_ms=self.since_ms + -ms // self.step_ms * self.step_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLoad:
-    """The answer that the tables of the pipeline give to a question: `loads` by the start of their step (epoch ms).
-    Loads before `whole_since_ms` may be missing, because only a limited number is read at once. `note` is a remark for
-    the reader, or "".
+    """What the tables of the pipeline (the Spark jobs that record load) answer to a question: the `loads`, by the start
+    of their step (epoch ms). Loads before `whole_since_ms` may be missing, because only a limited number is read at
+    once. `note` is a remark for the person who asked, or "".
     """
 
     loads: Mapping[int, Sequence[BrokerLoad]]
@@ -98,11 +101,11 @@ LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
 
 
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The loads of brokers from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; `step` 0:
-    at the times when they were measured.
+    """The loads of brokers from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms. If `step`
+    is 0, the loads are those at the times when they were measured.
 
-    `moments`, oldest first, omit steps of unknown load. Moments before `whole_since` may be missing; `note` says so, or
-    why there are no tables.
+    `moments`, oldest first, omit steps of unknown load. From `whole_since` on (epoch ms) no recorded load is missing;
+    before it, some may be. `note` says why loads are missing, or why there are no recorded tables.
     """
 
     since: int
@@ -181,8 +184,9 @@ def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tupl
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question for the steps that remembered moments do not cover: without the covered steps at its start
-    and at its end. `times_ms` are the times of the moments, oldest first. None: they cover all steps.
+    """Return the question for those steps that must be read from the recorded tables, because the moments in memory do
+    not cover them: `question`, shortened by the covered steps at its start and at its end. `times_ms` are the times of
+    the moments in memory, oldest first. None: they cover all steps.
     """
     step_ms = question.step_ms
     whole = _covered(step_ms, times_ms)
@@ -214,11 +218,13 @@ def _covered(step_ms: int, times_ms: Sequence[int]) -> set[int]:
 def over_time(
     question: LoadQuestion, remembered: Iterable[Moment], recorded: RecordedLoad | None, *, holds_ms: int
 ) -> LoadOverTime:
-    """Return the answer to a question: remembered loads, and recorded loads in steps that these do not cover.
+    """Return the answer to a question: the loads in memory (`remembered`), and for the steps that these do not cover,
+    the loads of the tables (`recorded`; None: the tables were not read).
 
-    A load is valid until the next one of its broker, at most for `holds_ms`; so loads from up to `holds_ms` before the
-    question count as well. The load of a bundle is as recorded, because tables know how long each of its reports is
-    valid and which broker has the bundle next. If there are more than MOST_FIGURES rows, the newest are kept.
+    A load of a broker is valid until the broker's next load, but at most for `holds_ms`; so loads from up to `holds_ms`
+    before the question count as well. The load of a bundle is taken from the tables as it is, because they already know
+    how long each report of the bundle is valid, and which broker has the bundle next. If there are more than
+    MOST_FIGURES rows, the oldest are dropped.
     """
     if question.bundle:
         holds_ms = 0

@@ -151,7 +151,8 @@ def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
 def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
     """Return the report as a report of the modular load manager, for all code that reads such reports.
 
-    Throughput is the sum over the bundles, not the message rate.
+    The throughput of the broker is the sum of the throughputs of its bundles. The field of `report` is not used,
+    because Pulsar writes the message rate into it.
     """
     usage = report.system_resource_usage
     plain = LocalBrokerData(

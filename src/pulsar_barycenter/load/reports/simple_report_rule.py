@@ -51,7 +51,9 @@ class SimpleReportRule:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """Whether to write a report now (`due`), and when usages were last compared, this time included (epoch ms)."""
+    """The result of `judge_report`: `due` is True if a report is to be written now. `usage_compared_at_ms` is when
+    usages were last compared (epoch ms); pass it to the next call.
+    """
 
     due: bool
     usage_compared_at_ms: int
@@ -86,7 +88,9 @@ def judge_report(
 
 
 def largest_usage_change(before: SystemResourceUsage, now: SystemResourceUsage) -> int:
-    """Return the largest change of a resource in whole percentage points of its present limit, at most 100."""
+    """Return the largest change of the usage of a resource between two measurements, in whole percentage points of its
+    limit in `now`; at most 100.
+    """
     pairs = zip(resources_of(before), resources_of(now), strict=True)
     changes = (abs((new.usage - old.usage) * 100 / new.limit) if new.limit > 0 else 0.0 for old, new in pairs)
     return int(min(100.0, max(changes)))

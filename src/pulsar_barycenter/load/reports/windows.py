@@ -122,7 +122,9 @@ def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) ->
 
 
 def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
-    """Return `data` after one more sample in both windows; `topics` is the number of topics in the sample."""
+    """Return `data` after one more sample of the bundle: the sample is added to both windows, and its number of topics
+    replaces that in `data`.
+    """
     return BundleData(
         short_term_data=fold_window(data.short_term_data, sample),
         long_term_data=fold_window(data.long_term_data, sample),
@@ -251,8 +253,8 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Lower `_none_before_ms`, the time before which no bundle needs to be dropped, to the oldest report of these
-        bundles: possibly no broker reports the bundles any more.
+        """Record that possibly no broker reports these bundles any more: lower `_none_before_ms` to the time of their
+        oldest report. `retain` has nothing to drop as long as this time is not too long ago.
         """
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))

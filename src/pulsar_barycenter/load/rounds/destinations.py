@@ -50,8 +50,9 @@ class Destinations(ABC, Generic[Memory]):
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Record that the bundle in this row leaves for the destination in `placement`, so that later choices include
-        it. `load` is a newer load of the cluster, None if there is none.
+        """Record that the bundle in `row` leaves for the destination in `placement`, so that later choices of this
+        round count its load there. `load` is a newer load of the cluster, which already includes the move and replaces
+        the present one; None: there is no newer load.
         """
 
     @property
@@ -60,7 +61,7 @@ class Destinations(ABC, Generic[Memory]):
         """The load of the cluster, in which the bundles that left count as preallocated to their destinations."""
 
     def close(self) -> None:
-        """End the round: drop from `memory` the data that is valid only in this round."""
+        """End the round: remove from `memory` what is valid only in this round, such as planned destinations."""
 
 
 class Selection(ABC, Generic[Memory]):
@@ -106,9 +107,10 @@ class FilteredSelection(Selection[SelectionMemory]):
     """The way in which the modular and the extensible load manager choose owners: by policies, then filters, then the
     placement strategy.
 
-    Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
-    whether to use the shedder's destination. Without `vetoes` the shedder has checked the policies, and its destination
-    is final.
+    Bundles of `excluded_namespaces` are not unloaded. With `vetoes` (modular), a bundle is not unloaded if policies
+    leave it no other broker, and the placement strategy chooses its destination; it may choose another broker than the
+    shedder. Without `vetoes` (extensible), the shedder has already checked the policies, and the destination that it
+    chose is final.
     """
 
     placer: Placer[Any]
@@ -218,8 +220,8 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         return found
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Record that the bundle leaves for its destination, so that the next choice includes its load; a bundle
-        without load data is not recorded.
+        """Record that the bundle leaves for its destination, so that the next choice counts its load there. `load` is a
+        newer load that already includes the move; without it, a bundle without load data (windows) is not counted.
         """
         if load is not None:
             self._load = load

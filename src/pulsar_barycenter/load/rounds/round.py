@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 class UnloadOutcome(NamedTuple):
-    """Whether an unload was done, and in `load` a newer load of the cluster that includes the move; None: there is no
-    newer load.
+    """The result of one unload: `done` is True if the bundle was unloaded. `load` is a newer load of the cluster that
+    includes the move; None: there is no newer load.
     """
 
     done: bool
@@ -79,10 +79,11 @@ class RoundOutcome:
 def moves(
     plan: SheddingPlan, destinations: Destinations[Any], shedder: Shedder[Any]
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
-    """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
+    """Yield the unloads and refusals of `plan`, in its order. The caller sends back the result of each unload, and None
+    for a refusal. The generator returns the result of the round.
 
-    `shedder` made the plan. If the load is newer than that of the plan, the shedder may keep a bundle on its broker
-    (`Shedder.why_it_stays`). Closes the destinations at its end, also after an error.
+    `shedder` made the plan. If reports arrived since the plan was made, the shedder may keep a bundle on its broker
+    (`Shedder.why_it_stays`). The destinations are closed at the end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:
@@ -148,10 +149,10 @@ class Round(Generic[Memory]):
         rng: random.Random,
         takes: Callable[[Unload], bool] = lambda _unload: True,
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
-        """Return what the leader would do in a round if every unload succeeds for which `takes` returns True, and the
-        memory for the next round.
+        """Return the result of a simulated round, and the memory for the next round. Each unload of the round succeeds
+        if `takes` returns True for it, and fails otherwise.
 
-        `takes` is called once for each unload, in the order of the round; the others count as failed.
+        `takes` is called once for each unload, in the order of the round. By default all unloads succeed.
         """
         snapshot = with_drained(snapshot, self.selection.drained)
         plan, shedding = shed(self.shedder, snapshot, memory.shedding)

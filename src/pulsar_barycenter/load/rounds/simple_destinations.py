@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimpleSelection(Selection[SimpleMemory]):
-    """The simple load manager's way to choose owners, by quotas and ranks: as lookups right after the round would
-    choose.
+    """Chooses the owners of bundles as the simple load manager does, by quotas and ranks. A live leader leaves this
+    choice to the next lookup of each bundle; this selection predicts what lookups right after the round would choose.
 
-    Quotas are learned from the snapshot alone, so the quota of a bundle follows from its present load, within the
-    limits of one step from the default.
+    Quotas are learned from this snapshot alone, in one step that begins at the default quota and is limited in size.
     """
 
     settings: SimpleSettings
@@ -109,8 +108,8 @@ class SimpleDestinations(Destinations[SimpleMemory]):
 
 
 class NextLookup(Destinations[None]):
-    """Chooses no destination for any bundle, as a live leader of the simple load manager, which leaves the choice to
-    the next lookup.
+    """Chooses no destination: the next lookup of each bundle will choose its owner. So does a live leader of the simple
+    load manager. Bundles of excluded namespaces are not unloaded.
     """
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:

@@ -128,11 +128,12 @@ def placement_lines(
 def split_rounds(
     snapshot: LoadSnapshot, config: BrokerConfig, cycles: int, manager: ManagerKind = ManagerKind.MODULAR
 ) -> list[list[Decided]]:
-    """Return for each of `cycles` runs of the split strategy which bundles are split, and which are too large but not
-    split.
+    """Return the result of `cycles` runs of the split strategy on the same snapshot, one list for each run: which
+    bundles are split, and which are too large but not split.
 
-    Each namespace counts as having the reported bundles. The extensible load manager splits bundles that were too large
-    in several runs in a row, here in the middle of their range.
+    The number of bundles of a namespace is the number that the snapshot has; splits of earlier runs do not change it.
+    The extensible load manager splits a bundle when it was too large in several runs in a row; here it splits in the
+    middle of the bundle's hash range.
     """
     splitter = splitter_of(config, manager)
     memory = splitter.start()

@@ -139,8 +139,8 @@ def next_in_turn(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the next one of `candidates` in a fixed order, without asking the placement strategy: for namespaces that
-    are excluded from shedding.
+    """Return the next one of `candidates` in a fixed order, and the memory for the next choice. This is for bundles of
+    namespaces that are excluded from shedding; the placement strategy `placer` is not used.
     """
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
     return choice, SelectionMemory(memory.placement, round_robin)

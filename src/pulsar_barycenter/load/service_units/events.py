@@ -76,11 +76,11 @@ def releasing(
     topics: Iterable[str] = (),
     request_id: str = "",
 ) -> ServiceUnitStateData:
-    """Return the ownership record that asks the owner to give up a bundle, to `destination`, or to any broker if
-    `destination` is None.
+    """Return the ownership record that asks the owner to give up a bundle. `destination` is the broker that is to own
+    it next; None: a broker will be chosen later.
 
-    If the owner itself publishes the record, `topics` may be the topics with producers (see `handed_over`); here they
-    are still open.
+    `topics` are topics with producers, so that the destination can prepare for them (see `handed_over`); only the owner
+    knows them, when it publishes the record itself. These topics are still open at that time.
     """
     return ServiceUnitStateData(
         ServiceUnitState.RELEASING,
@@ -95,10 +95,11 @@ def releasing(
 
 
 def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str] = ()) -> ServiceUnitStateData:
-    """Return the ownership record by which the source of a transfer says that it has stopped serving the bundle, so
-    that the destination can start.
+    """Return the ownership record with which the source of a transfer reports that it has stopped serving the bundle,
+    so that the destination can start.
 
-    Producers wait at `topics`; the record names the first of these topics, up to the limits of a record.
+    `topics` are the topics whose producers wait for the new owner. The record names the first of them, as many as the
+    limits of a record allow.
     """
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
@@ -126,8 +127,8 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
 def splitting(
     before: ServiceUnitStateData, children: Iterable[str], now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the ownership record that asks the owner to split a bundle into `children` (ranges), which the owner
-    keeps.
+    """Return the ownership record that asks the owner to split a bundle into `children` (hash ranges). The same broker
+    then owns the children.
     """
     return ServiceUnitStateData(
         ServiceUnitState.SPLITTING,

@@ -73,8 +73,8 @@ class DeviationShedder(Shedder[None]):
 
     @classmethod
     def of(cls, config: "BrokerConfig") -> Self:
-        """Return the shedder that compares throughput in + out; of bundles, the short-term one. It has no configuration
-        key of its own.
+        """Return the shedder that compares the throughput in + out of brokers. For a bundle it uses the throughput of
+        the short-term window. No configuration key changes these settings.
         """
         return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
 
@@ -112,8 +112,8 @@ class DeviationShedder(Shedder[None]):
 
 
 class DeviationMove(NamedTuple):
-    """The move of a bundle: its row and its metric (`weight`), and the row of the receiver. `least` and `greatest` are
-    the metrics of the receiver and of the source before the move.
+    """The move of one bundle: its row and its metric (`weight`), and the row of the receiver. `least` and `greatest`
+    are the metrics of the receiver and of the source before this move.
     """
 
     row: int
@@ -131,8 +131,8 @@ def _deviation(squares: float, count: int, mean: float) -> float:
 def _moves(
     snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float
 ) -> list[DeviationMove]:
-    """Return the moves that the strategy chooses: at most one more than a round makes, which shows that bundles have to
-    wait.
+    """Return the moves that the strategy chooses, in order. If bundles have to wait because the round has reached
+    `most`, the result has one more move than the round makes, to show this.
     """
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
@@ -221,8 +221,8 @@ class _Bundles:
         self._look_further(broker)
 
     def _find(self) -> None:
-        """Find the rows of bundles: at the first call for the brokers with the greatest metric, at the second call for
-        all.
+        """Fill the table of bundles: the first call does so for the brokers with the greatest metric, a second call for
+        all brokers.
         """
         if not self._rows:
             self._weights = self._member.bundle_metric(self._snapshot)
@@ -230,9 +230,10 @@ class _Bundles:
         self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
 
     def _look_further(self, broker: int) -> None:
-        """Sort the next part of a broker's lighter bundles, and put it before the sorted bundles.
+        """Sort more of a broker's lighter bundles, and insert them before its sorted bundles, which are in ascending
+        order.
 
-        The heaviest bundle is at the end; of equal bundles, the last by name.
+        So the heaviest bundle is always at the end; of equal bundles, the last by name.
         """
         (rows, rising), lighter = self._sorted[broker], self._lighter[broker]
         weights = self._weights[lighter]

@@ -245,7 +245,9 @@ class _Bundles:
 
 @dataclass(frozen=True, slots=True)
 class DeviationVerdicts:
-    """The metric of each broker before any move, its mean and deviation, the brokers that shed, and the moves."""
+    """The verdicts of one round: the metric of each broker before any move, the mean and the standard deviation of
+    these metrics, the brokers that shed, and the moves.
+    """
 
     member: DeviationShedder
     metric: Floats
@@ -256,7 +258,9 @@ class DeviationVerdicts:
 
     @property
     def need(self) -> Floats:
-        """How far the metric of each broker is above the greatest value that the strategy tolerates."""
+        """For each broker, how far its metric is above the limit: the mean plus `threshold` standard deviations.
+        Negative: it is below the limit.
+        """
         return self.metric - (self.mean + self.member.threshold * self.deviation)
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
@@ -284,8 +288,8 @@ class DeviationVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class DeviationPlan(ShedPlan):
-    """The plan of a deviation shedder: `rows` are the bundles in the order in which they were chosen, over all brokers;
-    `before` is the metric of the source before each move.
+    """The plan of a deviation shedder: `rows` are the bundles in the order in which they were chosen, mixed over all
+    brokers. `before` has for each bundle the metric of its broker just before the bundle was chosen.
     """
 
     verdicts: DeviationVerdicts

@@ -86,11 +86,12 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
 def take_fitting(
     traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
 ) -> tuple[Integers, Floats]:
-    """Return the positions of the bundles to take, at most `most`, and the budget before each.
+    """Return the positions of the bundles to take, at most `most`, and for each of them the budget that was left before
+    it was taken. `traffic` is the traffic of the bundles.
 
-    The heaviest come first. A bundle is taken if its traffic fits into the budget; this lowers the budget by its
-    traffic. With `whole` it lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
-    Traffic of 0 and less is not taken.
+    The heaviest bundles are examined first. A bundle is taken if its traffic fits into the budget, which is then
+    lowered by its traffic. With `whole`, the budget is lowered only by the whole part of its traffic, bounded by
+    LARGEST, as in Pulsar. A bundle with traffic of 0 or less is not taken.
     """
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     ahead, room, look = np.flatnonzero(traffic > 0), most, most
@@ -107,9 +108,10 @@ def take_fitting(
 
 
 def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
-    """Return the positions of the bundles that are taken, the budget before each, and the budget at the end.
+    """Return the positions of the bundles that are taken, the budget before each of them, and the budget after the
+    last.
 
-    `falling` is the traffic of the bundles, all above 0, the greatest first.
+    `falling` is the traffic of the bundles, all above 0, in descending order. `whole` is as in `take_fitting`.
     """
     charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
     rising = -falling

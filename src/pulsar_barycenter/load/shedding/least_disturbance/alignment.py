@@ -33,8 +33,8 @@ def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
 
 
 def _common(before: Sequence[str], old: int, names: Sequence[str], new: int) -> int:
-    """Return how many names are equal from the positions `old` and `new` on. The names at these positions must be
-    equal.
+    """Return how many consecutive names are equal, counted from position `old` of `before` and position `new` of
+    `names`. The names at these two positions must be equal.
     """
     most, known, step = min(len(before) - old, len(names) - new), 1, 2
     while step and known < most:

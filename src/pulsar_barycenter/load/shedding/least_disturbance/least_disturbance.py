@@ -60,9 +60,9 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """What the strategy remembers between rounds: the time of the last round (epoch ms), its estimated bundle loads and
-    usage lines (None before the first round), the budget of moves, and the gain that the best move of each broker has
-    missed (see `unevenness`).
+    """What the strategy remembers between rounds: the time of the last round (epoch ms), the bundle loads and usage
+    lines that it estimated (None before the first round), and the budget of moves. `missed` is for each broker how much
+    it has lost because its best move was not made yet, as gain × minutes (see `unevenness`).
     """
 
     at_ms: int = 0
@@ -147,8 +147,8 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
 
 def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
-    """Return for each broker the gain that its best move has missed up to this round; 0 for a broker that gives a
-    bundle in this round.
+    """Return for each broker the gain × minutes that it has missed because its best move was not made, this round
+    included. Brokers from which a bundle moves in this round have 0, and are omitted.
     """
     missed = found.missed.copy()
     missed[[move.source for move in found.moves[:made_moves]]] = 0.0

@@ -75,7 +75,8 @@ class PlanBesideDrained:
 
 
 def shed(shedder: Shedder[Memory], snapshot: LoadSnapshot, memory: Memory) -> tuple[SheddingPlan, Memory]:
-    """Return the plan of a shedder that does not see the drained brokers of a snapshot, and the next memory.
+    """Run the shedder on a snapshot without its drained brokers and their bundles. Return its plan, in which rows are
+    those of `snapshot`, and its memory for the next round.
 
     Raises:
         ValueError: the snapshot lacks data that the shedder needs.

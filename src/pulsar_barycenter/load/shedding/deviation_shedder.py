@@ -171,8 +171,8 @@ def _moves(
 
 
 class _Bundles:
-    """The bundles of each broker that are not chosen yet. Of a broker's bundles, only the heaviest are sorted, and more
-    only when they are needed.
+    """The bundles of each broker from which the strategy can still choose. Of a broker's bundles, only the heaviest are
+    sorted at first; more are sorted when they are needed.
     """
 
     def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats) -> None:

@@ -21,8 +21,8 @@ _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """The verdicts of a shedder that picks bundles which fit into a budget. `need` is the maximum traffic that leaves
-    each broker: in msg/s if `by_rate` is set for the broker, else in bytes/s.
+    """The verdicts of a shedder that picks bundles which fit into a budget. `need` is the budget: the maximum traffic
+    that leaves each broker, in msg/s for the brokers that `by_rate` flags, in bytes/s for the others.
     """
 
     @property
@@ -30,7 +30,9 @@ class FittingVerdicts(Verdicts, Protocol):
 
     @property
     def destination(self) -> Indices:
-        """For each broker the row of the broker to which its bundles go; -1: the placement strategy decides."""
+        """For each broker, the row of the broker to which its bundles go; -1: the shedder chooses no destination, the
+        placement strategy does.
+        """
         ...
 
 
@@ -64,8 +66,8 @@ class FittingPlan(ShedPlan):
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose. No reasons
-        are built.
+        """Return the destination of each bundle for which the strategy chose one. This builds no reasons, so it is
+        faster than reading the unloads.
         """
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()

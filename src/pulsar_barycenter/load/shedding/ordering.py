@@ -64,8 +64,8 @@ def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers
 
 
 def sheddable_rows(snapshot: LoadSnapshot, sheds: Flags) -> Integers:
-    """Return the rows of the bundles that may be shed and whose broker `sheds` flags, sorted by the name of the
-    bundle.
+    """Return the rows of the bundles that may be shed (`BundleTable.may_shed`) and whose broker `sheds` flags. Rows are
+    sorted by the name of the bundle.
     """
     bundles = snapshot.bundles
     if not len(bundles) or not sheds.any():

@@ -167,7 +167,8 @@ class ShedPlan:
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle for which the strategy chose one; other bundles are not in the mapping.
+        """Return the destination of each bundle for which the strategy chose one. Other bundles are not in the
+        mapping.
         """
         return {}
 

@@ -63,7 +63,8 @@ class SheddingPlan(Protocol):
         ...
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle for which the strategy chose one; other bundles are not in the mapping.
+        """Return the destination of each bundle for which the strategy chose one. Other bundles are not in the
+        mapping.
         """
         ...
 

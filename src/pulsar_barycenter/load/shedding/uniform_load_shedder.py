@@ -193,7 +193,8 @@ class UniformVerdicts:
 
     @property
     def source(self) -> int:
-        """The row of the broker with the highest traffic, from which bundles leave; -1 if there is none (see `Spread`).
+        """The row of the broker with the highest traffic, from which bundles leave; -1: there is none (see
+        `Spread`).
         """
         return self.spread.top
 

@@ -46,8 +46,8 @@ class SimpleStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleSettings:
-    """The settings of the simple load manager. Thresholds are whole percents. `warnings` are texts that name the
-    settings that cannot be used, and what is used instead.
+    """The settings of the simple load manager. Thresholds are whole percents. `warnings` has a text for each setting
+    whose value cannot be used; the text says what is used instead.
     """
 
     strategy: SimpleStrategy = SimpleStrategy.LEAST_LOADED_SERVER
@@ -64,11 +64,11 @@ class SimpleSettings:
 
     @staticmethod
     def of(config: "BrokerConfig", stored: Mapping[str, str] | None = None) -> "SimpleSettings":
-        """Return the settings in force. `stored` has the settings that Pulsar reads from nodes of the metadata store:
-        name of the setting, and value.
+        """Return the settings in force. `stored` has the settings that were read from the metadata store, as in Pulsar:
+        name of the setting, and value as text. A stored setting takes precedence over `config`.
 
-        An unknown strategy means weightedRandomSelection; instead of a threshold that is not a number, the configured
-        one is used.
+        An unknown strategy means weightedRandomSelection. If a stored threshold is not a number, that in `config` is
+        used.
         """
         nodes = stored or {}
         warnings: list[str] = []

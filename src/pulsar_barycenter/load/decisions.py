@@ -55,7 +55,9 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Unload(msgspec.Struct, frozen=True, gc=False):
-    """A decision: `bundle` leaves the broker `source` for `destination`; None: the next lookup chooses a broker."""
+    """A decision: `bundle` leaves the broker `source`, and `destination` is to own it next. `destination` None: the
+    next lookup chooses the owner.
+    """
 
     bundle: str
     source: str
@@ -64,7 +66,9 @@ class Unload(msgspec.Struct, frozen=True, gc=False):
 
 
 class Split(msgspec.Struct, frozen=True, gc=False):
-    """A decision: `bundle`, which `broker` owns, is split at the hash `boundary`; None: the owner chooses the hash."""
+    """A decision: `bundle`, which `broker` owns, is split at the hash `boundary`. `boundary` None: the owner chooses
+    the hash.
+    """
 
     bundle: str
     broker: str

@@ -69,7 +69,9 @@ class GrowingMap(Mapping[_Key, _Value]):
         return len(self._first) + self._count
 
     def get_or_none(self, key: _Key) -> _Value | None:
-        """Return the value of `key`, or None: the same as `get`, but faster, as it raises no exception internally."""
+        """Return the value of `key`, or None if the map does not have the key. The result is that of `get`, but this
+        method is faster, because it raises no exception internally.
+        """
         added = self._added.last.get(key)
         while added is not None:
             number, value, before = added

@@ -299,7 +299,8 @@ def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
 def namespaces_to_unload(
     namespaces: Iterable[str], policy: NamespaceIsolationData, before: NamespaceIsolationData | None
 ) -> list[str]:
-    """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`.
+    """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`; None: there was
+    no policy before.
 
     The policy's `unload_scope` decides. `all_matching`: the namespaces that either policy matches. `changed`: the same
     if the two policies name different primary brokers (the order does not matter), else the namespaces that only one of
@@ -321,7 +322,9 @@ def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
 
 
 def group_key(group: str | None) -> str | None:
-    """Return the key by which anti-affinity groups are compared: the text without case; None for no group."""
+    """Return the key by which anti-affinity groups are compared: the same for names that differ only in upper and lower
+    case. None: no group.
+    """
     if group is None or not group.strip():
         return None
     return "".join(map(_folded, group))

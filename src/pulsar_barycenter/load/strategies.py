@@ -421,8 +421,8 @@ def _of_modular(key: str, class_name: str, role: Role) -> str:
 
 
 def _of_extensible(config: "BrokerConfig") -> str:
-    """Return the shedder of the extensible load manager: TransferShedder, unless the key names Barycenter's own
-    strategy. Other values of the key have no effect, as in Pulsar.
+    """Return the shedder of the extensible load manager: TransferShedder, unless `loadBalancerLoadSheddingStrategy`
+    names Barycenter's own strategy. Other values of this key have no effect, as in Pulsar.
     """
     wanted = config.load_balancer_load_shedding_strategy.strip()
     first, *others = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)

@@ -66,8 +66,8 @@ class ExtensibleFilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The result of all filters: the candidates that they kept, the outcome of each filter, and for filters that failed
-    the reason.
+    """The result of all filters: the candidates that they kept, the outcome of each filter, and the reason of each
+    filter that failed.
     """
 
     candidates: Flags
@@ -143,14 +143,15 @@ class AllowedTransfers:
         self._left: dict[_Kind, list[bool]] = {}
 
     def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
-        """Return for each of these bundles whether the bundle may leave `source`: to `destination`, or to any broker if
+        """Return for each bundle in `bundles` whether it may leave `source`: to `destination`, or to any broker if
         `destination` is None.
 
         Bundles and brokers are row numbers in the snapshot.
 
-        A bundle may leave if no filter fails and all filters keep the destination. Without a destination, or if bundles
-        are only unloaded and not transferred, it is enough that the filters keep one other broker. Every bundle counts
-        as one with persistent topics: Pulsar's check also knows only the name of the bundle and not its topics.
+        A bundle may leave if no filter fails and all filters keep the destination. If there is no destination, or if
+        bundles are only unloaded and not transferred, it is enough that the filters keep at least one broker other than
+        `source`. Every bundle is treated as one with persistent topics: Pulsar's check also knows only the name of the
+        bundle and not its topics.
         """
         if not len(bundles):
             return []

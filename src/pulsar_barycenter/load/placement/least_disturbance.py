@@ -78,7 +78,7 @@ class RoundKnowledge:
 
     def work(self, bundle: str) -> float:
         """Return the work of a bundle (its traffic as one number): the higher one of its two estimates. An unknown
-        bundle has the mean work of the bundles of its namespace.
+        bundle has the mean work of the bundles of its namespace; if the namespace is unknown too, that of all bundles.
         """
         found = self.loads.of(bundle)
         if found is None:
@@ -169,11 +169,12 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        """Choose the planned destination of the bundle. Without a plan, choose the candidate whose predicted usage,
-        with the bundle added, is the least.
+        """Choose the planned destination of the bundle. If the bundle has no plan, or its destination is not a
+        candidate any more, choose the candidate whose predicted usage, with the bundle added, is the least; if the
+        bundle had a plan, it may also be the source (see `_chosen`).
 
         Of candidates with equal usage, the one with the fewest bundles is chosen. A broker with an outdated report is
-        chosen only if all reports are outdated.
+        chosen only if the reports of all candidates are outdated.
         """
         count = int(np.count_nonzero(candidates))
         if not count:
@@ -311,8 +312,8 @@ def _count(expected: Expected, broker: int, work: float, home: int) -> None:
 
 
 def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
-    """Return the broker with the least usage after placement; of brokers with equal usage, the one with the fewest
-    bundles.
+    """Return the row of the broker with the least usage after placement (`after`); of brokers with equal usage, the one
+    with the fewest bundles.
 
     For a bundle without load, all usages count as equal that are at most `band` above the least.
     """

@@ -125,8 +125,8 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return the load with its averages removed, as before the first measurement. The averages restart whenever a
-        bundle comes to the broker or leaves it.
+        """Return the load without its averages, so that the next measurement counts as the first one. The broker does
+        this whenever a bundle comes to it or leaves it.
         """
         return BrokerLoadData()
 
@@ -139,7 +139,9 @@ class BundleLoadData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
-    """The heaviest bundles of a broker that may be moved, the least loaded of them first."""
+    """The list of a broker's top bundles: the heaviest ones of those of its bundles that may be moved, the least loaded
+    first.
+    """
 
     top_bundles_load_data: tuple[BundleLoadData, ...] = ()
 
@@ -279,7 +281,9 @@ def is_broker_load_due(
 
 
 def as_report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
-    """Return the report that a broker of the modular load manager would write for the same load."""
+    """Return the load in the form of a report of the modular load manager. `lookup` is the registration of the broker,
+    and `top` its list of top bundles: the report lists only these bundles, and none if `top` is None.
+    """
     stats: dict[str, NamespaceBundleStats] = {}
     for bundle in () if top is None else top.top_bundles_load_data:
         stats.setdefault(bundle.bundle_name, bundle.stats)

@@ -315,9 +315,11 @@ def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
 
 
 def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights: ResourceWeights) -> float:
-    """Return the largest weighted percentage, as a fraction; not clamped, so it may exceed 1.0.
+    """Return the largest product of a resource's usage (CPU, direct memory, one of the two bandwidths) and its weight,
+    as a fraction; not clamped, so it may exceed 1.0.
 
     A weight of 0 makes the maximum at least 0. NaN terms are ignored; if all are NaN, the result is minus infinity.
+
     Source: `LocalBrokerData.getMaxResourceUsageWithWeight` of Pulsar 3.0 and newer.
     """
     terms = (

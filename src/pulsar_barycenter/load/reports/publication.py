@@ -50,7 +50,7 @@ HEAD_BYTES: Final = 128
 def change_file(file: str, after: PublicationId) -> str:
     """Return the name of the file that has the changes since the publication `after`.
 
-    The file is in the folder of `file`, which has the whole publication.
+    It is in the same folder as `file`, the file with the whole publication.
     """
     return f"{file}{CHANGE}{after.batch_id:012d}"
 

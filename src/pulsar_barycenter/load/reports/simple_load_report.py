@@ -39,9 +39,10 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One load report of the simple load manager. `name` is the broker id, `timestamp` is epoch ms; gains and losses
     are sorted.
 
-    The twelve allocated fields are sums of the quotas of the broker's bundles, and of those assigned to it but not yet
-    loaded: CPU in percent of one core, memory in MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with
-    `complete`, which computes the fields that depend on other fields.
+    The fields `allocated_…` are the sums of the quotas of the broker's bundles; the fields `pre_allocated_…` are those
+    of the bundles that were assigned to the broker but are not loaded yet. CPU is in percent of one core, memory in
+    MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with `complete`, which computes the fields that depend
+    on other fields.
     """
 
     name: str | None = None
@@ -186,7 +187,9 @@ def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
 
 
 def load_report_of(data: LocalBrokerData) -> LoadReport:
-    """Return the report of a broker from `data`, without allocated quotas, neither under- nor overloaded."""
+    """Return the report of the simple load manager for a broker whose report of the modular load manager is `data`. Its
+    quotas are 0, and it counts as neither underloaded nor overloaded.
+    """
     return complete(
         LoadReport(
             name=data.broker_id,

@@ -30,8 +30,9 @@ def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class SimpleReportRule:
-    """The rule for when a broker with the simple load manager writes a report: three intervals in ms, and the change of
-    usage, in percentage points, that must be exceeded.
+    """The rule for when a broker with the simple load manager writes a report: the shortest and the longest time
+    between two reports, the shortest time between two comparisons of usage (ms), and the change of usage, in percentage
+    points, that must be exceeded.
     """
 
     min_interval_ms: float = 5_000

@@ -72,10 +72,10 @@ class _Arithmetic(Protocol):
 
 
 def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple[Average, Count]:
-    """Return the average and the number of samples of a window after one more `sample`.
+    """Return the average and the number of samples of a window after one more `sample`. `n` is the number of samples so
+    far, from 0 to `max_samples`; the new number is from 1 to `max_samples`, at which it stays.
 
-    The arguments are scalars, or arrays of one shape that are folded elementwise (columns of many bundles). It expects
-    0 ≤ n ≤ `max_samples`; the new n is in 1..`max_samples`.
+    The arguments are numbers, or arrays of one shape that are processed elementwise (columns of many bundles).
     """
     count = n + (n < max_samples)
     return ((count - 1) * average + sample) / count, count

@@ -43,9 +43,10 @@ class Destinations(ABC, Generic[Memory]):
 
     @abstractmethod
     def choose(self, unload: Unload) -> Placement | Refusal:
-        """Return the destination of a bundle that is to be shed, or why it stays.
+        """Return the destination of a bundle that is to be unloaded, or a refusal that says why the bundle stays on its
+        broker.
 
-        A placement without broker: the next lookup of the bundle chooses its owner.
+        If the broker of the placement is None, the next lookup of the bundle chooses its owner.
         """
 
     @abstractmethod
@@ -58,15 +59,17 @@ class Destinations(ABC, Generic[Memory]):
     @property
     @abstractmethod
     def load(self) -> LoadSnapshot:
-        """The load of the cluster, in which the bundles that left count as preallocated to their destinations."""
+        """The load of the cluster, in which the bundles that left in this round count as on their way to their
+        destinations.
+        """
 
     def close(self) -> None:
         """End the round: remove from `memory` what is valid only in this round, such as planned destinations."""
 
 
 class Selection(ABC, Generic[Memory]):
-    """Chooses the owners of bundles, with fixed settings. `drained` brokers are candidates only if there is no other
-    broker.
+    """Chooses the owners of bundles, with fixed settings. `drained` are the ids of the drained brokers, which are
+    candidates only if there is no other broker.
     """
 
     drained: frozenset[str]
@@ -92,8 +95,8 @@ class Selection(ABC, Generic[Memory]):
     def place(
         self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: Memory | None = None
     ) -> Iterator[Placement]:
-        """Yield the owners of unowned bundles, each chosen on demand; after the choice the bundle counts for its
-        broker.
+        """Yield the broker that is to own each of `bundles`, which have no owner. A broker is chosen only when the
+        caller asks for the next item; the bundle then counts as load of this broker.
 
         `memory` is the memory of previous rounds; None: the initial one.
         """
@@ -165,8 +168,8 @@ class FilteredSelection(Selection[SelectionMemory]):
         rng: random.Random,
         memory: SelectionMemory | None = None,
     ) -> Iterator[Placement]:
-        """Yield the owners of unowned bundles, as `Selection.place` does. A bundle that the snapshot does not have
-        counts with the default load of an unknown bundle, as on a live leader.
+        """Yield the broker that is to own each of `bundles`, as `Selection.place` does. A bundle that is not in the
+        snapshot counts with the default load of an unknown bundle, as on a live leader.
         """
         memory, snapshot = memory or self.start(), with_drained(snapshot, self.drained)
         for bundle in bundles:

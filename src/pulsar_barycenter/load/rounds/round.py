@@ -52,11 +52,11 @@ CARRIED_OUT: Final = UnloadOutcome(True)
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """The result of a round: `moves` with destinations, `placements`, and `refused`, the bundles that stay although the
-    plan sheds them.
+    """The result of a round: `moves` has the unloads that were made, with their destinations; `refused` has why the
+    other bundles of the plan stay.
 
-    `placements[i]` has the reason for the destination of `moves[i]`. `snapshot` is the load, with the moved bundles
-    counted as on their way.
+    `placements[i]` has the reason for the destination of `moves[i]`. `snapshot` is the load after the round, in which
+    the moved bundles count as on their way.
     """
 
     plan: SheddingPlan

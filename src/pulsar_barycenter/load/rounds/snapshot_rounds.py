@@ -106,7 +106,8 @@ def placement_lines(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> Iterator[Decided]:
-    """Yield the owner that each of these bundles would get, one after the other.
+    """Yield for each of these bundles the broker that would own it. A bundle counts as load of its broker when the next
+    one is placed.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.

@@ -72,8 +72,8 @@ class SelectionSettings:
 
 
 class SelectionMemory(msgspec.Struct, frozen=True):
-    """The memories of the placement strategy and of the choice of brokers in turn, carried from one selection to the
-    next.
+    """What is carried from one choice of an owner to the next: the memory of the placement strategy, and that of the
+    choice of brokers in turn (`next_in_turn`).
     """
 
     placement: Remembered = NOTHING_REMEMBERED
@@ -94,7 +94,7 @@ def select_broker(
     memory: SelectionMemory,
 ) -> tuple[Placement, SelectionMemory]:
     """Return the owner that the modular load manager chooses for the bundle, with the reason, and the memory for the
-    next choice. The caller records the bundle as preallocated to that broker.
+    next choice. The caller then records that the bundle is on its way to that broker.
     """
     policies = policy_candidates(snapshot, request)
     outcomes, notes, left = _narrowed(snapshot, request, settings, policies)

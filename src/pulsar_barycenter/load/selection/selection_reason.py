@@ -32,7 +32,8 @@ def explained(
 class _Explained(msgspec.Struct, frozen=True, gc=False):
     """Builds the reason of a strategy's choice. `narrowing` are the outcomes of the filters that removed brokers.
 
-    This object keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
+    This object keeps only the brokers of the snapshot and not the bundles, because placements are kept for a whole
+    round.
     """
 
     brokers: BrokerTable

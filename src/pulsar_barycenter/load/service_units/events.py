@@ -30,7 +30,9 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 def assigning(
     before: ServiceUnitStateData | None, broker: str, now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the ownership record that assigns a bundle without owner to `broker`."""
+    """Return the ownership record that assigns a bundle without owner to `broker`. `before` is the present record of
+    the bundle, which the new one replaces; None: the bundle has no record.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
         dst_broker=broker,
@@ -41,7 +43,9 @@ def assigning(
 
 
 def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the ownership record with which a broker takes a bundle that is assigned to it."""
+    """Return the ownership record with which a broker takes over a bundle. `before` is the present record, which
+    assigns the bundle to this broker; `epoch` is the epoch of the term that begins.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=before.dst_broker,
@@ -54,8 +58,8 @@ def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitS
 
 
 def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the ownership record with which a broker makes itself the owner of a bundle by force, even if the previous
-    record names other brokers.
+    """Return the ownership record with which `broker` makes itself the owner of a bundle by force, even if `before`,
+    the present record, names other brokers. `epoch` is the epoch of the term that begins.
     """
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
@@ -113,7 +117,9 @@ def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str]
 
 
 def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the ownership record by which the owner says that it has given up a bundle and stopped serving it."""
+    """Return the ownership record with which the owner reports that it has stopped serving a bundle and given it up.
+    `before` is the present record, which the new one replaces.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.FREE,
         dst_broker=before.dst_broker,
@@ -141,8 +147,8 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the ownership record of a bundle that was split and no longer exists. Publish it once the owner owns all
-    children of the bundle.
+    """Return the last ownership record of a bundle that was split and does not exist any more. Publish it only when the
+    owner owns all children of the bundle. `before` is the present record, which this one replaces.
     """
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,

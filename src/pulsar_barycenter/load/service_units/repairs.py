@@ -64,8 +64,8 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """The ownership records that the leader has to repair, found among all records. Bundles are in the order of their
-    records.
+    """What the leader has to repair, found among all ownership records: the lost brokers that records name, and the
+    bundles whose record needs a repair, in the order in which the records were read.
     """
 
     lost_brokers: set[str] = field(default_factory=set)

@@ -117,8 +117,8 @@ Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
 
 
 class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
-    """The ownership record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the ranges
-    of children to their future owners, None for the broker that splits.
+    """The ownership record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the hash
+    ranges of children to their future owners; None: the broker that splits the bundle.
     """
 
     state: ServiceUnitState

@@ -23,9 +23,9 @@ class MetadataStability(enum.Enum):
 
 
 def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int) -> MetadataStability:
-    """Return how stable the metadata store counts at `now_ms`: unstable without a session, jittery for JITTERY_MS after
-    a session was re-established, otherwise stable. `reestablished_at_ms` is when the session was last established
-    again; None: no session was ever lost.
+    """Return the stability of the metadata store at `now_ms`: unstable if there is no session; jittery for JITTERY_MS
+    after a lost session was established again; otherwise stable. `reestablished_at_ms` is the last time at which this
+    happened (epoch ms); None: no session was ever lost.
     """
     if not has_session:
         return MetadataStability.UNSTABLE

@@ -56,8 +56,8 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """A shedder that tolerates brokers up to `threshold` standard deviations above the mean of a metric. The metrics of
-    brokers and bundles are in `unit`.
+    """A shedder that tolerates brokers whose metric is up to `threshold` standard deviations above the mean. The
+    metrics of brokers and bundles are in `unit`.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -84,11 +84,14 @@ class DeviationShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
         """Return the plan: the bundles to unload, in the order of choice.
 
-        While the broker with the greatest metric exceeds the mean by more than the threshold, its heaviest bundle b
-        with `b + least < greatest` moves to the broker with the least metric, which changes both metrics and the
-        deviation. A broker without such a bundle is no longer considered. Of equal metrics, the greatest broker and the
-        heaviest bundle are the last by name, and the least broker is the first. The round ends after `most` bundles;
-        brokers above the limit that gave none wait for the next round.
+        The following is repeated as long as the metric of the broker with the greatest metric is more than `threshold`
+        standard deviations above the mean: its heaviest bundle b with `b + least < greatest` is moved to the broker
+        with the least metric (`least` and `greatest` are the metrics of the two brokers). This changes both metrics and
+        the deviation. A broker without such a bundle is no longer considered.
+
+        Of brokers with equal greatest metrics, and of equally heavy bundles, the last one by name is chosen; of brokers
+        with equal least metrics, the first. The round ends after `most` bundles; brokers above the limit from which
+        none was moved wait for the next round.
         """
         metric = self.broker_metric(snapshot)
         mean = sequential_mean(metric)
@@ -124,7 +127,9 @@ class DeviationMove(NamedTuple):
 
 
 def _deviation(squares: float, count: int, mean: float) -> float:
-    """Return the standard deviation; 0 if rounding makes the variance negative."""
+    """Return the standard deviation of `count` values with this mean; `squares` is the sum of their squares. 0 if
+    rounding makes the variance negative.
+    """
     return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
 
 

@@ -110,7 +110,9 @@ class TransferShedderSettings:
 
     @property
     def underloaded_share(self) -> float:
-        """The fraction of the mean usage, and of the greatest throughput, below which a broker is underloaded."""
+        """A broker is underloaded if its usage is below this fraction of the mean usage, or its throughput below this
+        fraction of the throughput of the most loaded broker.
+        """
         return min(0.5, max(0.0, self.target_deviation / 2.0))
 
 

@@ -248,9 +248,10 @@ class _Cycle:
         return Turn(found, target, outcome, frozenset(end.refused), end.stopped, end.stop, end.before)
 
     def _walk(self, found: Imbalance, target: float, remaining: int, top: TopBundles) -> "_Walk":
-        """Choose bundles that leave the most loaded broker: examine its `remaining` top bundles, the lightest first,
-        and choose those whose traffic fits into `target` (bytes/s). A bundle that does not fit is chosen only in
-        exchange for bundles of the destination; if there are none for this, the walk ends.
+        """Choose bundles that leave the most loaded broker: examine its movable top bundles, the lightest first, and
+        choose those whose traffic fits into `target` (bytes/s). `remaining` is the number of its top bundles, of which
+        one always stays. A bundle that does not fit is chosen only in exchange for bundles of the destination; if this
+        is not possible, the walk ends.
         """
         greatest, least, chosen, walk = found.greatest, found.least, self._chosen, _Walk()
         rows, traffic = top.movable.of(greatest)
@@ -329,7 +330,9 @@ class _Cycle:
         self._low += 1
 
     def plan(self, hits: int, first: Imbalance | None, ended: Code) -> TransferPlan:
-        """Return the plan: the chosen bundles, with all values that the reasons need."""
+        """Return the plan: the chosen bundles, with all values that the reasons need. The arguments are the fields of
+        `TransferVerdicts` with the same names.
+        """
         snapshot, turns, chosen = self._snapshot, self._turns, self._chosen
         brokers, numbers = len(snapshot.brokers), np.arange(len(turns), dtype=np.int32)
         greatest = np.array([turn.imbalance.greatest for turn in turns], np.int32)

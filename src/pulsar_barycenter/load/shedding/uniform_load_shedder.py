@@ -276,7 +276,9 @@ class UniformVerdicts:
         return f"{what} {highest} on {names[spread.top]}, {lowest} on {names[spread.bottom]}"
 
     def _criteria(self) -> tuple[Compared, ...]:
-        """Return the comparison that decided; if none did, the comparisons of all criteria that are on."""
+        """Return the comparison that decided. If none did, return the comparisons of all criteria that are switched
+        on.
+        """
         rate = Compared(
             f"difference to the lowest message rate{', where 0 counts as 1 msg/s,' if self.rate.is_raised else ''}",
             # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative

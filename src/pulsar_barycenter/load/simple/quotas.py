@@ -204,7 +204,7 @@ def smoothed_quota(old: ResourceQuota, now: Floats, time_past_ms: float) -> Reso
 
 def memory_groups(bundles: BundleTable) -> Integers:
     """Return the number of memory groups of each bundle, the unit of Pulsar's memory quotas: 1, and one more for every
-    500 topics, producers and consumers.
+    500 of its topics, producers and consumers together.
     """
     return 1 + (bundles.topics + bundles.sessions) // MEMORY_GROUP
 

@@ -124,8 +124,8 @@ class BrokerTable:
         return found
 
     def flags_of(self, broker: int) -> tuple[str, ...]:
-        """Return texts that name problems of the data of the broker in row `broker`, for a reason; empty if there are
-        none.
+        """Return texts that name problems of the data of the broker in row `broker`, to be used in a reason; empty if
+        there are none.
         """
         return (f"{self.names[broker]} reported load values that are not numbers",) if self.suspect.item(broker) else ()
 
@@ -379,7 +379,9 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The bundles that are on their way to a broker; empty if the snapshot was built without preallocations."""
+        """The bundles that are on their way to a broker; there are none if the snapshot was built without such
+        bundles.
+        """
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
@@ -438,7 +440,7 @@ class LoadSnapshot:
         return self.bundles is other.bundles and self.brokers is other.brokers
 
     def is_on_its_way(self, bundle: str, broker: str) -> bool:
-        """Return whether `bundle` is on its way to `broker` in this snapshot, as a preallocation."""
+        """Return whether `bundle` is on its way to `broker` in this snapshot."""
         return (self.brokers.index[broker], bundle) in self.on_their_way.pairs
 
 

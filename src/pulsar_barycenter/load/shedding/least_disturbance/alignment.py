@@ -11,10 +11,10 @@ _LONGEST: Final = 1 << 14
 
 
 def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
-    """Return for each of `names` its position in `before`, -1 if it is not there; None if both are equal.
+    """Return for each of `names` its position in `before`, -1 if it is not there. None: the two lists are equal.
 
     `before` and `names` are both sorted. Equal stretches of them are compared at once, so a few differences among a
-    million names cost little. If a name occurs several times, its first occurrences are matched.
+    million names cost little. If a name occurs several times, its first occurrences are matched with one another.
     """
     if names is before or (len(names) == len(before) and _equal(before, 0, names, 0, len(names))):
         return None

@@ -145,9 +145,9 @@ class Search:
         return self._found(np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
-        """Return the single moves that are worth their price: those whose gain × minutes, summed over the rounds in
-        which they were not made, has reached it (`unevenness`). `missed` has this sum for each broker, up to the last
-        round, which was `minutes` ago.
+        """Return the single moves that are worth their price. A move is, if the sum of gain × minutes over the rounds
+        in which it was not made has reached the price (`unevenness`). `missed` has this sum for each broker, up to the
+        last round, which was `minutes` ago.
 
         If there is no such move, but a broker is far above its reachable usage (FAR_ABOVE), return a plan like that of
         `run`, in which only brokers above the band give bundles. A round that may make only few moves returns no such
@@ -199,13 +199,13 @@ class Search:
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
         """Choose the single moves that are worth their price, those with the greatest gain first, and add them to the
-        moves. A move is worth its price if the gain that its broker has missed before this round (`missed`) has reached
-        it.
+        moves. A move is worth its price if the gain × minutes that its broker has missed before this round (`missed`)
+        has reached the price.
 
-        For a broker that is far above its reachable usage by both estimates, a round of few moves counts more: its
-        present gain, as if it had been missed for the whole patience too.
+        If a broker is far above its reachable usage by both estimates, and the round may make only few moves, its
+        present gain is added as if the broker had missed it for the whole patience.
 
-        Return the missed gain of each broker (gain × minutes) with this round included; 0 for a broker without a move
+        Return the gain × minutes that each broker has missed, with this round included; 0 for a broker without a move
         that gains.
         """
         lasted_min = self._settings.patience_min if self._makes_few else 0.0

@@ -332,12 +332,12 @@ def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
 
 
 def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, minutes: float, now_ms: int) -> Flags:
-    """Improve `measured` for bundles that are not in their broker's list of top bundles, and return flags of the rows
-    that were changed or confirmed by this.
+    """Replace in `measured` the work of the bundles that are not in their broker's list of top bundles by a better
+    value, and return flags of the rows of these bundles.
 
     The work of a broker that its list does not explain is divided among these bundles in proportion to their last
     estimates. A list may be newer than the load of its broker, so this is done only for brokers whose load was measured
-    since the last round; the bundles of other brokers keep their estimates.
+    since the last round; the bundles of other brokers are not flagged, and keep their estimates.
     """
     bundles, load, count = snapshot.bundles, snapshot.extensible, len(snapshot.brokers)
     found = np.zeros(len(bundles), bool)

@@ -174,11 +174,11 @@ def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.
 
 
 def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, Floats]:
-    """Return for each row the broker that owns the bundle or is about to own it, and for each broker the load of
-    arriving bundles that have no row.
+    """Return for each row of the bundle table the broker (row) that owns the bundle or is about to own it; and for each
+    broker the load of the bundles that are on their way to it and that no broker reports.
 
-    The second value is an array of 3 rows over brokers. It has the work, by both estimates, and the number of the
-    bundles that are on their way to the broker and that no broker reports.
+    The second value is an array of 3 rows over brokers: the work of these bundles by the recent estimate, their work by
+    the settled estimate, and their number.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     owner: Indices = bundles.owner

@@ -48,8 +48,8 @@ _LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
-    """A planned move of a bundle: source and destination (broker ids), the bundle's work, and the bundle's row in the
-    snapshot from which the plan was made. Work is the traffic of a bundle as one number (see `bundle_loads`).
+    """A planned move of a bundle: source and destination (broker ids), the bundle's work (its load as one number), and
+    the bundle's row in the snapshot from which the plan was made.
     """
 
     source: str
@@ -60,8 +60,9 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundKnowledge:
-    """The data about bundles and brokers that LeastDisturbance had computed at its last shedding round: bundle loads
-    and usage lines. The round was at `at_ms` (epoch ms) and used `snapshot`.
+    """The data about bundles and brokers that LeastDisturbance computed at its last shedding round: `loads`, the
+    estimated loads of bundles, and `lines`, which estimate the usage of each broker from the load of its bundles. The
+    round was at `at_ms` (epoch ms) and used `snapshot`.
     """
 
     at_ms: int
@@ -71,14 +72,15 @@ class RoundKnowledge:
 
     @cached_property
     def typical(self) -> Mapping[str, tuple[float, float]]:
-        """The mean work of a bundle in each namespace, as a pair: by the recent and by the settled estimate (see
-        `bundle_loads`). The key "" has the mean over all bundles.
+        """The mean work of a bundle in each namespace, as a pair: by the recent and by the settled estimate (a fast and
+        a slow moving average). Work is load as one number. The key "" has the mean over all bundles.
         """
         return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
-        """Return the work of a bundle (its traffic as one number): the higher one of its two estimates. An unknown
-        bundle has the mean work of the bundles of its namespace; if the namespace is unknown too, that of all bundles.
+        """Return the work of a bundle (its load as one number): the higher one of its two estimates, the recent and the
+        settled one. An unknown bundle has the mean work of the bundles of its namespace; if the namespace is unknown
+        too, that of all bundles.
         """
         found = self.loads.of(bundle)
         if found is None:
@@ -106,7 +108,7 @@ class RoundKnowledge:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The load that is expected of each broker in `snapshot`, as columns over brokers. `reported` is the reported usage
-    (fraction). `more` is the work (see `bundle_loads`) of the bundles that came after the reports, less that of those
+    (fraction). `more` is the work (load as one number) of the bundles that came after the reports, less that of those
     that left. `slope` is usage per work, `counts` are numbers of bundles. `fresh` flags the brokers whose report is not
     outdated.
 
@@ -223,8 +225,8 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return least, Code.LEAST_PREDICTED
 
     def _first(self, snapshot: LoadSnapshot) -> RoundKnowledge:
-        """Return the knowledge of brokers and bundles before the first round, taken from the reports of this snapshot
-        alone.
+        """Return what is known of brokers and bundles before the first shedding round, computed from the reports of
+        this snapshot alone.
         """
         loads = first_loads(snapshot)
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
@@ -299,8 +301,8 @@ def _chain(latest: Pending | None) -> Iterator[Pending]:
 
 
 def _count(expected: Expected, broker: int, work: float, home: int) -> None:
-    """Add the work of a bundle to the row `broker`, which gets the bundle, and subtract it from the row `home`, the
-    broker whose report includes the bundle.
+    """Count the load of a bundle that moves: add its work (load as one number) to the row `broker`, which gets the
+    bundle, and subtract it from the row `home`, the broker whose report includes the bundle.
     """
     if home == broker:
         return

@@ -97,7 +97,7 @@ class Found:
 
     `asked` flags the brokers that had to give bundles. `unseen` flags those of them that were not examined any more,
     because the round was full. `missed` is for each broker how much it has lost so far because its best move was not
-    made: the sum of gain × minutes (see `unevenness`).
+    made: the sum of gain × minutes (see `Settings.price`).
     """
 
     moves: tuple[RowMove, ...]
@@ -137,8 +137,9 @@ class Search:
         self._givers: dict[int, Giver] = {}
 
     def run(self) -> Found:
-        """Return the moves that bring the usage of each broker to within the band around its reachable usage. If these
-        are more moves than the round may make, return only the first of them, at most one more than the round may make.
+        """Return the moves that bring the usage of each broker to at most the band (`Settings.band`) above its
+        reachable usage. If these are more moves than the round may make, return only the first of them, at most one
+        more than the round may make.
         """
         if self._is_possible:
             self._plan(self._settings.band, self._settings.edge)
@@ -146,12 +147,12 @@ class Search:
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
         """Return the single moves that are worth their price. A move is, if the sum of gain × minutes over the rounds
-        in which it was not made has reached the price (`unevenness`). `missed` has this sum for each broker, up to the
-        last round, which was `minutes` ago.
+        in which it was not made has reached `Settings.price`. `missed` has this sum for each broker, up to the last
+        round, which was `minutes` ago.
 
-        If there is no such move, but a broker is far above its reachable usage (FAR_ABOVE), return a plan like that of
-        `run`, in which only brokers above the band give bundles. A round that may make only few moves returns no such
-        plan while any single move has a gain.
+        If there is no such move, but a broker is far above its reachable usage (by more than FAR_ABOVE bands), return a
+        plan like that of `run`, in which only brokers above the band (`Settings.band`) give bundles. A round that may
+        make only few moves returns no such plan while any single move has a gain.
         """
         if not self._is_possible:
             return self._found(np.zeros(len(missed)))
@@ -198,12 +199,12 @@ class Search:
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
-        """Choose the single moves that are worth their price, those with the greatest gain first, and add them to the
-        moves. A move is worth its price if the gain × minutes that its broker has missed before this round (`missed`)
-        has reached the price.
+        """Choose the single moves that are worth their price (`Settings.price`), those with the greatest gain first,
+        and add them to the moves. A move is worth its price if the gain × minutes that its broker has missed before
+        this round (`missed`) has reached the price.
 
-        If a broker is far above its reachable usage by both estimates, and the round may make only few moves, its
-        present gain is added as if the broker had missed it for the whole patience.
+        If a broker is far above its reachable usage by both estimates of load, and the round may make only few moves,
+        its present gain is added as if the broker had missed it for all of `Settings.patience_min`.
 
         Return the gain × minutes that each broker has missed, with this round included; 0 for a broker without a move
         that gains.
@@ -292,7 +293,9 @@ class Search:
             self._give(source)
 
     def _give(self, source: int) -> None:
-        """Choose bundles of one broker to move until the broker is near its reachable usage."""
+        """Choose bundles of the broker in row `source` to move, until its usage is near its reachable usage
+        (`Settings.goal`).
+        """
         giver, goal = self._givers[source], self._settings.goal
         while not self._is_full:
             apart = float(self._apart[:, source].min())
@@ -304,13 +307,12 @@ class Search:
                 return
 
     def _take_best(self, giver: Giver, source: int, apart: float) -> bool:
-        """Choose a bundle of `source` to move, and as its destination the broker that can take the most work, of those
-        that may take the bundle. Of the bundles that fit there, choose the one with the most relief per cost. Return
-        whether there was such a bundle.
+        """Choose a bundle of the broker in row `source` to move, and as its destination the broker that can take the
+        most work, of those that may take the bundle. Of the bundles that fit there, choose the one with the most relief
+        (usage that `source` saves) per cost of the move. Return whether there was such a bundle.
 
-        `giver` has the bundles of the broker in row `source`, `apart` is how far that broker is above its reachable
-        usage. Of bundles that relieve it more than it needs, the best is the one that leaves it nearest to its
-        reachable usage.
+        `giver` has the bundles of `source`, `apart` is how far `source` is above its reachable usage. Of bundles that
+        relieve it more than it needs, the best is the one that leaves it nearest to its reachable usage.
         """
         # the giver is above the goal, so it has no room itself
         goal, room = self._settings.goal, self._room_to_goal
@@ -405,8 +407,8 @@ class Search:
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much more work each broker can take until its usage is `limit` above its reachable usage.
-        Negative: it is above this already. -1 for a broker that must not take bundles.
+        """Return how much more work (load as one number) each broker can take until its usage is `limit` above its
+        reachable usage. Negative: it is above this already. -1 for a broker that must not take bundles.
         """
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
@@ -467,8 +469,8 @@ class Search:
             self._adopt(moves, apart)
 
     def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the chosen moves by `moves`, and the state of the search by `apart`, the state after these moves.
-        Return whether they were replaced.
+        """Replace the chosen moves by `moves`, and the state of the search by `apart`: how far each broker is above its
+        reachable usage after these moves. Return whether they were replaced.
 
         They are not replaced if any broker that takes a bundle would then be above its reachable usage by at least as
         much as the giver of this bundle was before the move.

@@ -87,12 +87,12 @@ def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tupl
 
 
 def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, UsageLines]:
-    """Return the work of the bundles by the newest report alone, and for each broker the usage line (usage = background
-    + slope × work) that gives its reported usage for this work.
+    """Return the work (load as one number) of the bundles by the newest report alone, and for each broker the usage
+    line (usage = background + slope × work) that gives its reported usage for this work.
 
     One report does not show how much of the usage is background and how much depends on work. So the slope is at most
     usage / work, and at least _LEAST_PART of the usual slope. A broker without work gets the typical slope of the
-    others, adjusted to its strength (see `strengths`).
+    others, divided by its strength (see `strengths`).
     """
     loads = first_loads(snapshot)
     measured, recent, _, numbers = loads.sums

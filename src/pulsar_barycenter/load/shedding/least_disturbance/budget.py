@@ -60,8 +60,8 @@ class Budget:
         return replace(self, free_until_ms=now_ms + 1, unlimited_until_ms=now_ms + settings.free_ms)
 
     def still_unlimited(self, now_ms: int, settings: Settings) -> "Budget":
-        """Return the budget with a longer time in which moves do not use it: at least until the patience has passed
-        after `now_ms` (epoch ms).
+        """Return the budget with a longer time in which moves do not use it: at least until `Settings.patience_min`
+        minutes after `now_ms` (epoch ms).
         """
         return replace(self, unlimited_until_ms=max(self.unlimited_until_ms, now_ms + settings.soon_ms + 1))
 

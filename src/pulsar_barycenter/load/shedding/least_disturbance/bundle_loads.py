@@ -47,7 +47,9 @@ _ODD: Final = 0.1
 
 
 class Units(NamedTuple):
-    """How much work one msg/s is, and how much one byte/s is. Work is the load of a bundle as one number."""
+    """How much work one msg/s is, and how much one byte/s is. Work is the load of a bundle as one number: a weighted
+    sum of its message rate and its throughput.
+    """
 
     of_rate: float
     of_throughput: float
@@ -73,8 +75,8 @@ class Units(NamedTuple):
 
 
 class Away(NamedTuple):
-    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last value of
-    each of the two estimates of its work.
+    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last values
+    of the recent and the settled estimate of its work (its load as one number).
     """
 
     broker: str
@@ -146,13 +148,14 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def was_split_into(self, bundle: str) -> bool:
-        """Return whether `bundle` is a part of a bundle that has a row in these columns, that is, was split from it."""
+        """Return whether `bundle` is a part of a split bundle that still has a row in these columns."""
         row, part = self._found(bundle)
         return row >= 0 and part < 1
 
     def _found(self, bundle: str) -> tuple[int, float]:
-        """Return the row of a bundle and the fraction 1. For a part of a split bundle that still has a row, return the
-        row of the split bundle and the part's fraction of its hash range. The row is -1 if there is neither.
+        """Return the row of a bundle and the fraction 1. For an unknown part of a split bundle that still has a row,
+        return the row of the split bundle, and the part's fraction of its hash range. The row is -1 if neither has a
+        row.
         """
         row = bisect_left(self.names, bundle)
         if row < len(self.names) and self.names[row] == bundle:
@@ -184,8 +187,8 @@ def part_of(bundle: str, whole: str) -> float:
 
 
 def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
-    """Return the estimated loads of bundles for the first round, from the snapshot alone: the recent estimates from the
-    newest reports, the settled ones from the long-term windows.
+    """Return the estimated loads of bundles for the first round, from the snapshot alone: the recent estimates (fast
+    moving averages) from the newest reports, the settled estimates (slow ones) from the long-term windows.
     """
     bundles, units = snapshot.bundles, Units.of(snapshot)
     recent = _measured(snapshot, units)
@@ -218,8 +221,9 @@ def next_loads(
 
     `urgent` flags brokers on whose bundles a change of load counts as lasting at once. `silent` flags brokers that had
     not reported for a long time: for their bundles only the newest report counts. `doubt` says for each broker how far
-    its newest report is not relied on, 0 to 1 (`usage_lines`): this fraction of the measured load of its bundles is
-    replaced by the settled estimate. It has no effect with the extensible load manager.
+    its newest report is not relied on, 0 to 1 (see `UsageLines.doubt`): this fraction of the measured load of its
+    bundles is replaced by the settled estimate, the slow moving average. It has no effect with the extensible load
+    manager.
     """
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)
@@ -283,11 +287,12 @@ def _folded(
     minutes: float,
     settings: Settings,
 ) -> tuple[Floats, Floats, NDArray[np.float32]]:
-    """Return the recent and the settled estimates after one more measurement, and for how many minutes the two have
-    differed (positive: the recent one is higher, negative: lower).
+    """Return the recent and the settled estimates (a fast and a slow moving average) after one more measurement, and
+    for how many minutes the two have differed (positive: the recent one is higher, negative: lower).
 
     Where an estimate is NaN, and in the rows that `at_once` flags, both estimates become the measurement. In the rows
-    that `soon` flags, and where the two have differed for the patience, the settled estimate becomes the recent one.
+    that `soon` flags, and where the two have differed for `Settings.patience_min` minutes, the settled estimate becomes
+    the recent one.
     """
     fresh = np.isnan(recent) if at_once is None else np.isnan(recent) | at_once
     if fresh.any():
@@ -315,8 +320,8 @@ def _folded(
 
 
 def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
-    """Return the measured work of the bundle in every row. If a broker reports the load of only some of its bundles,
-    the rest of its own work is divided equally among its other bundles.
+    """Return the measured work (load as one number) of the bundle in every row. If a broker reports the load of only
+    some of its bundles, the rest of its own work is divided equally among its other bundles.
     """
     bundles = snapshot.bundles
     found = units.work(bundles.latest)

@@ -48,8 +48,8 @@ class Giver:
     broker then saves (`relief`).
 
     `order` has the positions of the bundles, sorted by worth (relief / cost), the highest first; of equal ones the
-    lightest first. `there` flags the bundles that the search has not moved away. In `order`, no bundle before index
-    `first` is there any more.
+    lightest first. `there` flags the bundles that the search has not moved away. `first` is an index in `order`: all
+    bundles before it have been moved away.
     """
 
     __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
@@ -70,7 +70,9 @@ class Giver:
         self.first = 0
 
     def in_order(self, heaviest: float) -> Iterator[int]:
-        """Yield, in `order`, the positions of the bundles that are still there and whose work is at most `heaviest`."""
+        """Yield the positions of the bundles that have not been moved away and whose work (load as one number) is at
+        most `heaviest`, in `order`.
+        """
         for start in range(self.first, len(self.order), _AT_ONCE):
             places = self.order[start : start + _AT_ONCE]
             places = places[self.there[places]]
@@ -79,14 +81,14 @@ class Giver:
             yield from places[self.heavy[places] <= heaviest].tolist()
 
     def heaviest(self, most: int) -> Integers:
-        """Return the positions of the `most` heaviest bundles that are still there."""
+        """Return the positions of the `most` heaviest bundles that have not been moved away."""
         there = np.flatnonzero(self.there)
         return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
 
 
 def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker, given by their work, the search examines: all of them, or about MOST_LOOKED_AT
-    if there are more.
+    """Return which bundles of a broker the search examines: all of them, or about MOST_LOOKED_AT if there are more.
+    `work` is the load of each bundle as one number.
 
     In that case half of them are the heaviest bundles, and the other half are bundles at equal distances in the order
     of work: the search also needs light bundles, for the last move of a broker.
@@ -106,7 +108,7 @@ def collect(
     snapshot: LoadSnapshot, loads: BundleLoads, movable: Flags, wanted: Flags, slope: Floats
 ) -> dict[int, Giver]:
     """Return, by the row of the broker, a `Giver` with the `movable` bundles of each broker that `wanted` flags.
-    `slope` is usage per work for each broker.
+    `slope` is for each broker the usage that one unit of work (load as one number) takes.
     """
     bundles = snapshot.bundles
     rows = np.flatnonzero(movable & wanted[bundles.owner])

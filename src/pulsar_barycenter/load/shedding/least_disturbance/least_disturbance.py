@@ -60,9 +60,10 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """What the strategy remembers between rounds: the time of the last round (epoch ms), the bundle loads and usage
-    lines that it estimated (None before the first round), and the budget of moves. `missed` is for each broker how much
-    it has lost because its best move was not made yet, as gain × minutes (see `unevenness`).
+    """What the strategy remembers between rounds: the time of the last round (epoch ms); `loads`, the estimated loads
+    of bundles, and `lines`, which estimate the usage of each broker from the load of its bundles (both None before the
+    first round); and the budget of moves. `missed` is for each broker how much it has lost because its best move was
+    not made yet, as gain × minutes (see `Settings.price`).
     """
 
     at_ms: int = 0
@@ -147,8 +148,8 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
 
 def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
-    """Return for each broker the gain × minutes that it has missed because its best move was not made, this round
-    included. Brokers from which a bundle moves in this round have 0, and are omitted.
+    """Return for each broker the gain × minutes that it has missed because its best move was not made (see
+    `Settings.price`), this round included. Brokers from which a bundle moves in this round have 0, and are omitted.
     """
     missed = found.missed.copy()
     missed[[move.source for move in found.moves[:made_moves]]] = 0.0

@@ -73,14 +73,14 @@ class Settings:
         )
 
     def recent_weight(self, minutes: float) -> float:
-        """Return the weight of a new measurement in the recent estimate, a moving average, if the measurement before it
-        was `minutes` earlier.
+        """Return the weight of a new measurement in the recent estimate of load, a fast moving average, if the
+        measurement before it was `minutes` earlier.
         """
         return _weight(minutes, min(self.patience_min / 2, _RECENT_ROUNDS * self.round_min))
 
     def settled_weight(self, minutes: float) -> float:
-        """Return the weight of a new measurement in the settled estimate, a slow moving average, if the measurement
-        before it was `minutes` earlier.
+        """Return the weight of a new measurement in the settled estimate of load, a slow moving average, if the
+        measurement before it was `minutes` earlier.
         """
         return _weight(minutes, self.patience_min * _SETTLED)
 
@@ -118,8 +118,9 @@ class Settings:
 
     @property
     def scale(self) -> float:
-        """The scale of the unevenness (see `unevenness`), as a fraction of usage. A broker whose excess is lower than
-        that of the fullest broker by more than the scale has little influence on the unevenness.
+        """The scale of the unevenness (`Unevenness`), as a fraction of usage. The excess of a broker is how far its
+        usage is above its reachable usage; a broker whose excess is lower than the highest one by more than the scale
+        has little influence on the unevenness.
         """
         return self.band / 2
 
@@ -133,14 +134,15 @@ class Settings:
     @property
     def price(self) -> float:
         """The price of a single move, as a fraction of usage × minutes. A move is made only when not making it has cost
-        this much: the sum of its gain over the minutes in which it was not made (`unevenness`).
+        this much: the sum of its gain over the minutes in which it was not made. Its gain is by how much it lowers the
+        unevenness (`Unevenness`).
         """
         return self.band * self.patience_min / 9
 
     @property
     def edge(self) -> float:
-        """As soon as one broker is above the band, other brokers give bundles too: those whose usage is above their
-        reachable usage by more than this (a fraction).
+        """As soon as one broker is above its reachable usage by more than the band (`Settings.band`), other brokers
+        give bundles too: those that are above theirs by more than this (a fraction).
         """
         return 0.6 * self.band
 

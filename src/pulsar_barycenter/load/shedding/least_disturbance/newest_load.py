@@ -67,7 +67,9 @@ def why_it_stays(plan: DisturbancePlan, position: int, unload: Unload, load: Loa
 
 
 class _Newest:
-    """Usages and work by the newest reports. A value is NaN if no report has it."""
+    """Usages of brokers and work (load as one number) of bundles by the newest reports. A value is NaN if no report has
+    it.
+    """
 
     def __init__(self, plan: DisturbancePlan, load: LoadSnapshot) -> None:
         self._loads, self._load = plan.loads, load
@@ -75,7 +77,7 @@ class _Newest:
         self._reported = reported_usage(load, plan.verdicts.settings)
 
     def slope(self, broker: str) -> float:
-        """Return how much usage one unit of work takes on a broker."""
+        """Return how much usage (a fraction) one unit of work takes on a broker. Work is load as one number."""
         return self._slopes.get(broker, nan)
 
     def usage(self, broker: str) -> float:
@@ -88,7 +90,7 @@ class _Newest:
         return self._reported.item(row) + self.slope(broker) * self._arriving(row)
 
     def work(self, bundle: str, broker: str) -> float:
-        """Return the work of a bundle as `broker` reports it."""
+        """Return the work (load as one number) of a bundle as `broker` reports it."""
         row = self._row(bundle, self._load.brokers.index.get(broker, NOBODY))
         return nan if row == NOBODY or not self._load.bundles.sampled[row] else self._work_in(row)
 
@@ -102,8 +104,8 @@ class _Newest:
         return next((row for row in rows if owner.item(row) == broker), NOBODY)
 
     def _arriving(self, broker: int) -> float:
-        """Return the work of the bundles that came to a broker after its report, minus the work of the bundles that
-        left it after its report.
+        """Return the work (load as one number) of the bundles that came to a broker after its report, minus the work of
+        the bundles that left it after its report.
         """
         names, owner = self._load.bundles.names, self._load.bundles.owner
         work = 0.0

@@ -35,9 +35,10 @@ class Prediction:
 
     `owner` has, for the bundle in each row, the row of the broker that owns it or is about to own it; NOBODY: the
     bundle does not count in this row. `usage`, `target` (the reachable usage) and `apart` (usage - target) are
-    fractions; each has one row for the recent and one for the settled estimate, and a column for each broker. `fresh`
-    flags the brokers whose report is not outdated, `known` those with enough reports to predict their usage. `doubt`
-    says how far the newest report of each broker is not relied on, 0 to 1 (`usage_lines`).
+    fractions; each has one row for the recent and one for the settled estimate of load (a fast and a slow moving
+    average), and a column for each broker. `fresh` flags the brokers whose report is not outdated, `known` those with
+    enough reports to predict their usage. `doubt` says how far the newest report of each broker is not relied on, 0 to
+    1 (see `UsageLines.doubt`).
     """
 
     owner: Indices
@@ -110,10 +111,11 @@ def predict(
 
 
 def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
-    """Return the work of the heaviest bundle of each broker, by the recent and by the settled estimate.
+    """Return the work (load as one number) of the heaviest bundle of each broker: one row by the recent and one by the
+    settled estimate.
 
-    It is 0 for a broker whose usage is not above the mean by more than the band: there the heaviest bundle does not
-    limit how even the usages can become.
+    It is 0 for a broker whose usage is not above the mean by more than the band (`Settings.band`): there the heaviest
+    bundle does not limit how even the usages can become.
     """
     count = len(snapshot.brokers)
     found = np.zeros((2, count))
@@ -127,7 +129,7 @@ def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage:
 
 
 def _least(background: Floats, slope: Floats, heaviest: Floats, fresh: Flags, settings: Settings) -> Floats:
-    """Return the least possible usage of each broker, by the recent and by the settled estimate.
+    """Return the least possible usage of each broker: one row by the recent and one by the settled estimate of load.
 
     This is the usage that the broker would have with its heaviest bundle alone. If another broker would have a clearly
     lower usage with that bundle alone, it is the usage of that other broker.
@@ -158,8 +160,8 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
 
 
 def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
-    """Return the usage at which all brokers would be equally full if they shared all their work, and in addition the
-    work `more`.
+    """Return the usage at which all brokers would be equally full if they shared all their work (load as one number),
+    and in addition the work `more`.
 
     A broker whose background (its usage without any bundle) is above this level gets no work and does not count.
     """
@@ -178,7 +180,7 @@ def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, F
     broker the load of the bundles that are on their way to it and that no broker reports.
 
     The second value is an array of 3 rows over brokers: the work of these bundles by the recent estimate, their work by
-    the settled estimate, and their number.
+    the settled estimate, and their number. Work is load as one number.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     owner: Indices = bundles.owner
@@ -212,8 +214,8 @@ def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, F
 
 
 def typical_work(snapshot: LoadSnapshot, loads: BundleLoads) -> dict[str, tuple[float, float]]:
-    """Return the mean work of a bundle by namespace, by the recent and by the settled estimate; "" has the mean over
-    all bundles.
+    """Return for each namespace the mean work of a bundle (its load as one number), as a pair: by the recent and by the
+    settled estimate. The key "" has the mean over all bundles.
     """
     namespace, spaces = snapshot.bundles.namespace, snapshot.namespaces
     if not len(namespace):
@@ -235,8 +237,8 @@ def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
 
 
 def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
-    """Return for each broker the part of its measured work that does not come from its bundles in the snapshot, for
-    example the work of a bundle that was split after the report. Small parts count as 0.
+    """Return for each broker the part of its measured work (load as one number) that does not come from its bundles in
+    the snapshot, for example the work of a bundle that was split after the report. Small parts count as 0.
     """
     bundles, brokers = snapshot.bundles, snapshot.brokers
     total = loads.units.work(brokers.latest)
@@ -249,8 +251,8 @@ def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
 
 
 def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:
-    """Flag the brokers of whose work so large a part comes from new bundles that their load may be very different in a
-    minute.
+    """Flag the brokers of whose work (load as one number) so large a part comes from new bundles that their load may be
+    very different in a minute.
     """
     found = np.zeros(len(snapshot.brokers))
     for name in loads.new:

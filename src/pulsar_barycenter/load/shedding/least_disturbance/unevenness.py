@@ -50,8 +50,8 @@ class Offer(NamedTuple):
 
 class Price(NamedTuple):
     """Why a single move was made: its gain (a fraction), and the gain × minutes that its broker had missed before,
-    because its best move was not made. `others` are the best moves of other brokers at that time, as pairs of the
-    bundle's row and the gain.
+    because its best move was not made (see `Settings.price`). `others` are the best moves of other brokers at that
+    time, as pairs of the bundle's row and the gain.
     """
 
     gain: float
@@ -60,9 +60,9 @@ class Price(NamedTuple):
 
 
 class Unevenness:
-    """A measure of how far brokers are above their reachable usage, and of how moves change it: the unevenness (see the
-    docstring of the module). Only the brokers that `counted` flags count. `excess` (usage above reachable usage) and
-    `scale` are fractions.
+    """The unevenness of the brokers: a measure of how far they are above their reachable usage, close to the highest
+    excess of all. Computes how moves change it. Only the brokers that `counted` flags count. `excess` (usage above
+    reachable usage) and `scale` are fractions.
     """
 
     def __init__(self, excess: Floats, counted: Flags, scale: float) -> None:
@@ -83,8 +83,9 @@ class Unevenness:
         return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
 
     def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
-        """Return for each bundle, given by its work, by how much its move from `source` to `taker` lowers the
-        unevenness; negative if the move raises it.
+        """Return by how much the move of each bundle from `source` to `taker` (rows of brokers) lowers the unevenness;
+        negative: the move raises it. `work` is the load of each bundle as one number, `slope` is for each broker the
+        usage that one unit of work takes.
         """
         less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
         more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))

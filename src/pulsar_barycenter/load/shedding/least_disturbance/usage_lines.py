@@ -127,8 +127,8 @@ def reported_at_ms(snapshot: LoadSnapshot) -> Integers:
 def next_lines(
     before: UsageLines | None, snapshot: LoadSnapshot, units: Units, minutes: float, settings: Settings
 ) -> UsageLines:
-    """Return the usage lines after the reports in `snapshot`. `minutes` is the time since `before`, the lines after the
-    previous round; None: there was no previous round.
+    """Return the usage lines (see `UsageLines`) after the reports in `snapshot`. `minutes` is the time since `before`,
+    the lines after the previous round; `before` None: there was no previous round.
     """
     usage, at_ms = reported_usage(snapshot, settings), reported_at_ms(snapshot)
     work = units.work(snapshot.brokers.latest)
@@ -200,15 +200,17 @@ def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Sett
 
 
 def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
-    """Flag the brokers that have been overloaded for at least half of the patience. For their bundles, a change of load
-    counts at once.
+    """Flag the brokers that have been overloaded for at least half of `Settings.patience_min`. For their bundles, a
+    change of load counts at once.
     """
     found: Flags = lines.hot_min >= settings.patience_min / 2
     return found
 
 
 def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floats, work: Floats) -> UsageLines:
-    """Return a usage line for each broker of the snapshot: its line in `before`, or an initial one if it is new."""
+    """Return a usage line (see `UsageLines`) for each broker of the snapshot: its line in `before`, or an initial one
+    if the broker is new.
+    """
     names, count = snapshot.brokers.names, len(snapshot.brokers)
     first = UsageLines(
         names,
@@ -236,7 +238,8 @@ def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floa
 
 def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[Floats, Floats]:
     """Return `slope` and `variance` (of the slope), in which brokers whose own slope is not yet certain have the
-    typical slope of the others, adjusted to their strength, and a large variance.
+    typical slope of the others, divided by their strength, and a large variance. A slope is the usage that one unit of
+    work takes.
     """
     sure = variance < (_SURE_SD * slope) ** 2
     if sure.all() or not sure.any():
@@ -264,8 +267,8 @@ def strengths(snapshot: LoadSnapshot) -> Floats:
 
 
 def _first_slopes(snapshot: LoadSnapshot, usage: Floats, work: Floats) -> Floats:
-    """Return the first slope of each broker (usage per work), as long as it has not learned its own: that of the whole
-    cluster, divided by the broker's strength.
+    """Return the slope that each broker has until it has learned its own: the usage that one unit of work takes in the
+    whole cluster, divided by the broker's strength.
     """
     strength = strengths(snapshot)
     total = float(work.sum())

@@ -382,7 +382,8 @@ def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strateg
     """Return an instance of the class `strategy` with the settings of `config`.
 
     Raises:
-        StrategyError: the settings are not allowed, or the strategy of another package fails.
+        ValueError: the strategy does not accept the settings; if its method `of` raised a StrategyError, it is that.
+        StrategyError: the method `of` of the strategy failed with any other error.
     """
     try:
         return strategy.of(config)

@@ -92,8 +92,8 @@ def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
 
 
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
-    """Return which live brokers policies allow to serve the bundle of `request`. Drained brokers are among them only if
-    policies allow no other broker.
+    """Return which live brokers may serve the bundle of `request`, by the isolation policy of its namespace; without a
+    policy, by the kind of its topics as well. Drained brokers are among them only if there is no other such broker.
 
     With `among`, only the brokers that it flags count as live, and drained brokers are treated as all others, because
     the caller has already removed those that must not be used.

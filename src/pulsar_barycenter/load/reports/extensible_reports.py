@@ -125,8 +125,8 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return the load without its averages, so that the next measurement counts as the first one. The broker does
-        this whenever a bundle comes to it or leaves it.
+        """Return the load as it was before the first measurement, without any measured value, so that the averages
+        restart with the next measurement. The broker uses it whenever a bundle comes to it or leaves it.
         """
         return BrokerLoadData()
 

@@ -28,7 +28,8 @@ class SimpleSelection(Selection[SimpleMemory]):
     """Chooses the owners of bundles as the simple load manager does, by quotas and ranks. A live leader leaves this
     choice to the next lookup of each bundle; this selection predicts what lookups right after the round would choose.
 
-    Quotas are learned from this snapshot alone, in one step that begins at the default quota and is limited in size.
+    Quotas are learned from this snapshot alone. As at the first update after a start, the quota of a bundle is then its
+    present load, within the bounds for quotas.
     """
 
     settings: SimpleSettings

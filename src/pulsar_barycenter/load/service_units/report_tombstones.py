@@ -33,11 +33,10 @@ class ReportEffect(enum.Enum):
 def effect_on_reports(
     record: ServiceUnitStateData | None, me: str, *, last_tombstone_ms: int, now_ms: int
 ) -> ReportEffect:
-    """Return what the broker `me` must do with its published load reports because of an ownership record. Call it when
-    the broker has done what the record asks of it; `record` None: the bundle has no record.
+    """Return what the broker `me` must do with the load reports that it has published, because of a bundle's ownership
+    record. Call it when the broker has done what the record asks of it. `record` None: the bundle has no record.
 
-    `last_tombstone_ms` is when this broker last deleted its reports from the topic, with a tombstone (epoch ms); 0:
-    never.
+    `last_tombstone_ms` is when this broker last replaced its reports in the topic by a tombstone (epoch ms); 0: never.
     """
     if record is None:
         return ReportEffect.NONE

@@ -81,8 +81,8 @@ class GrowingMap(Mapping[_Key, _Value]):
         return self._first.get(key)
 
     def is_more_by(self, before: "GrowingMap[_Key, _Value]", keys: Collection[_Key]) -> bool:
-        """Return True only if this map is `before` plus one addition of each of these keys; False if that is not so or
-        not known.
+        """Return True only if this map consists of `before` and exactly one addition for each of `keys`. False: this is
+        not so, or it cannot be found out quickly.
         """
         if self._added is not before._added or self._first is not before._first:
             return False

@@ -83,8 +83,8 @@ class FailureDomain(msgspec.Struct, frozen=True):
 
 
 class BrokerHosts:
-    """The hosts of some brokers, which the regexes of policies are matched with; results are positions in the sequence
-    of brokers that the constructor got.
+    """The hosts of some brokers, with which the regexes of isolation policies are matched. A regex with a colon is also
+    matched with `host:port`. A broker is given by its position in the sequence that the constructor received.
 
     At the first use, all regexes are matched together, once with each host.
     """
@@ -103,7 +103,9 @@ class BrokerHosts:
                 self._with_ports.setdefault(name + port, []).append(place)
 
     def matching(self, regexes: Iterable[str]) -> frozenset[int]:
-        """Return the brokers that match any of `regexes`; the constructor must have received these regexes."""
+        """Return the positions of the brokers that match any of `regexes`. These regexes must be among those that the
+        constructor received.
+        """
         return frozenset().union(*(self._found.get(regex, ()) for regex in regexes))
 
     @cached_property
@@ -363,7 +365,12 @@ def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int
 
 
 def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
-    """Check a failover policy, whose two parameters must be whole numbers, and return its `min_limit`."""
+    """Return the `min_limit` of a failover policy. Both its parameters, `min_limit` and `usage_threshold`, must be
+    whole numbers.
+
+    Raises:
+        PolicyError: the failover policy is missing, has an unknown type, or a parameter is not a whole number.
+    """
     if data is None or data.policy_type is None:
         raise PolicyError(policy, f"auto_failover_policy is missing: set it, with the policy_type {_MIN_AVAILABLE!r}")
     if data.policy_type != _MIN_AVAILABLE:

@@ -223,7 +223,7 @@ PLACER_NAMES: Final = frozenset(row.name for row in _built_in(ManagerKind.MODULA
 
 
 def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
-    """Return the short names of the strategies of a load manager and role."""
+    """Return the short names of the strategies that a load manager has for a role."""
     return frozenset(row.name for row in of_role(manager, role))
 
 
@@ -394,8 +394,8 @@ def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strateg
 
 
 def are_apart(config: "BrokerConfig") -> bool:
-    """Return whether the modular load manager's keys for shedding and placement name different strategies although one
-    of them both sheds and places.
+    """Return whether the keys for shedding and for placement of the modular load manager name different strategies
+    although one of the two both sheds and places.
     """
     shedder = short_name(config.load_balancer_load_shedding_strategy)
     placer = short_name(config.load_balancer_load_placement_strategy)
@@ -462,7 +462,7 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
-        OwnStrategiesError: the load manager has a fixed placement (`load.simple`).
+        OwnStrategiesError: the load manager is the simple one, which has a fixed way to place bundles.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -495,10 +495,10 @@ def splitter_name(manager: ManagerKind) -> str:
 
 
 def strategy(manager: ManagerKind, role: Role, name: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-    """Return the class of the strategy with this short name, in a version of Pulsar.
+    """Return the class of the strategy with this short name, in the given version of Pulsar.
 
     Raises:
-        OwnStrategiesError: there is no such class, because the load manager has a fixed strategy for this role.
+        OwnStrategiesError: the load manager has no strategy of this name that can be loaded.
     """
     rows: tuple[AnyRow, ...] = _built_in(manager, role, version)
     row = next((row for row in rows if row.name == name), None) or next(

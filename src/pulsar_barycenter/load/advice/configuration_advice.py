@@ -67,8 +67,8 @@ _MANAGER: Final = "load_manager_class_name"
 
 
 def _names(facts: Facts) -> Iterator[Advice]:
-    """Yield advice on the keys whose values name a class: the load manager, and the shedding and placement
-    strategies.
+    """Yield advice on the keys whose values name a class (the load manager, the shedding strategy, the placement
+    strategy): on names that do not exist or cannot be combined, and on keys that have no effect.
     """
     config = facts.config
     try:

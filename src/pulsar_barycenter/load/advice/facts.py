@@ -48,7 +48,9 @@ class Facts:
 
     @cached_property
     def shedder(self) -> str:
-        """The short name of the shedding strategy in force; "" if there is none or shedding is off."""
+        """The short name of the shedding strategy in force; "" if shedding is switched off, or if the configuration
+        names no valid strategy.
+        """
         config = self.config
         if not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return ""

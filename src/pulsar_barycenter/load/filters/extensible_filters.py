@@ -171,8 +171,8 @@ class AllowedTransfers:
         return found
 
     def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
-        """Return whether bundles of this kind (isolation policy and anti-affinity group), such as the bundle in row
-        `bundle`, may leave `source` for `destination`.
+        """Return whether bundles of `kind` (a pair of isolation policy and anti-affinity group) may leave `source` for
+        `destination`; `destination` None: for any other broker. `bundle` is the row of any bundle of this kind.
         """
         left = self._left.get(kind)
         if left is None:
@@ -184,8 +184,8 @@ class AllowedTransfers:
         return destination != source
 
     def _left_by_filters(self, kind: _Kind, bundle: int) -> list[bool]:
-        """Return one flag per broker: whether the filters let it take bundles of this kind; no flag is set if a filter
-        fails.
+        """Return one flag per broker: whether the filters let the broker take bundles of `kind`. If a filter fails, no
+        flag is set. `bundle` is the row of any bundle of this kind.
         """
         if kind == _FREE or self._settings.move_with_policies:
             request = PlacementRequest(self._snapshot.bundles.names[bundle])

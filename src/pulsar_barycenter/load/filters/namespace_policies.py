@@ -42,8 +42,8 @@ class IsolationColumns:
     isolation: IsolationPolicies
 
     def of(self, policy: IsolationPolicy) -> tuple[Flags, Flags]:
-        """Return two flags per broker: whether the broker is primary in the policy, and whether it is secondary and not
-        primary.
+        """Return two flags per broker: whether a regex for primary brokers of the policy matches it; and whether only a
+        regex for secondary brokers matches it.
         """
         found = self._found.get(policy.name)
         if found is None:
@@ -81,8 +81,8 @@ def _isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -
 
 
 def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
-    """Return which brokers of a snapshot the isolation policies match; cached for the same brokers and policies,
-    because matching is expensive.
+    """Return which brokers of a snapshot the isolation policies match. The result is cached as long as brokers and
+    policies are the same, because matching is expensive.
     """
     memo, isolation = snapshot.brokers.memo, snapshot.policies.isolation
     found: IsolationColumns | None = memo.get(("isolation columns", None))
@@ -125,10 +125,11 @@ def _candidates(
 
 
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
-    """Return the outcome of `judge`, a function from flags of brokers to a filter's outcome, for the live brokers that
-    are not drained.
+    """Return the result of a filter for the live brokers that are not drained; `judge` is the filter: a function from
+    flags of brokers to an outcome.
 
-    If `judge` keeps none of them, return its outcome for all live brokers, with a note.
+    If the filter keeps none of them, return its outcome for all live brokers, the drained ones included, with a note
+    about this.
     """
     found = judge(live & ~drained)
     if found.left:

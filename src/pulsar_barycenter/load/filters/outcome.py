@@ -22,7 +22,7 @@ class FilterFailedError(Exception):
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
-    """The bundle to place and its `namespace`; `non_persistent`: it has non-persistent topics."""
+    """The bundle to place and its `namespace`. `non_persistent` True: the bundle has non-persistent topics."""
 
     bundle: str
     non_persistent: bool = False

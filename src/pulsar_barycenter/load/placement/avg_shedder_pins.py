@@ -77,7 +77,9 @@ class AvgShedderPins(Placer[Pins]):
         return choice, memory.adding(bundle, snapshot.brokers.names[choice.broker])
 
     def planned(self, plan: SheddingPlan, memory: Pins) -> Pins:
-        """Pin the bundles of a plan of the AvgShedder to their destinations; drop pins to brokers that left."""
+        """Return `memory` with the bundles of `plan` pinned to their destinations, and without pins to brokers that are
+        not in the plan's snapshot; `memory` unchanged if another shedder than the AvgShedder made the plan.
+        """
         if plan.strategy != NAME:
             return memory
         return memory.planned(plan.destinations(), plan.snapshot.brokers.names)

@@ -51,8 +51,8 @@ class Placer(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Memory
     ) -> tuple[PlacementChoice, Memory]:
-        """Return the choice of the broker, among `candidates` (one flag per broker), that is to own `bundle`, and the
-        strategy's memory for the next call.
+        """Choose the broker that is to own `bundle`, among the brokers that `candidates` flags. Return the choice, and
+        the strategy's memory for the next call.
         """
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:

@@ -68,7 +68,8 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
     ) -> tuple[PlacementChoice, RoundRobinMemory]:
         """Choose the next broker in the remembered order.
 
-        A new order, by name, is taken if the number of candidates changed or the next broker is not a candidate.
+        The order is made again, by the names of the candidates, if the number of candidates has changed or if the next
+        broker is not a candidate any more.
         """
         rows = candidates.nonzero()[0]
         if not len(rows):

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class ExtensibleResourceWeights(NamedTuple):
-    """The weights of resources in the usage of a broker with the extensible load manager
-    (`BrokerLoadData.weighted_max_ema`). Unlike with the modular load manager, memory has a weight.
+    """The weights by which the usages of resources are multiplied in the usage of a broker with the extensible load
+    manager (`BrokerLoadData.weighted_max_ema`). Unlike with the modular load manager, memory has a weight.
     """
 
     cpu: float = 1.0

@@ -59,8 +59,9 @@ class Moment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadQuestion:
-    """A question for the load of all brokers, of one broker, or of one bundle, from `since_ms` (inclusive) to
-    `until_ms` (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it and checks its bounds.
+    """A question for the load of all brokers, of one broker, or of one bundle, in steps of `step_ms`: from `since_ms`
+    (inclusive) to `until_ms` (exclusive), both in epoch ms and multiples of `step_ms`. Create it with `load_question`,
+    which checks its bounds.
     """
 
     since_ms: int
@@ -125,7 +126,9 @@ def load_question(
     broker: str = "",
     bundle: str = "",
 ) -> LoadQuestion:
-    """Return the question for these times, in whole steps; 0 means the shortest step for this number of `brokers`.
+    """Return the question for the time from `since_ms` to `until_ms`, extended to whole steps. `step_ms` 0: choose the
+    shortest step for which the answer is not too long with this number of `brokers`. `broker` and `bundle`: ask only
+    for this broker, or this bundle; "" for all.
 
     Raises:
         LoadQuestionError: the span is empty or too long, or steps are too short, too long or too many.
@@ -259,8 +262,9 @@ def over_time(
 
 
 def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
-    """Return each step with the loads in it, oldest first. The load of a broker is valid until the broker's next load,
-    at most for `holds_ms`.
+    """Return the steps in which any broker has a load, oldest first, each with the loads of its brokers. `known` are
+    the loads by the start of their step. Between two steps with a load of a broker, the earlier load is valid, if they
+    are at most `holds_ms` apart.
     """
     steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
     last: dict[str, tuple[int, BrokerLoad]] = {}
@@ -286,7 +290,9 @@ def _mean(rows: Sequence[tuple[int, BrokerLoad]]) -> BrokerLoad:
 
 
 def _mean_of(values: Sequence[tuple[int, float | None]], digits: int) -> float | None:
-    """Return the weighted mean of the known values, or their plain mean if all weights are 0; None: none is known."""
+    """Return the mean of the known values, weighted by the first item of each pair; their plain mean if all weights are
+    0. None: no value is known.
+    """
     known = [(weight, value) for weight, value in values if value is not None]
     if not known:
         return None

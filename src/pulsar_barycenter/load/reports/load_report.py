@@ -147,10 +147,10 @@ DEFAULT_WEIGHTS: Final = ResourceWeights()
 class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load report of one broker: the value at /loadbalance/brokers/<id> and one entry of the load-report log.
 
-    `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; all three
-    are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process) and `sequence`
-    (1, 2, 3, ... within one incarnation), which together with the broker identify a report; and `only_assigns` of a
-    broker without numpy, which assigns bundles but does not shed or split them.
+    `bundles` are the keys of `last_stats`; gains and losses are the bundles that came and left since the last written
+    report; all three are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process)
+    and `sequence` (1, 2, 3, ... within one incarnation), which together with the broker id identify a report.
+    `only_assigns` is set by a broker without numpy: such a broker assigns bundles, but does not shed or split them.
     """
 
     broker_id: str | None = None

@@ -59,8 +59,8 @@ CHANGE: Final = ".after-"
 
 
 def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
-    """Return the two ids at the beginning of a document: the id of the publication that results from the document, and
-    the id of the publication that the document changes (None if the document has a whole publication).
+    """Return the two ids at the beginning of a document: the id of the publication that the document leads to, and the
+    id of the publication that it changes. The second id is None if the document has a whole publication.
 
     Returns None if the document does not begin with these ids.
     """

@@ -131,8 +131,8 @@ def decode_load_report(document: bytes) -> LoadReport:
 
 
 class _ReportedStats(msgspec.Struct, rename="camel"):
-    """The stats of the bundles in a report: `bundle_stats` of the simple load manager's, `last_stats` of the modular
-    load manager's.
+    """The stats of the bundles in a report: a report of the simple load manager has them in `bundle_stats`, one of the
+    modular load manager in `last_stats`. The other field is empty.
     """
 
     bundle_stats: dict[str, NamespaceBundleStats] = {}

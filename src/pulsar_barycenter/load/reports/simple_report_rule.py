@@ -68,11 +68,13 @@ def judge_report(
     usage_compared_at_ms: int,
     rule: SimpleReportRule,
 ) -> ReportVerdict:
-    """Return the verdict whether a report with this number of bundles and this usage is due after the report `written`.
+    """Return whether a report with this number of bundles and this usage must be written now; `written` is the last
+    report.
 
-    It is due if `written` is older than the longest interval, and not due if it is younger than the shortest. Between
-    them it is due if the number of bundles changed, or if usage changed by more than the threshold; usage is compared
-    at most once per usage interval.
+    It must if `written` is older than the longest interval, and it must not if `written` is not older than the
+    shortest. Between them it must if the number of bundles has changed, or if usage has changed by more than the
+    threshold; usage is compared at most once per usage interval.
+
     Source: `SimpleLoadManagerImpl.writeLoadReportOnZookeeper`.
     """
     elapsed_ms = now_ms - written.timestamp

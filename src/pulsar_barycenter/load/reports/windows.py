@@ -63,7 +63,9 @@ Count = TypeVar("Count", bound="_Arithmetic")
 
 
 class _Arithmetic(Protocol):
-    """The type of values that `fold` computes with: a number, or an array of numbers with elementwise arithmetic."""
+    """The type of values with which `fold` computes: a number, or an array of numbers, which is computed
+    elementwise.
+    """
 
     def __add__(self, other: Any, /) -> Any: ...
     def __sub__(self, other: Any, /) -> Any: ...
@@ -87,8 +89,8 @@ def bounded_rate(rate: float) -> float:
 
 
 def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
-    """Return `window` after one more sample. A count of samples that is out of range, which a record of another program
-    can have, is bounded first.
+    """Return `window` after one more sample. If its count of samples is out of range, which is possible in a record
+    that another program wrote, the count is bounded first.
 
     An average that would not be finite is computed from bounded values (`bounded_rate`) instead.
     """
@@ -172,10 +174,10 @@ class _Identity(NamedTuple):
 
 
 class LiveFold:
-    """The windows of all bundles, folded from load reports as they arrive.
+    """The windows (averages over time) of all bundles, updated by each load report that arrives.
 
     `bundles` has the data of every bundle that was reported within HISTORY_GAP_MS, and of every bundle that `remember`
-    set. `reports` has the newest report of every known broker. A bundle that moves keeps its history.
+    set. `reports` has the newest report of every known broker. A bundle that moves to another broker keeps its windows.
     """
 
     __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
@@ -191,10 +193,10 @@ class LiveFold:
         """Broker to incarnation to its newest report, for at most INCARNATIONS incarnations."""
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
-        """Return whether `report` was not folded in before, and is not older than a report of the same broker that was
-        folded in.
+        """Return whether `report` must be included in the windows: it was not included before, and it is not older than
+        a report of the same broker that was.
 
-        Each report counts once, even if reports of several incarnations of a broker alternate.
+        Each report is included once, even if reports of several incarnations of a broker alternate.
         """
         known = self._seen.get(broker)
         if known is None:
@@ -223,11 +225,11 @@ class LiveFold:
             self._none_before_ms = min(self._none_before_ms, as_of_ms)
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
-        """Fold `report` in if it is new (`is_new`), and return whether it was.
+        """Include `report` in the windows if it is new (`is_new`), and return whether it was new.
 
-        A report that is not new becomes its broker's entry in `reports` if there is none: the broker had left, and came
-        back with the same report. A bundle without data, or without a report for longer than HISTORY_GAP_MS, starts
-        with its first sample.
+        If a report that is not new is from a broker without an entry in `reports`, it becomes this entry: the broker
+        had left, and came back with the same report. The windows of a bundle start with this report if the bundle has
+        no data, or if its last report is more than HISTORY_GAP_MS older.
         """
         if not self.is_new(broker, report):
             self.reports.setdefault(broker, report)
@@ -265,10 +267,12 @@ class LiveFold:
         self._as_of.pop(name, None)
 
     def retain(self, live: Collection[str], now_ms: int) -> list[str]:
-        """Forget brokers that are not `live`, and bundles without a report for longer than HISTORY_GAP_MS.
+        """Forget brokers that are not in `live`, and bundles that no broker has reported for longer than
+        HISTORY_GAP_MS.
 
-        Returns the dropped bundles, sorted. A bundle that a live broker reports is kept, however old the report is. The
-        identities of folded reports are kept even for brokers that left, so that a late copy does not count again.
+        Returns the dropped bundles, sorted. A bundle in the newest report of a live broker is kept, however old this
+        report is. Which reports were included is remembered even for brokers that left, so that a late copy of a report
+        is not included again.
         """
         for broker in [name for name in self.reports if name not in live]:
             self._leave(self.reports.pop(broker).last_stats)

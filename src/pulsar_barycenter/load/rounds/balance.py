@@ -68,7 +68,7 @@ class Balance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def balance_of(snapshot: LoadSnapshot, config: "BrokerConfig") -> Balance:
-    """Return how evenly the brokers of a snapshot are used; drained brokers do not count."""
+    """Return how evenly the brokers of a snapshot are used. The brokers that `config` names as drained do not count."""
     snapshot = with_drained(snapshot, frozenset(config.barycenter_drained_brokers))
     gone = drained_rows(snapshot)
     if gone is not None:
@@ -142,5 +142,5 @@ def _points(fraction: float) -> str:
 
 
 def _number(fraction: float) -> str:
-    """Return a fraction as a text in percent: below 20 with one decimal, unless that decimal is 0."""
+    """Return a fraction as text in percent: values below 20 % have one decimal, which is omitted if it is 0."""
     return f"{100 * fraction:.0f}" if fraction >= 0.1995 else f"{100 * fraction:.1f}".removesuffix(".0")

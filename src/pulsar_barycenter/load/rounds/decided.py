@@ -60,7 +60,9 @@ class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
-    """Return the state of a bundle for each broker that reports it; several while the bundle moves."""
+    """Return the state of a bundle at each broker that reports it. While the bundle moves, this can be several
+    brokers.
+    """
     bundles = snapshot.bundles
     found = []
     for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
@@ -89,10 +91,10 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
 def concerning(
     lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
 ) -> list[Decided]:
-    """Return those of `lines` that are about a bundle, a namespace or a broker; the caller passes exactly one of the
-    three.
+    """Return those of `lines` that are about one bundle, one namespace or one broker. The caller passes exactly one of
+    these three; the others stay "".
 
-    For a bundle this includes the verdict on its owner.
+    For a bundle, the verdict on its owner is included.
     """
     owners = {state.broker for state in state_of(snapshot, bundle)} if bundle else set()
     return [line for line in lines if _concerns(line, owners, bundle, namespace, broker)]

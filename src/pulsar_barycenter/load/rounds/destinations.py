@@ -35,8 +35,8 @@ broker knows it for topics that clients have looked up."""
 
 
 class Destinations(ABC, Generic[Memory]):
-    """Chooses the destinations of the bundles that one round sheds. `memory` is the memory of the selection after all
-    calls so far.
+    """Chooses the destinations of the bundles that one round sheds. `memory` is the memory of the selection
+    (`Selection`) after the choices made so far.
     """
 
     memory: Memory
@@ -87,8 +87,9 @@ class Selection(ABC, Generic[Memory]):
         rng: random.Random,
         requests: Requests = PlacementRequest,
     ) -> Destinations[Memory]:
-        """Return the object that chooses the destinations in a round that carries out `plan`; `snapshot` is the present
-        load.
+        """Return the object that chooses the destinations in the round that carries out `plan`. `snapshot` is the
+        present load, `memory` the memory of previous rounds; `requests` is a function that returns the request for a
+        bundle.
         """
 
     @abstractmethod

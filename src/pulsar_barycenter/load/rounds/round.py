@@ -132,8 +132,8 @@ class Round(Generic[Memory]):
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return the memory before the first round. The shedder's part is read from `document`, the stored form of its
-        memory; None: the shedder starts without memory.
+        """Return the memory before the first round. `document` is the stored memory of the shedder, from which the
+        shedder continues; None: it begins with its initial memory.
         """
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
@@ -170,7 +170,7 @@ class Round(Generic[Memory]):
 
 
 def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Round[Any]:
-    """Return the shedder and the selection that a configuration asks for with this load manager, as a `Round`.
+    """Return the `Round` of a load manager: the shedder and the selection that `config` names for it.
 
     Raises:
         StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
@@ -179,7 +179,7 @@ def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR)
 
 
 def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Selection[Any]:
-    """Return the object that chooses owners as this load manager does with this configuration.
+    """Return the selection (the way to choose owners) of a load manager, with the settings of `config`.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.
@@ -191,7 +191,8 @@ def mark_unloaded(snapshot: LoadSnapshot, bundles: Sequence[str]) -> LoadSnapsho
     """Return a copy of the snapshot in which these bundles count as recently unloaded; bundles that the snapshot does
     not have are ignored.
 
-    The snapshot may be newer than the one that the bundles were chosen from, with other rows.
+    Bundles are given by name, because the snapshot may be newer than the one from which they were chosen, with other
+    rows.
     """
     if not bundles:
         return snapshot

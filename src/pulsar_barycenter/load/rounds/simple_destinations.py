@@ -92,7 +92,9 @@ class SimpleDestinations(Destinations[SimpleMemory]):
         return stays(unload, Code.NO_DESTINATION, cause=found.reason) if found.broker is None else found
 
     def select(self, bundle: str) -> Placement:
-        """Return the owner of a bundle with the reason; later choices count the bundle for this owner."""
+        """Choose the owner of a bundle, and return it with the reason. In later choices, the bundle counts as load of
+        this owner.
+        """
         found, self._ranking, self.memory = select_broker(
             self._ranking,
             self._requests(bundle),

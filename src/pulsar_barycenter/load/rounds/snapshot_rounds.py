@@ -27,10 +27,10 @@ def shedding_rounds(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> tuple[list[list[Decided]], MemoryDocument]:
-    """Return the decisions of `cycles` shedding rounds on one snapshot, round by round, and the memory of the shedder
-    after the last round.
+    """Return the decisions of `cycles` shedding rounds on one snapshot, one list for each round, and the memory of the
+    shedder after the last round. `memory` is its memory before the first round.
 
-    Brokers report nothing between the rounds: loads stay the same, and moved bundles are on their way.
+    Brokers report nothing between the rounds: loads stay the same, and bundles that were moved count as on their way.
 
     Raises:
         StrategyError: the configuration names strategies that do not exist, or that cannot be combined.

@@ -149,8 +149,9 @@ def next_in_turn(
 def _narrowed(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: SelectionSettings, policies: FilterOutcome
 ) -> tuple[list[FilterOutcome], list[str], int]:
-    """Return the outcome of each filter, policies first; notes on filters that failed or were ignored; and the number
-    of brokers left."""
+    """Return the outcome of each filter that was applied, beginning with `policies`; notes on filters that failed or
+    were ignored; and the number of brokers that remain.
+    """
     outcomes, notes = [policies, max_topics(snapshot, policies.kept, settings.max_topics)], []
     if policies.note:
         notes.append(policies.note)

@@ -62,7 +62,9 @@ class _Explained(msgspec.Struct, frozen=True, gc=False):
 
 
 def _removed(names: Sequence[str], narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
-    """Return the first `count` of the removed brokers, by name, each with the reason of its filter."""
+    """Return the first `count` of the brokers that filters removed, in the order of their names. Each has the reason of
+    the filter that removed it.
+    """
     rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count].tolist()
     if len(narrowing) == 1:
         return tuple(narrowing[0].alternatives(names, rows))

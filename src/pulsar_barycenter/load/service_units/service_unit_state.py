@@ -148,8 +148,8 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def owner(self) -> str | None:
-        """The broker that owns the bundle or is about to own it; None if the owner gave up the bundle without a
-        destination.
+        """The broker that owns the bundle or is about to own it. None: the bundle has no owner, or its owner gives it
+        up without a destination.
         """
         match self.state:
             case ServiceUnitState.OWNED | ServiceUnitState.ASSIGNING | ServiceUnitState.RELEASING:

@@ -133,10 +133,11 @@ class AvgShedder(Shedder[HitCounts]):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Columns over pairs of a full and an empty broker, widest gap first: the rows of both brokers, whether the pair
-    acts (bundles may move), and the traffic that may move.
+    """Columns over pairs of a full and an empty broker, the widest gap in usage first: the rows of both brokers,
+    whether bundles of the pair may move, and the traffic that may move.
 
-    The traffic `need` is in msg/s where `by_rate`, else in bytes/s; it is 0 if it is below the minimum.
+    The traffic `need` is in msg/s for the pairs that `by_rate` flags, in bytes/s for the others; it is 0 if it is below
+    the minimum.
     """
 
     lesser: Integers

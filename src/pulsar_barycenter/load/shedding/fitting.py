@@ -38,10 +38,11 @@ class FittingVerdicts(Verdicts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FittingPlan(ShedPlan):
-    """The bundles to unload: `rows` of the snapshot's bundles, grouped by broker, with the brokers in the order in
-    which the strategy selected them.
+    """The bundles to unload: `rows` of the snapshot's bundles, grouped by broker. The brokers are in the order in which
+    the strategy selected them.
 
-    `before` is the budget that was left when a row was selected, in the unit of the broker's budget.
+    `before` has, for each row, the traffic that its broker had still to shed when the row was selected, in msg/s or
+    bytes/s (see `FittingVerdicts`).
     """
 
     verdicts: FittingVerdicts

@@ -11,7 +11,7 @@ from pulsar_barycenter.load.strategy import Memory, Strategy
 
 
 class UsageSpread(NamedTuple):
-    """Mean and standard deviation of the usages of brokers, fractions."""
+    """Mean and standard deviation of the usages of brokers, both as fractions."""
 
     mean: float
     deviation: float

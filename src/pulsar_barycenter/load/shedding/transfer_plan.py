@@ -274,7 +274,7 @@ class TransferVerdicts:
         )
 
     def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
-        """Return the comparisons that show that brokers are out of balance (`found`), or in balance."""
+        """Return the comparisons that show why brokers are out of balance or in balance, according to `found.cause`."""
         load, options, mean = extensible_load(snapshot), self.settings, self.statistics.mean
         share = options.underloaded_share
         usage = float(load.weighted_max_ema[found.greatest])
@@ -391,7 +391,9 @@ class TransferPlan(ShedPlan):
         return Unload(bundles.names[row], source, reason, None if goal < 0 else brokers.names[goal])
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
+        """Return the destination of each bundle for which the strategy chose one. This builds no reasons, so it is
+        faster than reading the unloads.
+        """
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         pairs = zip(self.rows.tolist(), self.destination.tolist(), strict=True)
         return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}

@@ -404,7 +404,9 @@ class _Chosen:
         self._exchanged: list[int] = []
 
     def exchange(self, row: int, given: Sequence[int], before: float) -> None:
-        """Choose the bundles that are `given` in exchange for the bundle in `row`, and then the bundle in `row`."""
+        """Choose the bundles in the rows `given`, which the destination gives in exchange, and then the bundle in
+        `row`. `before` is the traffic (bytes/s) that was selected in this turn so far.
+        """
         self._given += range(len(self.rows), len(self.rows) + len(given))
         self._exchanged.append(len(self.rows) + len(given))
         self.rows += [*given, row]

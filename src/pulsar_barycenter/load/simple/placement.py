@@ -120,10 +120,12 @@ def select_broker(
 
 
 def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
-    """Return the brokers that policies allow for persistent topics of `namespace`, by rank; ranks and names are sorted.
+    """Return the brokers that policies allow for persistent topics of `namespace`, by their rank; ranks and names are
+    sorted.
 
-    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`. It gets a namespace instead of a bundle, so even
-    distribution removes no broker; and it does not check which brokers are still registered.
+    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`. The result is for a namespace and not for a bundle, so
+    no broker is removed to distribute bundles evenly. Brokers that are not registered any more may be among the
+    results.
     """
     allowed = policy_candidates(ranking.snapshot, PlacementRequest(f"{namespace}/"))
     found: dict[int, list[str]] = {}
@@ -230,7 +232,7 @@ def _rejected(ranking: Ranking, code: Code, chosen: int, row: int) -> Alternativ
 
 
 def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.Random) -> PlacementChoice:
-    """Choose a candidate at random, weighted by its rank; uniformly if all weights are 0."""
+    """Choose a candidate at random, with its rank as weight; all with the same probability if all weights are 0."""
     line = in_line(ranking, candidates)
     name = SimpleStrategy.WEIGHTED_RANDOM_SELECTION.value
     if not len(line):

@@ -153,7 +153,7 @@ class Quotas:
         return self.bundles.get(bundle) or self.known.get(bundle) or self.default
 
     def total(self, names: Iterable[str]) -> ResourceQuota:
-        """Return the sum of the quotas of `names`; a bundle without a quota counts with the default."""
+        """Return the sum of the quotas of `names`; for a bundle without a quota, the default is added."""
         total = np.zeros(5)
         for name in names:
             total += figures_of(self.of(name))
@@ -289,7 +289,9 @@ def is_worth_writing(stored: Floats, new: Floats, dynamic: Flags) -> Flags:
 
 
 def average_to_write(quotas: Quotas, stored_default: ResourceQuota | None) -> ResourceQuota | None:
-    """Return the learned average if it differs enough from the stored default to replace it, else None."""
+    """Return the learned average if it differs enough from `stored_default` to be written to the metadata store, else
+    None. `stored_default` None: the store has no default, and the initial quota is compared.
+    """
     table = QuotaTable.of({"": stored_default or INITIAL_QUOTA})
     worth = is_worth_writing(table.figures, figures_of(quotas.average)[:, None], table.dynamic)
     return quotas.average if worth[0] else None

@@ -233,7 +233,7 @@ def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
 
 
 def _number(value: float) -> Floats:
-    """Return the value as a numpy number: dividing by it is no error if it is 0, as in Java."""
+    """Return the value as a numpy number, because dividing by a numpy number of 0 raises no error (as in Java)."""
     return np.array(value, float)
 
 
@@ -277,7 +277,9 @@ def truncated(values: Floats) -> Integers:
 
 
 def _in_units_of_limits(quotas: Floats, cpu_factor: float) -> Floats:
-    """Return sums of quotas (5 × n) in the units of `BrokerTable.limit`; NaN for direct memory, which has no quota."""
+    """Return `quotas` (5 rows, QUOTA_FIGURES, and a column for each broker) in the units of `BrokerTable.limit`, one
+    row for each of RESOURCES; NaN for direct memory, which has no quota.
+    """
     rate_in, rate_out, bandwidth_in, bandwidth_out, memory = quotas
     return np.stack(
         [

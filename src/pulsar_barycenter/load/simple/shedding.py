@@ -216,7 +216,9 @@ class SimpleShedPlan:
         return Reason(code=code, strategy=NAME, subject=bundle, detail=self._weight(row), settings=keys, cause=cause)
 
     def _weight(self, row: int) -> str:
-        """Return the criterion by which the bundle was chosen, with its value."""
+        """Return as text the criterion by which the bundle was chosen, its value, and the resource that is the
+        bottleneck.
+        """
         kind = int(self.bottleneck[self.snapshot.bundles.owner[row]])
         what, unit = _CRITERIA[kind]
         figure = format_figure(float(_criteria(self.snapshot)[kind][row]), unit)

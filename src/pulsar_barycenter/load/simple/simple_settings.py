@@ -37,7 +37,9 @@ SETTING_NODES: Final[Mapping[str, str]] = {
 
 
 class SimpleStrategy(StrEnum):
-    """How the simple load manager places bundles, by the names of `loadBalancerPlacementStrategy`."""
+    """The strategies by which the simple load manager places bundles; the values are those of
+    `loadBalancerPlacementStrategy`.
+    """
 
     LEAST_LOADED_SERVER = "leastLoadedServer"
     WEIGHTED_RANDOM_SELECTION = "weightedRandomSelection"
@@ -59,7 +61,9 @@ class SimpleSettings:
 
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader places bundles; with the weighted random choice every broker may."""
+        """Whether only the leader places bundles. False with weightedRandomSelection: then every broker may place
+        bundles.
+        """
         return self.strategy is not SimpleStrategy.WEIGHTED_RANDOM_SELECTION
 
     @staticmethod
@@ -99,8 +103,8 @@ def _strategy(name: str, warnings: list[str]) -> SimpleStrategy:
 
 
 def stored_number(stored: Mapping[str, str], name: str, otherwise: float, warnings: list[str] | None = None) -> float:
-    """Return the number that the metadata store has for the setting `name`; `otherwise` if there is none, or if the
-    stored text is not a number, which adds a warning to `warnings`.
+    """Return the number that `stored`, the settings in the metadata store, has for the setting `name`. Return
+    `otherwise` if it has none, or if the stored text is not a number; in the latter case, add a warning to `warnings`.
     """
     text = stored.get(name)
     if text is None:

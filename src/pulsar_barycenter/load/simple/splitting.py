@@ -23,8 +23,8 @@ NAME: Final = "SimpleLoadManagerImpl"
 
 @dataclass(frozen=True, slots=True)
 class SimpleSplitter(Splitter[None]):
-    """The split strategy of the simple load manager, with its limits; the split algorithm chooses the boundary of each
-    split.
+    """The split strategy of the simple load manager, with its limits. The owner of a bundle chooses the hash at which
+    the bundle is split, by its split algorithm.
     """
 
     name: ClassVar[str] = NAME

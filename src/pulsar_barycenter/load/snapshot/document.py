@@ -158,8 +158,8 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
-    """Return the load of each broker as the leader has it: a report of the modular load manager, or load data of the
-    extensible one.
+    """Return the load of each broker, in the form that the load manager of the cluster uses: a report of the modular
+    load manager, or load data of the extensible one.
     """
     return document.brokers if document.extensible is None else document.extensible.loads
 

@@ -106,12 +106,12 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @property
     def newest_ms(self) -> int:
-        """When the newest load was measured or published (epoch ms); 0 without loads."""
+        """The time of the newest measurement or publication of a load (epoch ms); 0 if there are no loads."""
         return max((max(load.updated_at, load.reported_at) for load in self.loads.values()), default=0)
 
 
 def broker_of_lookup(lookup: BrokerLookupData) -> str | None:
-    """Return the broker id from the URLs of a registration; None if it has no URL."""
+    """Return the broker id, which is the host and port in the web URL of a registration; None if it has no such URL."""
     return next((place for url in (lookup.web_service_url, lookup.web_service_url_tls) if (place := _place(url))), None)
 
 

@@ -183,7 +183,9 @@ def build_extensible_snapshot(
 
 
 def _chosen(which: Flags, values: MessageColumns, others: MessageColumns) -> MessageColumns:
-    """Return columns with the rows of `values` where `which` is set, and the rows of `others` elsewhere."""
+    """Return columns that have, for each row, the values of `values` if `which` flags the row, and those of `others` if
+    not.
+    """
     if not which.any():
         return others
     return MessageColumns(

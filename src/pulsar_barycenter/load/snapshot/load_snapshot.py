@@ -193,7 +193,7 @@ class BundleTable:
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
     def rows_of_namespace(self, namespace: int) -> Integers:
-        """Return the rows of the bundles of a namespace."""
+        """Return the rows of the bundles of a namespace, given by its index in `LoadSnapshot.namespaces`."""
         rows = self._rows_of_namespace(namespace)
         return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
@@ -397,7 +397,7 @@ class LoadSnapshot:
         return self.on_their_way.topics
 
     def namespace_row(self, namespace: str) -> int | None:
-        """Return the index of a namespace; None if it has no bundles."""
+        """Return the index of `namespace` in `namespaces`; None if the snapshot has no bundles of it."""
         row = bisect_left(self.namespaces, namespace)
         return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 

@@ -181,7 +181,9 @@ class _Run:
     def _verdict(
         self, row: int, name: str, namespace: str, bundle_range: BundleRange, count: int
     ) -> int | SplitRefusal:
-        """Return the hash at which to split the bundle, or why it is not split."""
+        """Return the hash at which to split the bundle, or why it is not split. `count` is for how many runs in a row
+        it has been too large, this run included.
+        """
         if count <= self._settings.hits:
             return SplitRefusal(row, Code.TOO_FEW_HITS, (self._hits(count, "<="),), (_HITS_KEY,))
         most = self._settings.limits.max_bundles

@@ -157,8 +157,8 @@ def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:
-    """Return the time of the snapshot (epoch ms), and the minutes since the last round; 1 if there was no round before
-    it.
+    """Return the time of the snapshot (epoch ms), and the minutes since the last round; 1 if there was no earlier
+    round.
     """
     newest = int(reported_at_ms(snapshot).max(initial=0))
     now_ms = snapshot.taken_at_ms or max(newest, memory.at_ms + MINUTE_MS if memory.loads is not None else 0)
@@ -169,6 +169,7 @@ def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, floa
 
 class AllowedBrokers:
     """Finds the brokers that may take a bundle: those that policies allow, without those that the bundle left recently.
+    Call the object with the row of the bundle and the row of its broker.
 
     The policies are evaluated once for each namespace.
     """

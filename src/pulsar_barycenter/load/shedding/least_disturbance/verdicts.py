@@ -38,7 +38,9 @@ _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """The verdicts of one round on all brokers; `now_ms` is the time of the round (epoch ms)."""
+    """The verdicts of one round on all brokers: whether each broker gives bundles, and why. `now_ms` is the time of the
+    round (epoch ms).
+    """
 
     settings: Settings
     view: Prediction

@@ -61,12 +61,14 @@ class MetadataWriting(Protocol):
         ...
 
     async def resign(self) -> None:
-        """Resign as leader, unless this broker needs to be leader for its own writes until it is closed."""
+        """Give up the leadership. Exception: if this broker can write only while it is the leader, it stays leader
+        until `close`.
+        """
         ...
 
     async def step_down(self) -> None:
-        """Prepare for `close`: if each broker writes for itself, resign as leader; if the leader writes for all, let
-        writes wait only briefly for a leader from now on.
+        """Prepare for `close`. If each broker writes for itself, resign as leader. If the leader writes for all, do not
+        resign; but from now on a write fails after a short time if there is no leader.
         """
         ...
 

@@ -27,8 +27,8 @@ _SERVE_OTHERS_PAUSE_S: Final = 0.05
 
 
 class RecordWay:
-    """The parts with which this broker owns bundles by records. Implements `OwnershipWay`. `me` returns the id of this
-    broker, once it has one.
+    """Implements `OwnershipWay` for a broker that owns bundles by ownership records: has the objects that do so. `me`
+    returns the id of this broker; it is called only after the id is known.
     """
 
     hands_over = True
@@ -64,8 +64,9 @@ class RecordWay:
         await own_namespaces()
 
     async def leave(self, departure: Departure) -> int:
-        """Release all bundles, resign as leader and unregister this broker; return the number of bundles. This broker
-        stays registered, without getting bundles, until the last bundle has another owner.
+        """Release all bundles, resign as leader and unregister this broker, in this order; return the number of
+        released bundles. While it releases them, this broker stays registered, but gets no more bundles. It unregisters
+        after the last of its bundles has another owner.
         """
         self._leadership.decline()  # it accepts no more connections, so it could not serve the internal topics
         manager = self._switch.current

@@ -59,7 +59,9 @@ async def _keep_children() -> bool:
 
 
 class ExtensibleDecisions:
-    """The decisions of one broker's load manager."""
+    """Decides for the load manager of one broker: which broker gets a bundle, and which bundles are unloaded
+    or split.
+    """
 
     def __init__(self, parts: DecidingParts) -> None:
         self._parts = parts
@@ -72,8 +74,8 @@ class ExtensibleDecisions:
     # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return the known loads and the pipeline's averages (short- and long-term). If decisions do not use the
-        pipeline now, there are no averages.
+        """Return the loads that this broker knows, and the averages of bundles (short- and long-term) that the pipeline
+        published. The averages are empty while decisions do not use the pipeline.
         """
         published = await self._parts.load_data.published()
         known = ExtensibleDocument(
@@ -95,7 +97,7 @@ class ExtensibleDecisions:
         return TrafficFigures.LATE if self._parts.load_data.uses_pipeline else TrafficFigures.NEWEST
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         config = self._parts.context.config.current
         known, windows = await self._known()
         by_windows = known.traffic is TrafficFigures.WINDOWS
@@ -133,10 +135,11 @@ class ExtensibleDecisions:
         )
 
     async def snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return a snapshot for assigning a bundle of `namespace`. The snapshot has owners and bundles only if the
-        namespace is in an anti-affinity group.
+        """Return a snapshot for choosing the owner of a bundle of `namespace`. Only if the namespace is in an
+        anti-affinity group does the snapshot contain bundles and their owners, because reading them takes long.
 
-        Without bundles, the pipeline's averages of brokers are those at the time of its publication.
+        In a snapshot without bundles, averages of brokers that come from the pipeline are used as the pipeline
+        published them. They are not computed again from the bundles that the brokers own now.
         """
         policies = self._parts.context.policies
         await policies.refresh(namespace)

@@ -56,12 +56,15 @@ class UsageMeter(Protocol):
     """Measures the usage of the broker's machine. A simulation passes its own."""
 
     def measure(self, now_s: float, traffic: Traffic) -> SystemResourceUsage:
-        """Return the usage since the last call; `now_s` is monotonic time. Does not block, and raises no error."""
+        """Measure and return the usage in the time since the last call; `now_s` is monotonic time. Does not block, and
+        raises no error.
+        """
         ...
 
     def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
-        """Return the usage `measured`, which was measured before. If this meter takes its bandwidths from the broker's
-        topics, those of the present `traffic` replace the measured ones.
+        """Return the usage `measured` of an earlier measurement, for a report that is made now. In the scope `process`,
+        its bandwidths are replaced by those of the present `traffic` of the broker's topics, because they need no
+        measurement.
         """
         ...
 

@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures the load of one broker, and writes its load reports. The load data has the quotas of this broker's
-    bundles.
+    """Measures the load of one broker, and writes its load reports. `load_data` has the quotas of the broker's bundles,
+    which are totalled in each report.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class SimpleLoadReporter:
         return verdict.due or self._load.was_reconnected
 
     def _stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the stats of the bundles that this broker owns, without its own (heartbeat) bundles that have no
-        topics.
+        """Return the stats of the bundles that this broker owns. The bundles of its own heartbeat namespaces are left
+        out if they have no loaded topics.
         """
         return {
             name: stats

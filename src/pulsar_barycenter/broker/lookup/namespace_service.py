@@ -112,8 +112,8 @@ class NamespaceService:
         await self._tasks.close()
 
     async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of a namespace, from the cache. A namespace without a record has one bundle and no
-        version.
+        """Return the bundles of a namespace, from the cache; from the store if they are not cached or too old. A
+        namespace without a record has one bundle, and `version` None.
         """
         return await self._bundles.get(namespace)
 
@@ -166,10 +166,12 @@ class NamespaceService:
     async def hand_over_all(
         self, *, reason: str, max_per_second: float = 0, on_handed_over: Callable[[Bundle], None] = lambda _: None
     ) -> int:
-        """Unload every bundle of this broker, beginning with the first by name; return the number of unloaded bundles.
+        """Unload every bundle of this broker, in the order of the bundles' names; return the number of unloaded
+        bundles.
 
-        If `max_per_second` is 0 (no limit), several bundles are unloaded in parallel, else one after the other.
-        `on_handed_over` is called with each unloaded bundle. A failure is logged, and the next bundle follows.
+        If `max_per_second` is 0, the rate is not limited, and several bundles are unloaded in parallel; otherwise one
+        after the other. `on_handed_over` is called after each unload, with the bundle. A failure is logged, and the
+        next bundle follows.
         """
         bundles = self._ownership.owned_bundles()
         tasks = 1 if max_per_second > 0 else min(1 + len(bundles) // _BUNDLES_PER_TASK, _MAX_TASKS)
@@ -194,10 +196,10 @@ class NamespaceService:
         return done
 
     async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
-        """Release a bundle before its namespace is deleted.
+        """Release a bundle of this broker whose namespace is about to be deleted.
 
         Raises:
-            BundleNotEmptyError: the bundle has topics, and `force` is False.
+            BundleNotEmptyError: the bundle has persistent topics, loaded or not, and `force` is False.
         """
         topics = await self.topics_in(bundle)
         if topics and not force:
@@ -280,10 +282,11 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """Finish a split: copy the boundaries to the namespace's policies, report the load, and unload the new bundles
-        if `unload`.
+        """Do what follows a split: copy the boundaries to the namespace's policies, publish this broker's load, and,
+        with `unload`, unload the new bundles in the background.
 
-        If a step fails, this is logged. The next copy or report, by this broker or another one, has the same effect.
+        If a step fails, this is logged and the others are done. A later copy or load report, by this broker or another
+        one, makes up for it.
         """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)

@@ -57,8 +57,9 @@ class _Address:
 
 
 class RefusingBrokers:
-    """Tracks which brokers refuse connections. `probe` is `refuses_connections` or a substitute. `longest_s` is the
-    maximum number of seconds for which the store may name a broker as owner whose process has ended.
+    """Tracks which brokers refuse connections, so that look-ups do not send clients to them. `probe` is
+    `refuses_connections`, or a function that replaces it in a simulation. `longest_s`: if a process has ended, the
+    store may name its broker as owner for at most so many seconds more; after that, a refusal does not count.
     """
 
     def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
@@ -69,10 +70,11 @@ class RefusingBrokers:
         self._closed = False
 
     def refuses(self, service_url: str | None) -> bool:
-        """Return whether the broker at `service_url` refused the connection of the last check, and has done so for less
-        than `longest_s` seconds. False if it was never checked.
+        """Return whether the broker at `service_url` refused the connection of the last check, and began to refuse less
+        than `longest_s` seconds ago. False if it was never checked, or `service_url` is None.
 
-        This does not wait: if there was no check yet, or the last one is too old, it starts a check in the background.
+        This does not wait: if there was no check yet, or the last one is too old, it starts a check in the background
+        and returns by what is known.
         """
         if service_url is None:
             return False

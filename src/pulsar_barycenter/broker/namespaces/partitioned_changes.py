@@ -52,17 +52,17 @@ class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     @property
     def blocks_clients(self) -> bool:
-        """Whether this change prevents producers and consumers from attaching to a partition."""
+        """Whether producers and consumers must not attach to a partition while this change is in progress."""
         return self.kind is ChangeKind.DELETE
 
     def blocks_subscription(self, name: str) -> bool:
-        """Return whether this change prevents consumers from attaching to the subscription, and clients from
-        creating it.
+        """Return whether, while this change is in progress, consumers must not attach to the subscription `name`, and
+        clients must not create it.
         """
         return self.blocks_clients or (self.kind is ChangeKind.DELETE_SUBSCRIPTION and name == self.subscription)
 
     def has_purpose_of(self, other: "PartitionedChange") -> bool:
-        """Return whether this change has the same effect as `other` when it is complete."""
+        """Return whether this change and `other` would have the same effect on the topic."""
         return (self.kind, self.subscription, self.partitions) == (other.kind, other.subscription, other.partitions)
 
     def __str__(self) -> str:

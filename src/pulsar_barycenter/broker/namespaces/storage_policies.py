@@ -33,7 +33,9 @@ def applied_retention(policies: Policies, config: BrokerConfig) -> RetentionPoli
 
 
 def applied_quotas(policies: Policies, config: BrokerConfig) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas that apply to topics with these policies, by their types."""
+    """Return the backlog quotas that apply to topics with these policies. The keys are the types of quotas, by size and
+    by age.
+    """
     policy = config.backlog_quota_default_retention_policy
     by_size = BacklogQuota(limit_size=_default_size(config), limit_time=-1, policy=policy)
     by_age = BacklogQuota(limit_size=-1, limit_time=config.backlog_quota_default_limit_second, policy=policy)

@@ -164,7 +164,9 @@ def deduplication_interval_of(followed: Policies, config: BrokerConfig) -> float
 
 
 def persistence_of(followed: Policies, config: BrokerConfig) -> PersistencePolicies:
-    """Return the policies how entries are stored. The numbers of bookies in them have no effect."""
+    """Return the policies about how entries are stored. Only the rate at which cursors are stored has an effect, not
+    the numbers of bookies.
+    """
     return followed.persistence or PersistencePolicies(
         managed_ledger_max_mark_delete_rate=config.managed_ledger_default_mark_delete_rate_limit
     )

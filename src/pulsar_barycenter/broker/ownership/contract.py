@@ -40,7 +40,7 @@ class Ownership(ServingAuthority, Protocol):
 
     @property
     def handovers(self) -> HandoverTimes:
-        """The measured times of the handovers of bundles in which this broker had a role."""
+        """The times that handovers of bundles took in which this broker had a part, as the former or the next owner."""
         ...
 
     def attach_topics(self, topics: Topics) -> None: ...
@@ -50,7 +50,9 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def joined(self) -> None:
-        """Record that this broker has started. Until then, clients that use topics which it does not serve wait."""
+        """Record that this broker has started. Until then, clients that use a topic which this broker does not serve
+        wait; after that, they are refused at once.
+        """
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
@@ -60,7 +62,7 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def close(self) -> None:
-        """End every task and the ownership of all bundles. Idempotent."""
+        """End every task and the ownership of all bundles, without handing over bundles. Idempotent."""
         ...
 
     # ---- what is known, without waiting ----
@@ -70,11 +72,13 @@ class Ownership(ServingAuthority, Protocol):
     def owned(self, bundle: Bundle) -> OwnedBundle | None: ...
 
     def owned_bundles(self) -> list[Bundle]:
-        """Return the served bundles, sorted by name."""
+        """Return the bundles that this broker serves now, sorted by name."""
         ...
 
     def held_bundles(self) -> list[Bundle]:
-        """Return the bundles held in any state: served, leaving, or ended and not released yet."""
+        """Return all bundles that this broker has not released yet, sorted by name: those that it serves, is about to
+        serve or is unloading, and those whose term has ended.
+        """
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
@@ -88,13 +92,15 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, or until `timeout_s` seconds have
-        passed.
+        """Return when the ownership of `bundle` next changes, on this broker or elsewhere, or after `timeout_s`
+        seconds; in both cases without an error.
         """
         ...
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
+        """Call `listener` with a bundle after its term ended without an unload or split by this broker, and this broker
+        did not acquire the bundle again.
+        """
         ...
 
     # ---- changes ----
@@ -112,10 +118,11 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
-        """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
-        own the bundle.
+        """Close the bundle's topics and release the bundle; return the number of closed topics, None if this broker
+        does not own the bundle.
 
-        `destination` is the next owner. It has an effect only if bundles are transferred from owner to owner.
+        `destination` is the id of the next owner. With ownership locks it has no effect, because the next look-up
+        chooses the owner.
         """
         ...
 
@@ -134,14 +141,17 @@ class Ownership(ServingAuthority, Protocol):
 
 
 class OwnershipMachine(Protocol):
-    """A way to own bundles: it acquires, releases and splits bundles, and finds the owners of the others.
+    """One of the two ways to own bundles, by locks or by records. It acquires, releases and splits bundles, and finds
+    the owners of bundles of other brokers.
 
-    It changes the `LocalTerms` of its broker: a term is the time in which the broker owns a bundle under one epoch.
-    When `close` is called, all terms have ended.
+    It changes the `LocalTerms` of its broker: a term is the time in which the broker owns a bundle under one epoch. The
+    caller ends all terms before it calls `close`.
     """
 
     def start(self) -> None:
-        """Begin to work. The terms have the id and URLs of this broker already."""
+        """Begin to acquire and release bundles. Before this call, `LocalTerms` must have got the id and URLs of this
+        broker.
+        """
         ...
 
     def refuse(self, why: str) -> None:
@@ -151,20 +161,22 @@ class OwnershipMachine(Protocol):
         ...
 
     def stop(self) -> None:
-        """React to no more events, and begin no more work."""
+        """Do not react to any more notifications, and begin no more changes of ownership. Terms do not end."""
         ...
 
     async def close(self) -> None:
-        """Release the locks or records that prove ownership. Called when every term and every task has ended."""
+        """Release the locks or records that prove ownership. Called after every term and every task has ended."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End a term unexpectedly: a ledger was fenced, or the lock or record that proved the ownership is lost."""
+        """End the term `owned`, because a ledger of its bundle was fenced, or the lock or record that proved the
+        ownership is lost. If the bundle's term is another one, do nothing.
+        """
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for a few
-        seconds at most. Raises no error in either case.
+        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon. After a few
+        seconds return in any case, without an error.
         """
         ...
 
@@ -192,14 +204,16 @@ class OwnershipMachine(Protocol):
 
 
 class LeadersTerm(Protocol):
-    """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
+    """The ownership term of the internal topics, which are always served by the leader, not by the owners of their
+    bundles.
+    """
 
     def has(self, topic: TopicName) -> bool:
         """Return whether the leader serves a topic. It serves internal topics only (`naming/internal_topics`)."""
         ...
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term for the topics that the leader serves; None if it is not the leader."""
+        """Return the term in which this broker serves the leader's topics; None if it does not serve them now."""
         ...
 
     def owner(self) -> Owner | None:
@@ -207,7 +221,9 @@ class LeadersTerm(Protocol):
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the leader's topics, or until `timeout_s` seconds have passed."""
+        """Return when another broker may have begun to serve the leader's topics, or after `timeout_s` seconds; in both
+        cases without an error.
+        """
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
@@ -218,7 +234,9 @@ class LeadersTerm(Protocol):
 
 
 class NoLeadersTerm:
-    """Implements `LeadersTerm` for clusters in which the leader serves no topics in particular."""
+    """Implements `LeadersTerm` for clusters in which bundles are owned by locks: every topic is served by the owner of
+    its bundle.
+    """
 
     def has(self, topic: TopicName) -> bool:
         return False

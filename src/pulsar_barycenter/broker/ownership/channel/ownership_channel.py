@@ -49,8 +49,8 @@ def first_place(config: BrokerConfig) -> StorageType:
 
 
 class OwnershipChannel:
-    """Owns bundles by records, for one broker. Implements `OwnershipChanges`. `choose(bundle, brokers)` returns an
-    owner for the bundle, but none of `brokers`; None if no broker can own it.
+    """Owns bundles by ownership records, for one broker. Implements `OwnershipChanges`. `choose(bundle, brokers)`
+    returns an owner for the bundle, but none of `brokers`; None if no broker can own it.
     """
 
     def __init__(
@@ -135,7 +135,9 @@ class OwnershipChannel:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker is configured to own bundles: by locks or by records. Known when the broker's id is known."""
+        """How the configuration of this broker says that it owns bundles: by locks or by records. It can be read only
+        after the broker's id is known.
+        """
         return self.ownership.mode._replace(place=configured_place(self._config.current).value)
 
     # ---- for load managers (OwnershipChanges) ----
@@ -186,8 +188,8 @@ class OwnershipChannel:
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
-        """Return the work of the leader (duty) that repairs ownership. The leader runs it each time a broker joins or
-        leaves, and periodically.
+        """Return the leader's duty that repairs ownership: the leader does it each time a broker joins or leaves, and
+        periodically.
         """
         return Duty(
             "ownership monitor",
@@ -198,8 +200,8 @@ class OwnershipChannel:
         )
 
     def syncer_duty(self) -> Duty:
-        """Return the work of the leader (duty) that moves the ownership records between the topic and the metadata
-        store. The leader runs it after each change of a record, and periodically.
+        """Return the leader's duty that moves the ownership records between the topic and the metadata store: the
+        leader does it after each change of a record, and periodically.
         """
         return Duty(
             "ownership records' syncer",

@@ -44,8 +44,8 @@ _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPL
 
 
 class RecordRequests:
-    """Carries out requests to change the ownership of bundles. `in_flight_s` returns how many seconds a request waits
-    for a change.
+    """Carries out requests to change the ownership of bundles, and waits for the result. `in_flight_s` returns for how
+    many seconds a request waits, not counting the time for closing topics.
     """
 
     def __init__(
@@ -74,13 +74,15 @@ class RecordRequests:
         """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make the broker `source` unload a bundle, for `destination` as the next owner (None: none is named). Return
-        True after the unload, False if `source` does not own the bundle or the bundle's record changed meanwhile. Any
-        broker may request an unload; a leader does so with the `guard` of its epoch.
+        """Make the broker `source` unload a bundle, and wait for the end of the unload. `destination` is the next
+        owner; None: the bundle then has no owner, and its next look-up assigns one.
+
+        Return True after the unload. Return False if `source` does not own the bundle, or the bundle's record changed
+        meanwhile. Any broker may request an unload; a leader passes `guard`, the condition that no later leader exists.
 
         Raises:
             GuardError: another leader has a later epoch.
-            BundleNotAcquiredError: no broker owned the bundle in time, or the destination cannot own it.
+            BundleNotAcquiredError: the unload did not end in time, or the destination cannot own the bundle.
             ChannelUnavailableError: the ownership records cannot be written now.
         """
         record = self._records.get(bundle)
@@ -169,11 +171,12 @@ class RecordRequests:
             await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Release a bundle, for `destination` as the next owner (None: none is named). Return the number of closed
-        topics, None if this broker does not own the bundle.
+        """Release a bundle and wait for it. `destination` is the next owner; None: the bundle then has no owner, and
+        its next look-up assigns one. Return the number of closed topics, None if this broker does not own the bundle.
 
-        A call during another unload of the bundle waits for the end of that unload, and returns None. A broker that is
-        stopping chooses the destination itself, and raises none of these errors: after an error it only ends its term.
+        A call during another unload of the bundle waits for the end of that unload, and returns None. While this broker
+        is stopping, the load manager chooses the next owner if `destination` is None, and none of these errors is
+        raised: after an error this only ends the term.
 
         Raises:
             BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot
@@ -185,10 +188,12 @@ class RecordRequests:
         return await self._leave_bundle(bundle, reason)
 
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
-        """Transfer a bundle while this broker stops. If its ownership record cannot be written, only end the term.
+        """Transfer a bundle to another broker, because this broker stops; return the number of closed topics, None if
+        this broker does not own the bundle. If the ownership record cannot be written in time, only end the term, and
+        return 0.
 
-        In the second case, the bundle's record still names this broker. After this broker's session has expired, the
-        leader assigns the bundle to another broker.
+        In the second case the record still names this broker. After this broker's session has expired, the leader
+        assigns the bundle to another broker.
         """
         try:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
@@ -227,8 +232,8 @@ class RecordRequests:
         return None
 
     async def _until_left(self, bundle: Bundle) -> None:
-        """Wait until this broker has no term of the bundle and no role in a change of the bundle any more; see
-        `_wait_while`.
+        """Wait until this broker has no term of the bundle, and its record gives this broker nothing more to do. Raises
+        the errors of `_wait_while`.
         """
         await self._wait_while(bundle, lambda: bundle in self._terms.holdings or self._states.role(bundle) in _LEAVING)
 

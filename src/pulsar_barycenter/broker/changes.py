@@ -30,7 +30,9 @@ class NextChange:
         return bool(self._waiters)
 
     async def wait(self, timeout_s: float) -> None:
-        """Return at the next change, or after `timeout_s` seconds without one; the caller cannot tell which."""
+        """Return at the next call of `notify`, or after `timeout_s` seconds without one. The caller cannot tell which
+        of the two happened.
+        """
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:
@@ -54,8 +56,8 @@ class KeyedChanges(Generic[K]):
         self._changes: dict[K, NextChange] = {}
 
     async def wait(self, key: K, timeout_s: float) -> None:
-        """Return at the next change of `key`, or after `timeout_s` seconds without one; the caller cannot tell
-        which.
+        """Return at the next call of `notify` for `key`, or after `timeout_s` seconds without one. The caller cannot
+        tell which of the two happened.
         """
         change = self._changes.setdefault(key, NextChange())
         try:
@@ -70,12 +72,13 @@ class KeyedChanges(Generic[K]):
 
 
 class StoreWatch:
-    """Reads values from the metadata store again after each change of them, and at least every `interval_s` seconds.
+    """Calls `read`, which reads values from the metadata store, after each change of these values, and at least every
+    `interval_s` seconds.
 
-    Notifications may be late or lost; with the interval, a change is noticed after `interval_s` at the latest. A
-    reconnection counts as a change. `concerns` returns whether a change of a path may change the values. `read` is
-    called with True after a notification, else with False. If it raises a MetadataError, this is logged as the event
-    `failure`, and the next call tries again.
+    Notifications may be late or lost; because of the interval, a change is still noticed `interval_s` seconds later at
+    most. A reconnection to the store counts as a change. `concerns` gets the path of a changed key, and returns whether
+    the values may have changed. `read` is called with True after a notification, else with False. If it raises a
+    MetadataError, this is logged as the event `failure`, and the next call tries again.
     """
 
     def __init__(
@@ -99,7 +102,9 @@ class StoreWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first_read: Callable[[], Awaitable[object]]) -> None:
-        """Add the listeners, read once, then watch. Errors of `first_read` are raised."""
+        """Begin to listen for changes, call `first_read` once, and then watch in the background. Errors of `first_read`
+        are raised; then nothing is watched.
+        """
         self._stop_listening = [
             self._store.add_listener(self._on_notification),
             self._store.add_session_listener(self._on_session_event),
@@ -108,7 +113,7 @@ class StoreWatch:
         self._task = asyncio.create_task(self._watch(), name=self._name)
 
     def look(self) -> None:
-        """Read the values again soon, as after a notification of a change."""
+        """Make the watch call `read` soon, as after a notification of a change."""
         self._changed.set()
 
     async def close(self) -> None:

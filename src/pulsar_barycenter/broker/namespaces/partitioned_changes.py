@@ -30,12 +30,13 @@ class ChangePhase(enum.Enum):
 
 
 class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A change of a partitioned topic. `id` is unique; `requester` is the id of the broker that began the change.
+    """A change of a partitioned topic and of all its partitions. `id` is unique; `requester` is the id of the broker
+    that began the change.
 
-    A change of a subscription has `subscription` (the name), `position` (ledger, entry) and `properties`. A change that
-    adds partitions has the other fields: `partitions` is the new number of partitions, `subscriptions` are the names of
-    the subscriptions of the new partitions, `subscription_properties` maps the subscriptions that have properties to
-    them.
+    Which fields are set depends on `kind`. A change of a subscription has `subscription` (the name), `position`
+    (ledger, entry) and `properties`. A change that adds partitions has `partitions`, the number of partitions
+    afterwards, and, for the new partitions, `subscriptions`, the names of their subscriptions, and
+    `subscription_properties`, the properties of those subscriptions that have any.
     """
 
     id: str

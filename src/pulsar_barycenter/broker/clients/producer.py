@@ -46,8 +46,7 @@ class AccessMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """The options in a client's PRODUCER command. `epoch` is the number that a client increases each time one of its
-    producers reconnects.
+    """The options in a client's PRODUCER command. `epoch` is how many times the client has reconnected this producer.
 
     `schema_version` is the schema version that the client puts into its messages, b"" without a schema. `is_encrypted`
     says that the client encrypts its messages.

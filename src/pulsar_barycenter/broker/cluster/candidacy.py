@@ -51,8 +51,8 @@ class Candidate(Protocol):
 def can_lead(data: LocalBrokerData, *, by_records: bool) -> bool:
     """Return whether the broker that registered `data` can lead and balance bundles.
 
-    It must be able to shed and split bundles, and must own bundles in the same way, because each way has an election of
-    its own: `by_records` True asks for brokers with ownership records, False for brokers with ownership locks.
+    It must be able to shed and split bundles. It must own bundles by records if `by_records`, else by locks, because
+    the brokers of each of these two ways elect a leader of their own.
     """
     if data.only_assigns is True or owns_by_records(data) is not by_records:
         return False

@@ -12,8 +12,8 @@ log = structlog.get_logger(__name__)
 
 
 class ConfigurationWarnings:
-    """Logs advice about the configuration. A piece of advice is logged once when it begins to apply; it is logged again
-    only if it stopped to apply in between.
+    """Logs advice about the configuration. A piece of advice is logged once when it begins to apply. It is logged again
+    only if it ceased to apply and then applies again.
     """
 
     def __init__(self, config: ConfigHolder) -> None:

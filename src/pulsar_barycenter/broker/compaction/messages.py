@@ -33,7 +33,7 @@ class Single:
     data: bytes
 
     async def payload(self) -> bytes:
-        """Return the decompressed payload. If it cannot be decompressed, return the stored bytes."""
+        """Return the decompressed payload. If it cannot be decompressed, return the payload as it is stored."""
         raw = self.data[metadata_span(self.data)[1] :]
         try:
             return await decompress(self.metadata.compression, raw, self.metadata.uncompressed_size)

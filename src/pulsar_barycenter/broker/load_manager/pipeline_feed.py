@@ -308,8 +308,8 @@ async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[st
 @dataclass(frozen=True, slots=True)
 class PipelineState:
     """Whether decisions use the averages that the pipeline published (`in_use`), and how current these are. `lag_ms`:
-    of the reports that the pipeline has not published, this broker knows the oldest for so many ms. `is_late`: this is
-    longer than `loadBalancerPipelineMaxLagSeconds`.
+    for how many ms this broker has known the oldest report that the pipeline has not published; 0 if there is none.
+    `is_late`: this is longer than `loadBalancerPipelineMaxLagSeconds`.
 
     If `is_published` is false, the pipeline has not published anything; perhaps it does not run. While the load is
     steady, there is nothing to publish, so publications do not show whether the pipeline runs. `silent_ms` shows it:
@@ -400,7 +400,7 @@ class UsedPublication:
 
     async def judge(self, *, decides_with: str) -> PipelineState:
         """Read the newest publication, and return the pipeline's state. On the leader, also log when the pipeline
-        begins or ceases to be late, or to check for new reports.
+        becomes late or is late no more, and when it stops or begins again to check for new reports.
 
         `decides_with` is a text for the log: what decisions use while the pipeline is late.
         """

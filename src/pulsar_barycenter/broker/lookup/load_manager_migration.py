@@ -49,7 +49,8 @@ class LoadManagerMigration:
 
     async def candidate(self, bundle: Bundle) -> Candidate | None:
         """Return a broker to which look-ups of `bundle` are redirected: one with the newest load manager, which is that
-        of the broker that started last. None if this broker has the newest load manager, or if `is_followed` is False.
+        of the broker that started last. None if this broker has the newest load manager, if `is_followed` is False, or
+        if the bundle belongs to a single broker (heartbeat namespaces).
 
         Raises:
             MetadataError: the store did not answer.

@@ -285,8 +285,8 @@ class NamespaceService:
         """Do what follows a split: copy the boundaries to the namespace's policies, publish this broker's load, and,
         with `unload`, unload the new bundles in the background.
 
-        If a step fails, this is logged and the others are done. A later copy or load report, by this broker or another
-        one, makes up for it.
+        If a step fails, this is logged and the other steps are done. The next copy or load report, by this broker or
+        another one, has the same effect.
         """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)

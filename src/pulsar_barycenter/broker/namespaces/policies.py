@@ -99,7 +99,7 @@ class AutoSubscriptionCreationOverride(msgspec.Struct, frozen=True, rename="came
 
 class RetentionPolicies(msgspec.Struct, frozen=True):
     """For how long, and up to which size of the topic, ledgers are kept after all their messages are acknowledged. -1:
-    no limit. If either field is 0, such ledgers are deleted at once.
+    no limit. If either field is 0, such ledgers are not kept.
     """
 
     time_in_minutes: int = field(name="retentionTimeInMinutes", default=0)

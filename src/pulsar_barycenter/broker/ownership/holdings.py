@@ -98,8 +98,8 @@ class Holding(Generic[W]):
 class Holdings(Generic[W]):
     """All `Holding` objects of this broker, at most one for each bundle.
 
-    No method waits. A method that changes a state also changes the term and writes the serving log (the log lines at
-    the begin and end of terms), before it returns; then it calls `changed` with the bundle.
+    No method waits. A method that changes a state also changes the term, and writes to the serving log (the log lines
+    at the beginning and at the end of terms). Then it calls `changed` with the bundle.
     """
 
     def __init__(

@@ -135,8 +135,8 @@ class ExtensibleDecisions:
         )
 
     async def snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return a snapshot for choosing the owner of a bundle of `namespace`. Only if the namespace is in an
-        anti-affinity group does the snapshot contain bundles and their owners, because reading them takes long.
+        """Return a snapshot for choosing the owner of a bundle of `namespace`. The snapshot contains bundles and their
+        owners only if the namespace is in an anti-affinity group.
 
         In a snapshot without bundles, averages of brokers that come from the pipeline are used as the pipeline
         published them. They are not computed again from the bundles that the brokers own now.

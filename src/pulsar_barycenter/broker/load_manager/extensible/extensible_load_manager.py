@@ -171,8 +171,8 @@ class ExtensibleLoadManager:
         return published
 
     async def _judge_pipeline(self) -> None:
-        """Set the metrics about the pipeline, if one is configured. On the leader, also log when the pipeline begins or
-        ceases to be late, or to check for new reports.
+        """Set the metrics about the pipeline, if one is configured. On the leader, also log when the pipeline becomes
+        late or is late no more, and when it stops or begins again to check for new reports.
         """
         if not self._load_data.uses_pipeline:
             self.metrics.pipeline(None)
@@ -200,14 +200,14 @@ class ExtensibleLoadManager:
     # ---- decisions ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none. None, or a placement with `broker` None, if no broker
-        qualifies.
+        """Choose an owner for a bundle that has none. The result is None, or a placement with `broker` None, if no
+        broker qualifies.
         """
         return await (await self.deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, but none of the brokers `without`. None, or a placement with `broker`
-        None, if no broker qualifies.
+        """Choose the next owner of a bundle, but none of the brokers `without`. The result is None, or a placement with
+        `broker` None, if no broker qualifies.
         """
         return await (await self.deciding()).select(bundle, without)
 

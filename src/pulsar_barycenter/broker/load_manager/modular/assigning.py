@@ -35,7 +35,8 @@ class ModularAssigning:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose an owner for a bundle that has none, and remember the choice: the bundle counts as one of this owner's
-        until a load report contains it. None, or a placement with `broker` None, if policies allow no broker.
+        until a load report contains it. The result is None, or a placement with `broker` None, if policies allow no
+        broker.
         """
         started = asyncio.get_running_loop().time()
         name, namespace = str(bundle), str(bundle.namespace)
@@ -61,9 +62,9 @@ class ModularAssigning:
         return placement if placement.broker is not None else None
 
     def _brokers(self) -> dict[str, BrokerCount]:
-        """Return, for each registered broker with the modular load manager whose load report is known, how many bundles
-        it has and is assigned to get. If no load report is known, return for every registered broker how many bundles
-        it is assigned to get.
+        """Return a number of bundles for each registered broker with the modular load manager whose load report is
+        known: the bundles in its report plus those that were assigned to it and are in no report yet. If no load report
+        is known, return for every registered broker the number of bundles that were assigned to it.
         """
         registered = self._parts.context.registration.brokers
         arriving = Counter(found.broker for found in self._parts.load_data.preallocations.values())

@@ -107,7 +107,7 @@ class ModularLeader:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose an owner for a bundle that has none, and add the load of the bundle to this owner's load until a load
-        report contains the bundle. None, or a placement with `broker` None, if no broker qualifies.
+        report contains the bundle. The result is None, or a placement with `broker` None, if no broker qualifies.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -201,8 +201,8 @@ class ModularLeader:
         self._parts.metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Make the owner unload a bundle. After a success, snapshots count the bundle as one of its destination, until
-        a load report contains the bundle.
+        """Make the owner unload a bundle. After a success, snapshots count the bundle as a bundle of its new owner
+        (`unload.destination`), until a load report contains the bundle.
         """
         load_data = self._parts.load_data
         if not await self._parts.executor.unload(unload, unload.destination):

@@ -147,8 +147,8 @@ class ModularLoadManager:
         return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Set the metrics about the pipeline. On the leader, also log when the pipeline begins or ceases to be late, or
-        to check for new reports.
+        """Set the metrics about the pipeline. On the leader, also log when the pipeline becomes late or is late no
+        more, and when it stops or begins again to check for new reports.
         """
         state = await self.load_data.pipeline.judge(decides_with="averages computed by the leader itself")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
@@ -160,7 +160,7 @@ class ModularLoadManager:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose an owner for a bundle that has none, and add the load of the bundle to this owner's load until a load
-        report contains the bundle. None, or a placement with `broker` None, if no broker qualifies.
+        report contains the bundle. The result is None, or a placement with `broker` None, if no broker qualifies.
         """
         return await (await self.leader()).select_broker(bundle)
 

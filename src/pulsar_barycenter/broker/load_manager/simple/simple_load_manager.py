@@ -154,8 +154,8 @@ class SimpleLoadManager:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none. None, or a placement with `broker` None, if no broker
-        qualifies.
+        """Choose an owner for a bundle that has none. The result is None, or a placement with `broker` None, if no
+        broker qualifies.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()

@@ -95,8 +95,8 @@ class LeaderRepairs:
             self._has_session, self._reestablished_at_ms = True, self._clock.now_ms()
 
     def pause_s(self) -> float:
-        """Return the number of seconds to wait after a check before the next one. It doubles after each check that
-        failed, up to 0.8 s, and is short again after a check that succeeded.
+        """Return the minimum number of seconds between two checks. It doubles after each check that failed, up to 0.8
+        s.
 
         A failure may persist, for example for a former leader that does not know of its successor.
         """

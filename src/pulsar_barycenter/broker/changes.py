@@ -15,8 +15,8 @@ K = TypeVar("K", bound=Hashable)
 
 
 class NextChange:
-    """Wakes all tasks that wait for a change when `notify` is called. A task that begins to wait later waits for the
-    next call.
+    """Lets tasks wait for a change. `notify` wakes all tasks that wait at that moment; a task that begins to wait later
+    waits for the next call of `notify`.
     """
 
     __slots__ = ("_waiters",)
@@ -50,7 +50,7 @@ class NextChange:
 
 
 class KeyedChanges(Generic[K]):
-    """Wakes the tasks that wait for a change of one key."""
+    """Lets tasks wait for a change of a key. `notify` wakes the tasks that wait for this key at that moment."""
 
     def __init__(self) -> None:
         self._changes: dict[K, NextChange] = {}

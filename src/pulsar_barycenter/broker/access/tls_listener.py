@@ -72,7 +72,7 @@ class TlsListener:
         return len(self._handshakes)
 
     def close(self) -> None:
-        """Stop listening, and end the handshakes that are running. Connections after their handshake stay open.
+        """Stop listening, and abort the handshakes that are running. Connections whose handshake is complete stay open.
         Idempotent.
         """
         for task in self._accepting:

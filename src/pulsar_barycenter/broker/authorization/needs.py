@@ -15,7 +15,9 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class AuthAction(StrEnum):
-    """The actions that can be granted to a role. Barycenter stores the last four, but only uses PACKAGES of them."""
+    """The actions that can be granted to a role. Barycenter can store a grant of each of them. Of the last four, only
+    PACKAGES has an effect.
+    """
 
     PRODUCE = "produce"
     CONSUME = "consume"

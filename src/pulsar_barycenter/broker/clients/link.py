@@ -112,7 +112,10 @@ class ClientLink(Protocol):
         ...
 
     def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
-        """Send the receipt for a message that is stored already, after the answers to all earlier SENDs."""
+        """Send the receipt for a message that was stored before and that the client sent again. It is sent after the
+        answers to all earlier SENDs of the producer. `size` is the size of the entry in bytes, which is not stored
+        again.
+        """
         ...
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:

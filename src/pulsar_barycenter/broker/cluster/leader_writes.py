@@ -105,8 +105,9 @@ class LeaderWrites:
         return self.times.lease_s
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return this broker's `Leadership`: its part in the election of the leader. The leader writes for all
-        brokers.
+        """Return the object for this broker's part in the election of the leader, which writes for all brokers. Called
+        once. `refresh_after_s` is the age in seconds at which a cached value of the leader's key is read again;
+        `source` generates random pauses.
         """
         leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership

@@ -66,7 +66,9 @@ class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Work that the leader repeats. `interval_s` is called before each pause, so that the interval may change."""
+    """Work that the leader repeats. `interval_s` returns the length of the pause before a run in seconds; it is called
+    for each pause, so the interval may change.
+    """
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -286,7 +288,9 @@ class Leadership:
         await self._change.wait(timeout_s)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the leader may have changed, or this broker may have begun or ended a term."""
+        """Call `listener` after each event that may change the leader, and after this broker has begun or ended a term
+        as leader.
+        """
         self._listeners.append(listener)
 
     def on_begin(self, listener: Callable[[Epoch], None]) -> None:
@@ -343,8 +347,8 @@ class Leadership:
             await asyncio.sleep(pause_s)
 
     def _update_term(self) -> None:
-        """Begin or end this broker's term as leader, as the state of the election requires. May be called at any
-        time.
+        """Begin or end this broker's term as leader, as the state of the election requires; do nothing if the term
+        agrees with it. May be called at any time.
         """
         self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
 

@@ -118,8 +118,8 @@ class TopicCompactions:
             log.error("compaction_failed", topic=str(self._topic), exc_info=error)
 
     def uncompacted_bytes(self) -> int:
-        """Return the size in bytes of the entries that are not compacted yet. For a part of a ledger it is an
-        estimate.
+        """Return the size in bytes of the entries that are not compacted yet. It is an estimate if compaction ended in
+        the middle of a ledger.
         """
         ledger = self._ledger
         return ledger.segments.bytes_between(ledger.compacted.horizon, ledger.last_position)

@@ -17,7 +17,7 @@ WaySample: TypeAlias = tuple[str, Mapping[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The steps of a broker that leaves the cluster. Each `OwnershipWay` runs them in its own order."""
+    """The three steps of a broker that leaves the cluster. Each `OwnershipWay` runs them in its own order."""
 
     hand_over: Callable[[], Awaitable[int]]
     """Releases every bundle; returns the number of released bundles."""

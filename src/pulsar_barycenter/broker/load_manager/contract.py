@@ -29,8 +29,8 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 class LoadManager(Protocol):
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader chooses owners. Modular load manager: yes; no-op: no; simple: yes, except with the
-        weighted random choice.
+        """Whether only the leader chooses owners. Modular load manager: yes; no-op and extensible: no; simple: yes,
+        except with the weighted random choice.
         """
         ...
 

@@ -90,8 +90,8 @@ class DecisionExecutor:
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def log_round(self, reason: Reason) -> None:
-        """Log the outcome of a shedding round (one run of the leader's load shedding), unless reason code and input are
-        the same as in the last one.
+        """Log the outcome of a shedding round (one run of the leader's load shedding). Nothing is logged if the last
+        round had the same reason code, from the same source of values (`reason.upon`).
         """
         self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
@@ -101,8 +101,8 @@ class DecisionExecutor:
     # ---- unloading ----
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
-        """Make the owner unload a bundle, for `destination` as the next owner (None: any broker). Return True after the
-        unload, False after a failure.
+        """Make the owner unload a bundle. `destination` is the next owner; None: any broker. Return True after the
+        unload, False after a failure, which is logged.
         """
         with self._request_id():
             return await self._unload(unload, destination)

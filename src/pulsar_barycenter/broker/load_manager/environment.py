@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 class Offload(Protocol):
-    """Runs work that would block the event loop for long; the work must not use objects that code on the event loop
-    changes.
+    """A function that runs work which would block the event loop for long. The work must not use objects that code on
+    the event loop changes.
     """
 
     async def __call__(self, work: Callable[[], T]) -> T: ...

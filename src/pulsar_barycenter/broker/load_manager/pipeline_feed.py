@@ -333,10 +333,12 @@ class HasPipelineState(Protocol):
 
 
 class UsedPublication:
-    """The newest publication of the pipeline, and the decision whether it is used.
+    """The newest publication of the pipeline (the program that publishes averages computed from load reports), and the
+    decision whether it is used.
 
-    The pipeline is late if a report that it has not published has been known to this broker for longer than
-    `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however old it is.
+    The pipeline is late if this broker knows a report that the pipeline has not published for longer than
+    `loadBalancerPipelineMaxLagSeconds`. A publication is used while the pipeline is not late, even if the publication
+    is old.
     """
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
@@ -359,7 +361,7 @@ class UsedPublication:
         return None if found is None else found[0]
 
     def retain(self, brokers: Collection[str]) -> None:
-        """Forget the reports of all brokers that are not in `brokers`."""
+        """Forget the load reports that were recorded for brokers that are not in `brokers`."""
         for broker in [name for name in self._received if name not in brokers]:
             del self._received[broker]
 
@@ -435,7 +437,7 @@ def is_exactly(publication: Published, broker: str, report: NamedReport) -> bool
 
 
 def published_bundles(publication: PipelinePublication, rows: slice = slice(None)) -> dict[str, BundleData]:
-    """Return the windows (averages) of the published bundles in these rows of the publication."""
+    """Return the averages of the published bundles in `rows` of the publication."""
     p = publication
     short = _windows(
         SHORT_SAMPLES,

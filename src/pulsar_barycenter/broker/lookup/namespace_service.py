@@ -82,7 +82,7 @@ class SplitConflictError(NamespaceServiceError):
 
 
 class NamespaceService:
-    """The operations on the bundles that this broker owns."""
+    """What a broker can do with the bundles that it owns: unload, hand over, delete and split them."""
 
     def __init__(
         self,
@@ -122,7 +122,8 @@ class NamespaceService:
         return await self._bundles.fresh(namespace)
 
     async def admit(self, leader_epoch: int) -> Guard:
-        """Check the epoch of a leader that sent a command; return the guard for the writes of this command.
+        """Check that `leader_epoch`, the epoch of a leader that sent a command, is the present one. Return the guard
+        that the writes of this command have to pass to the store, which then refuses them if a later leader exists.
 
         Raises:
             FormerEpochError: another leader has a later epoch.
@@ -249,7 +250,8 @@ class NamespaceService:
         raise SplitConflictError(bundle, SPLIT_ATTEMPTS)
 
     async def boundaries_of(self, bundle: Bundle, algorithm: str) -> Sequence[int]:
-        """Return the hashes at which an algorithm would split a bundle that this broker owns; may be empty.
+        """Return the hashes at which an algorithm would split a bundle that this broker owns; empty if it would not
+        split the bundle.
 
         Raises:
             SplitRefusedError: the algorithm is unknown, or misses an argument.

@@ -33,8 +33,8 @@ _MAX_ADDRESSES: Final = 10_000
 
 
 async def refuses_connections(service_url: str) -> bool:
-    """Open a connection to a service URL and close it; return True if the connection was refused, else False: also
-    after another error, and without an answer in a second.
+    """Open a connection to a service URL and close it. Return True if the connection was refused. Return False if it
+    was opened, after any other error, and if there was no answer within a second.
     """
     try:
         parts = urlsplit(service_url)

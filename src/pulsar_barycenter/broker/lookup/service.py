@@ -212,10 +212,10 @@ class ClusterLookup:
 
     @contextmanager
     def _permit(self) -> Iterator[None]:
-        """Context manager: hold a permit of `maxConcurrentLookupRequest`.
+        """Context manager: the `with` statement counts as one look-up for the limit `maxConcurrentLookupRequest`.
 
         Raises:
-            TooManyLookupsError: no permit is free.
+            TooManyLookupsError: as many look-ups as the limit allows are running.
         """
         limit = self._config.current.max_concurrent_lookup_request
         if self._in_flight >= limit:

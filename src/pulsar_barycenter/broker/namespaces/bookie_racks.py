@@ -57,7 +57,8 @@ class BookieRacks:
         return {} if record is None else _groups_in(record.value)
 
     async def update(self, change: Callable[[Groups], Groups]) -> None:
-        """Replace the groups by the result of `change`, which is called again if another writer changed them meanwhile.
+        """Call `change` with the groups, and store its result instead. If another writer changed the groups meanwhile,
+        `change` is called again with the changed groups.
 
         Raises:
             InvalidValueError: the record cannot be decoded.

@@ -92,7 +92,9 @@ class BundleCache:
         return await self._shared_load(namespace)
 
     async def fresh(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles, read from the store after this call began."""
+        """Return the bundles of `namespace`, as the store has them at or after the time of this call; the cache is not
+        used.
+        """
         return await self._load(namespace)
 
     def cached_bundle_of(self, topic: TopicName) -> Bundle | None:
@@ -201,10 +203,11 @@ class BundleCache:
     def _keep(
         self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int, value: bytes | None = None
     ) -> NamespaceBundles:
-        """Cache bundles that were read, unless the namespace was invalidated since the read began.
+        """Cache bundles that were read, and return them. They are not cached if the namespace was invalidated since the
+        read began.
 
-        The absence of a namespace is not cached: it may be created at once, by the same client, and names of namespaces
-        that never exist would fill the memory.
+        The absence of a namespace is not cached: the same client may create it at once, and names of namespaces that
+        never exist would fill the memory.
         """
         if self._generations.get(namespace, 0) != generation:
             return bundles

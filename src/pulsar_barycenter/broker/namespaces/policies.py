@@ -21,7 +21,9 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 
 
 class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
-    """The boundaries of a namespace in the form `0x%08x`, ascending, and the number of bundles between them."""
+    """The boundaries of a namespace's bundles, as texts of the form `0x%08x`, ascending, and the number of bundles
+    between them.
+    """
 
     boundaries: tuple[str, ...] | None = None
     num_bundles: int = 0
@@ -45,9 +47,9 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BookieAffinityGroup(msgspec.Struct, frozen=True, rename="camel"):
-    """The groups of bookies on which the ledgers of a namespace are: names separated by commas.
+    """The groups of bookies on which the ledgers of a namespace are stored: names of groups, separated by commas.
 
-    The secondary groups are for a primary group with too few bookies.
+    Bookies of the secondary groups are used if the primary groups have too few bookies.
     """
 
     bookkeeper_affinity_group_primary: str | None = None
@@ -316,8 +318,8 @@ class ClusterPolicies(msgspec.Struct, frozen=True, rename="camel"):
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
     """The record of a partitioned topic. `deleted` is set while its partitions are being deleted.
 
-    `change` is a change that the owners of the partitions make together. It is set before the owners are asked for
-    their consent, and removed after all of them have made the change.
+    `change` is a change of all its partitions that is in progress. It is set before the owners of the partitions are
+    asked whether they agree, and removed after all of them have made the change, or if one did not agree.
     """
 
     partitions: int = 0

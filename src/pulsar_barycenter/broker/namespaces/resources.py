@@ -115,7 +115,9 @@ class Resources:
         self._loaded_topics = loaded_topics
 
     def attach_own_policies(self, source: OwnPolicySource) -> None:
-        """Set the object with the policies that topics themselves have; these replace those of the namespaces."""
+        """Set the object that has the policies of single topics; a topic's own policy replaces that of its
+        namespace.
+        """
         self._own = source
 
     def close(self) -> None:
@@ -186,10 +188,11 @@ class Resources:
         return topics
 
     async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
-        """Return the record of a partitioned topic, None if the topic is not partitioned.
+        """Return the record of a partitioned topic, None if the topic is not partitioned. `fresh`: read it from the
+        store, not from the cache.
 
-        A number of partitions that is out of range is replaced by the nearest allowed one, so that the topic can still
-        be deleted.
+        If the stored number of partitions is out of range, the result has the nearest allowed number, so that the topic
+        can still be deleted.
         """
         name = partitioned_topic_name(topic)
         found = await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
@@ -283,7 +286,9 @@ class Resources:
         await self._own.remove(topic)
 
     async def policies_of(self, topic: TopicName) -> Policies:
-        """Return the policies of a topic: each is its own if it has one, else its namespace's, else the default."""
+        """Return the policies of a topic. A policy that is set for the topic itself is used; if it is not set, that of
+        the namespace; if that is not set, the default.
+        """
         policies = None if needs_no_record(topic.namespace) else await self.namespaces.get(str(topic.namespace))
         policies = policies or Policies()
         return policies if is_system_topic(topic) else overlaid(policies, self._own.of(topic))
@@ -337,7 +342,7 @@ class Resources:
         return ANY_BOOKIES if local is None else local.bookie_affinity_group or ANY_BOOKIES
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
-        """Return the policies of a topic that clients use; None for a topic of the brokers themselves."""
+        """Return the policies of a topic that clients use; None for a topic that only brokers use."""
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return None
         return await self.policies_of(topic)

@@ -19,14 +19,14 @@ LARGEST_RETENTION_MB: Final = 2**43 - 1
 
 
 def storage_policies_of(policies: Policies, config: BrokerConfig) -> StoragePolicies:
-    """Return the rules how long the stored messages of topics with these policies are kept."""
+    """Return the rules that decide for how long the stored messages of topics with these policies are kept."""
     return StoragePolicies(
         retention_of(policies, config), message_ttl_of(policies, config), backlog_limits_of(policies, config)
     )
 
 
 def applied_retention(policies: Policies, config: BrokerConfig) -> RetentionPolicies:
-    """Return the retention that applies to topics with these policies, in the units of policies."""
+    """Return the retention that applies to topics with these policies, in minutes and MB as in the policies."""
     return policies.retention_policies or RetentionPolicies(
         config.default_retention_time_in_minutes, config.default_retention_size_in_mb
     )
@@ -50,7 +50,9 @@ def retention_of(policies: Policies, config: BrokerConfig) -> Retention:
 
 
 def message_ttl_of(policies: Policies, config: BrokerConfig) -> int:
-    """Return the age in seconds at which messages of a namespace's topics leave every backlog; 0: never."""
+    """Return the time to live in seconds of messages in topics with these policies: at this age a message leaves every
+    backlog, even if it is not acknowledged; 0: never.
+    """
     own = policies.message_ttl_in_seconds
     return max(config.ttl_duration_default_in_seconds if own is None else own, 0)
 

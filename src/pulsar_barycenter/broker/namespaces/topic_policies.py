@@ -48,11 +48,11 @@ class TopicPolicies(Protocol):
         ...
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Return whether clients may create the topic by using it."""
+        """Return whether the topic, which does not exist, is created when a client uses it."""
         ...
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Return whether clients may create a subscription of the topic by using it."""
+        """Return whether a subscription of the topic that does not exist is created when a client uses it."""
         ...
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:

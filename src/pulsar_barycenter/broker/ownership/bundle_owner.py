@@ -71,8 +71,8 @@ class BundleOwner:
         self._joined.set()
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
-        refusal.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. `why` is the
+        reason that a refused request gets.
         """
         self._machine.refuse(why)
 

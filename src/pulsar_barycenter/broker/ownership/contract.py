@@ -28,7 +28,9 @@ split the parent any more.
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The answer that a bundle has an owner, but the owner does not serve it yet, or does not serve it any more."""
+    """The answer of a look-up that a bundle has an owner, but this owner does not serve it yet, or does not serve it
+    any more.
+    """
 
     broker_id: str
 
@@ -56,8 +58,8 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
-        refusal.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. `why` is the
+        reason that a refused request gets.
         """
         ...
 
@@ -106,7 +108,8 @@ class Ownership(ServingAuthority, Protocol):
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
-        """Own and serve `bundle`. If this broker serves it already, return at once.
+        """Acquire `bundle` and wait until this broker serves it; return this broker as the owner. If this broker serves
+        it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -129,9 +132,10 @@ class Ownership(ServingAuthority, Protocol):
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Split `parent`, which this broker serves, into `children` without closing a topic.
 
-        `write_boundaries` writes the children as the namespace's bundles by compare-and-set and returns the new
-        bundles. If anything fails before the boundaries are written, the children are released and the parent
-        continues. If it is not known whether the boundaries were written, the term of the parent ends.
+        `write_boundaries` stores the children as bundles of the namespace by compare-and-set, and returns the new
+        bundles of the namespace. If anything fails before the boundaries are written, the children are released and
+        this broker continues to serve the parent. If it is not known whether the boundaries were written, the term of
+        the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.
@@ -155,8 +159,8 @@ class OwnershipMachine(Protocol):
         ...
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
-        refusal.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. `why` is the
+        reason that a refused request gets.
         """
         ...
 

@@ -78,9 +78,8 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def never_inherited(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
-    """Return False: a session never takes over a lock of another session, not even of one of the same process.
-
-    The ownership ended with the session in which the lock was created.
+    """Return False: a session never takes over a lock of another session, not even a lock of an earlier session of the
+    same process. The ownership ended with the session in which the lock was created.
     """
     return False
 

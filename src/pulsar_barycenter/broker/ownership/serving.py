@@ -62,7 +62,8 @@ class ServingAuthority(Protocol):
         ...
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return this broker's term for the topic's bundle; if the namespace's bundles are not cached, read them first.
+        """Return this broker's term for the topic's bundle. If the bundles of the namespace are not cached, read them
+        first.
 
         Raises:
             NotServedError: this broker does not own the bundle, or is unloading it.

@@ -110,9 +110,9 @@ class ChangeCoordinator:
         """Delete a partitioned topic with its partitions. Without `force`, this is refused if a partition has clients.
 
         Raises:
-            PartitionedChangeError: the change was refused or not completed; `errors` has the subclasses.
-            MetadataError: the store did not answer, so it is not known whether the change is made. In the end, the
-                brokers have made it on all partitions, or on none.
+            PartitionedChangeError: the change was refused, or is not complete; `errors` has the subclasses.
+            MetadataError: the store did not answer, so it is not known whether the change will be made. Later, brokers
+                complete it on all partitions or undo it on all.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
 
@@ -127,7 +127,8 @@ class ChangeCoordinator:
     async def create_subscription(
         self, topic: TopicName, name: str, position: tuple[int, int], properties: dict[str, str] | None = None
     ) -> None:
-        """Create a subscription on all partitions at `position` (ledger, entry); partitions that have it keep theirs.
+        """Create a subscription on all partitions, at `position` (ledger, entry). On a partition that has a
+        subscription of this name already, nothing is changed.
 
         Raises:
             PartitionedChangeError, MetadataError: for the same reasons as in `delete`.

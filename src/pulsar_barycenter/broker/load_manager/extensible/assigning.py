@@ -43,7 +43,9 @@ class ExtensibleAssigning:
         )
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle, but none of the brokers `without`; None if policies allow no broker."""
+        """Choose an owner for a bundle, but none of the brokers `without`. The result is None, or a placement with
+        `broker` None, if policies allow no broker.
+        """
         namespace = str(bundle.namespace)
         await self._parts.context.policies.refresh(namespace)
         excluded = {*without, *await self._parts.load_data.leaving()}  # read first: a broker that left is in neither

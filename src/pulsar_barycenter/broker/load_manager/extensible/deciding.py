@@ -162,7 +162,9 @@ class ExtensibleDecisions:
     # ---- placement ----
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle, but none of the brokers `without`; None if no broker qualifies."""
+        """Choose an owner for a bundle, but none of the brokers `without`. The result is None, or a placement with
+        `broker` None, if no broker qualifies.
+        """
         config = self._parts.context.config.current
         # Read before the registrations: a broker that left is in neither.
         leaving = await self._parts.load_data.leaving()
@@ -184,7 +186,7 @@ class ExtensibleDecisions:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """As leader, unload bundles from the most loaded brokers, each for the destination in the strategy's plan."""
+        """As leader, unload bundles from the most loaded brokers. The strategy's plan names the next owner of each."""
         config, now_ms = self._parts.context.config.current, self._parts.context.env.clock.now_ms()
         if not (
             self._parts.context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled

@@ -129,7 +129,7 @@ class TopBundlesReporter:
         return True
 
     async def _with_policies(self, namespaces: set[str]) -> set[str]:
-        """Return the namespaces that have an isolation policy or an anti-affinity group."""
+        """Return those of `namespaces` that have an isolation policy or an anti-affinity group."""
         policies = self._context.policies
         for namespace in sorted(namespaces):
             await policies.learn_groups(namespace, tuple)

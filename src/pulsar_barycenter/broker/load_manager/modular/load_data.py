@@ -163,7 +163,9 @@ class LoadData:
     # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count the load of `bundle` as load of `broker`, until the load report of a broker contains the bundle."""
+        """Add the load of `bundle` to the load of `broker` in decisions, until the load report of a broker contains the
+        bundle.
+        """
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
@@ -263,7 +265,7 @@ class LoadData:
 
 
 def by_broker(preallocations: Mapping[str, Preallocation]) -> dict[str, dict[str, BundleData]]:
-    """Return the preallocated bundles (assigned and not yet reported) of each broker."""
+    """Return, for each broker, the bundles that were assigned to it and are in no load report yet, with their loads."""
     found: dict[str, dict[str, BundleData]] = {}
     for bundle, preallocation in preallocations.items():
         found.setdefault(preallocation.broker, {})[bundle] = preallocation.data

@@ -165,8 +165,8 @@ class ModularLoadManager:
         return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
-        """As leader, unload bundles from overloaded brokers one after the other. Choose the destination of each before
-        its unload.
+        """As leader, unload bundles from overloaded brokers, one after the other. Choose the next owner of each bundle
+        before its unload.
         """
         if self._context.is_leader():
             await (await self.leader()).shed()

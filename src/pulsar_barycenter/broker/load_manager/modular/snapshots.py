@@ -58,7 +58,7 @@ class _Made:
 
 
 class Snapshots:
-    """Makes a snapshot if the load data changed, and returns the last one otherwise."""
+    """Has the last snapshot. `current` returns it, or makes a new one if the load data has changed."""
 
     def __init__(self, context: LoadManagerContext, load_data: LoadData) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class Snapshots:
 
     @property
     def averages(self) -> Mapping[str, TimeAverageBrokerData]:
-        """The time averages of every broker in the last snapshot."""
+        """The time averages of every broker, as they are in the last snapshot."""
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:

@@ -53,7 +53,7 @@ class Traffic:
 
 
 class UsageMeter(Protocol):
-    """Measures the usage of the broker's machine. A simulation passes its own."""
+    """Measures the usage of the broker's machine. In a simulation, another meter is passed instead."""
 
     def measure(self, now_s: float, traffic: Traffic) -> SystemResourceUsage:
         """Measure and return the usage in the time since the last call; `now_s` is monotonic time. Does not block, and
@@ -213,7 +213,9 @@ def machine_capacity(nics: tuple[str, ...], nic_speed_gbps: float | None, root: 
 
 
 def network_interfaces(override: tuple[str, ...], root: Path = Path("/")) -> tuple[str, ...]:
-    """Return `override`, or the sorted names of the Ethernet interfaces that are up and not virtual."""
+    """Return `override` if it is not empty. Otherwise return the names of the Ethernet interfaces that are up and not
+    virtual, sorted.
+    """
     if override:
         return tuple(override)
     folder = root / "sys/class/net"

@@ -30,7 +30,9 @@ _TIMEOUT_S: Final = 10
 
 
 class ReportSender(Protocol):
-    """A connection to the topic. `send` and `close` may block, and may raise any error."""
+    """A connection to the topic to which load reports are published. `send` and `close` may block, and may raise any
+    error.
+    """
 
     def send(self, report: LocalBrokerData) -> None:
         """Publish `report`; when this returns, the report is stored."""

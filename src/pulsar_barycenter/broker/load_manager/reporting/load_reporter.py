@@ -46,8 +46,8 @@ class ReportRule:
 
 
 def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule: ReportRule) -> bool:
-    """Return whether the report `current` has to be written: the last written one is too old, or the load has changed
-    enough since.
+    """Return whether the report `current` has to be written: the report that was `written` last is too old, or the load
+    has changed enough since then, by `rule`.
     """
     if now_ms - written.last_update > rule.max_interval_ms:
         return True
@@ -124,7 +124,7 @@ class LoadReporter:
         return data
 
     def next_report(self) -> LocalBrokerData:
-        """Return the present load as a load report to write, with its time and the next sequence number."""
+        """Return the present load as a new load report: with the present time and the next sequence number."""
         return msgspec.structs.replace(
             self.current(), last_update=self._context.env.clock.now_ms(), sequence=next(self._context.sequences)
         )
@@ -146,9 +146,9 @@ class LoadReporter:
         """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
         it was written.
 
-        A report is also written after this broker lost and regained its registration or its session. If this broker is
-        not registered, or not connected to the store, nothing is written. If the write fails, this is logged. In both
-        cases the next call tries again.
+        A report is also written if this broker lost and regained its registration or its session since the last one. If
+        this broker is not registered, or not connected to the store, nothing is written. If the write fails, this is
+        logged. After these two, the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:

@@ -64,7 +64,9 @@ class SimpleLoadReporter:
         return self._written
 
     def current(self, settings: SimpleSettings) -> LoadReport:
-        """Return this broker's present load; the usage of the machine is as old as the last measurement."""
+        """Return this broker's present load. The stats of topics are present ones; the usage of the machine is that of
+        the last measurement.
+        """
         stats = self._stats()
         usage = self._usage(stats)
         before = {} if self._written is None else self._written.bundle_stats
@@ -84,7 +86,7 @@ class SimpleLoadReporter:
         return complete(with_quotas(plain, allocated, preallocated, cpu_factor))
 
     def next_report(self, settings: SimpleSettings) -> LoadReport:
-        """Return the present load as a report to write: with the next sequence number."""
+        """Return the present load as a new load report, with the next sequence number."""
         return msgspec.structs.replace(self.current(settings), sequence=next(self._context.sequences))
 
     def wrote(self, report: LoadReport) -> None:
@@ -98,9 +100,9 @@ class SimpleLoadReporter:
         """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
         it was written.
 
-        A report is also written after this broker lost and regained its registration or its session. If this broker is
-        not registered, or not connected to the store, nothing is written. If the write fails, this is logged. In both
-        cases the next call tries again.
+        A report is also written if this broker lost and regained its registration or its session since the last one. If
+        this broker is not registered, or not connected to the store, nothing is written. If the write fails, this is
+        logged. After these two, the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:

@@ -179,8 +179,8 @@ class SimpleLoadManager:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """As leader, unload at most one bundle from each overloaded broker. The bundle's next look-up chooses its new
-        owner.
+        """As leader, unload at most one bundle from each overloaded broker. After that the bundle has no owner, and its
+        next look-up assigns one.
         """
         config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
         if not self._may_act() or not config.load_balancer_enabled:

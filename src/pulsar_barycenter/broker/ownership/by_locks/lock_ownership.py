@@ -164,7 +164,8 @@ class LockOwnership:
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`. If this broker serves it already, return at once.
+        """Acquire `bundle` and begin to serve it; return this broker as the owner. If this broker serves it already,
+        return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -197,10 +198,11 @@ class LockOwnership:
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Split `parent`, which this broker serves, into `children` without closing a topic.
 
-        Acquire the children, call `write_boundaries`, which writes them as the namespace's bundles by compare-and-set
-        and returns the new bundles, then replace the parent by the children in one step. If anything fails before the
-        boundaries are written, the children are released and the parent continues. If it is not known whether the
-        boundaries were written, the children are released and the term of the parent ends.
+        First this broker acquires the children. Then `write_boundaries` is called, which stores them as bundles of the
+        namespace by compare-and-set and returns the new bundles of the namespace. Then the children replace the parent
+        in one step. If anything fails before the boundaries are written, the children are released and this broker
+        continues to serve the parent. If it is not known whether the boundaries were written, the children are released
+        and the term of the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.

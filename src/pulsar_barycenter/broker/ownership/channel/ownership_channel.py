@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 
 def configured_place(config: BrokerConfig) -> StorageType:
-    """Return where the configuration stores the ownership records: in a topic or in the metadata store."""
+    """Return where the ownership records are stored, as the configuration says: in a topic or in the metadata store."""
     in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == OWNERS_IN_STORE
     return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
 
 
 def first_place(config: BrokerConfig) -> StorageType:
     """Return where the ownership records of a new cluster are stored: in a topic or in the metadata store. If the
-    configuration moves records (a syncer), return the storage from which they are moved.
+    configuration says that the records are moved from one to the other, return the one from which they are moved.
     """
     return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 

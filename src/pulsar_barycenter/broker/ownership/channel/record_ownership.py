@@ -145,8 +145,8 @@ class RecordOwnership:
         )
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles. Owned bundles stay until they are released; if another broker assigns a bundle to
-        this broker, this broker assigns it to a third one.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. If another
+        broker assigns a bundle to this broker, this broker passes it on to a third one.
         """
         self._taking.refusal = why
 
@@ -162,7 +162,7 @@ class RecordOwnership:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker owns bundles: by locks or by records. Known when the broker's id is known."""
+        """How this broker owns bundles: by locks or by records. It can be read only after the broker's id is known."""
         return OwnershipMode(self._records.storage.value, holds_locks=self._states.guard.holds_locks)
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
@@ -320,7 +320,9 @@ class RecordOwnership:
         ]
 
     def concerned(self) -> set[str]:
-        """Return the ids of the brokers that own a bundle, or have a role in a change of ownership in progress."""
+        """Return the ids of all brokers that the ownership records name as an owner, or as the former or next owner in
+        a change of ownership in progress.
+        """
         brokers: set[str | None] = set()
         records = self._records.items()
         for _, record in records:

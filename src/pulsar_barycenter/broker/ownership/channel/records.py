@@ -59,7 +59,9 @@ class OwnershipRecords(Protocol):
         ...
 
     async def refresh(self, bundle: Bundle) -> None:
-        """Read the record of one bundle again, in case a notification was lost. Errors are ignored."""
+        """Read the record of one bundle again, because the notification of a change may have been lost. Errors are
+        ignored.
+        """
         ...
 
     async def catch_up(self) -> None:

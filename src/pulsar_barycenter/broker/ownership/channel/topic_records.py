@@ -167,8 +167,8 @@ class TopicRecords:
                 self._offers.pop(key, None)
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Write a copy of a record; see `CopiedRecords.copy`. If the rule of all brokers
-        (`load.service_units.conflicts`) would refuse the record, a message that deletes the former record is published
+        """Write a copy of a record; see `CopiedRecords.copy`. If brokers would ignore the message because of the rules
+        for changes of records (`load.service_units.conflicts`), a message that deletes the former record is published
         first.
         """
         before = self.get(bundle)

@@ -110,7 +110,9 @@ class RecordRequests:
         )
 
     def change_s(self) -> float:
-        """Return how many seconds a request waits for a change of ownership, including the closing of topics."""
+        """Return how many seconds a request waits for a change of ownership. This includes the time that closing topics
+        may take.
+        """
         return self._in_flight_s() + self._terms.unload_timeout_s()
 
     def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
@@ -139,7 +141,8 @@ class RecordRequests:
                 await self._records.put(bundle, record, None)  # the namespace was deleted and created again
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`. If this broker serves it already, return at once.
+        """Acquire `bundle` and wait until this broker serves it; return this broker as the owner. If this broker serves
+        it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.

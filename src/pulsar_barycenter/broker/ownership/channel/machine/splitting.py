@@ -85,7 +85,7 @@ class Splitting:
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent, or lost it in between; or the split did not
-                end within `within_s` seconds: then it continues.
+                end within `within_s` seconds, and continues in the background.
             BadVersionError: `write_boundaries` found that the namespace has changed; the parent is not split.
             ChannelUnavailableError: the ownership records cannot be written now.
         """
@@ -222,8 +222,9 @@ class Splitting:
         children: list[Bundle],
         pending: PendingSplit | None,
     ) -> NamespaceBundles:
-        """Write the boundaries of a split: with the function of the request that waits (`pending`), or on behalf of the
-        broker that began the split.
+        """Write the boundaries of a split into the namespace; return the namespace's new bundles. If a request on this
+        broker waits (`pending`), its function writes them. Otherwise this is done on behalf of the broker that began
+        the split.
         """
 
         def check() -> None:

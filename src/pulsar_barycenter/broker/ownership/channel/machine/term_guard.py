@@ -54,8 +54,8 @@ class TermGuard(Protocol):
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that has the bundle's lock, None if no broker has it; InTransit if that broker does not
-        serve the bundle, or if the record in the lock has not been read yet.
+        """Return the broker that has the bundle's lock; None if no broker has it. InTransit: a broker has it but does
+        not serve the bundle, or the record in the lock has not been read yet.
         """
         ...
 

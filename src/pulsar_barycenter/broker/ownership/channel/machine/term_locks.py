@@ -139,8 +139,8 @@ class TermLocks:
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that has the bundle's lock, None if no broker has it; InTransit if that broker does not
-        serve the bundle, or if the record in the lock has not been read yet.
+        """Return the broker that has the bundle's lock; None if no broker has it. InTransit: a broker has it but does
+        not serve the bundle, or the record in the lock has not been read yet.
         """
         record = await self._others.read(bundle)
         if record is None:

@@ -269,7 +269,9 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _change_over(self, place: Place) -> None:
-        """Read the ownership records in their new place, then close those in the former place."""
+        """Change over to the place to which the ownership records were moved: read them there, then close the object
+        for the former place.
+        """
         self._may_write = False
         self._is_still = True
         new = self._make(place.place)

@@ -56,12 +56,12 @@ class CopiedRecords(OwnershipRecords, Protocol):
     """
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Store `after` as the record of a bundle (None: delete the record). `holds` is called before each write: it
-        returns whether this broker may still copy records. If not, this raises ChannelUnavailableError and writes no
-        more.
+        """Store `after` as the record of a bundle; None: delete the record. Before each write, `holds` is called, which
+        returns whether this broker may still copy records. If it returns False, nothing more is written.
 
         Raises:
-            ChannelUnavailableError: the record was not written completely, or this is not known.
+            ChannelUnavailableError: the record was not written completely, or this is not known; or `holds` returned
+                False.
         """
         ...
 
@@ -163,8 +163,8 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Begin to read the copy of the records in `place`. Wait until all of them are read, and return them. After
-        _READ_S seconds, raise ChannelUnavailableError.
+        """Begin to read the copy of the records in `place`, and wait until all of them are read; return the copy. If
+        this takes longer than _READ_S seconds, raise ChannelUnavailableError.
         """
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()

@@ -11,7 +11,7 @@ def broker_credentials(config: BrokerConfig) -> ClientAuthentication:
 
     Raises:
         ConfigError: authentication is on, and this broker has no credentials.
-        KeyMaterialError: the plugin is unknown, or cannot read its parameters.
+        KeyMaterialError: the plugin is unknown, or the parameters do not have the form that it requires.
     """
     plugin = config.broker_client_authentication_plugin
     if config.authentication_enabled and not plugin:

@@ -230,7 +230,7 @@ def _counted(auth_policies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_with_grants(auth_policies: dict[str, Any], topic: TopicName) -> list[str]:
-    """Return those names for which grants are stored: of the topic itself, and of its partitions."""
+    """Return those names for which grants are stored, out of the topic's own name and the names of its partitions."""
     return [name for name in auth_policies["destination_auth"] if name == str(topic) or _is_partition_of(name, topic)]
 
 

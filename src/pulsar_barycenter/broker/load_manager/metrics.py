@@ -51,7 +51,7 @@ class ManagerMetrics:
 
 class LoadMetrics(ManagerMetrics):
     """The metrics of the modular and the simple load manager: those of every load manager, counters of assignments, and
-    gauges about the use of the pipeline.
+    gauges that say whether averages of the pipeline, a separate program, are used.
     """
 
     def __init__(self, cluster: str, broker_id: str) -> None:

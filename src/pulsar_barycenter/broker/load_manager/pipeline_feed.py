@@ -130,15 +130,20 @@ def published(publication: PipelinePublication) -> Published:
 
 
 class _UnreadableError(Exception):
-    """A file of the pipeline cannot be read now; the next attempt may succeed."""
+    """A file that the pipeline (the separate program that publishes averages) wrote cannot be read now; the next
+    attempt may succeed.
+    """
 
 
 class _RefusedError(Exception):
-    """A file of the pipeline is too large, or does not contain a publication. It is not read again."""
+    """A file that the pipeline (the separate program that publishes averages) wrote is too large, or does not contain a
+    publication. It is not read again.
+    """
 
 
 class FilePipeline:
-    """Reads the publications in a folder: `latest.json`, and the changes that follow it.
+    """Reads the averages that the pipeline, a separate program, publishes in a folder: a whole publication is the file
+    `latest.json`, and the files of changes follow it.
 
     If a file cannot be read or decoded, the previous publication stays; the next `read` tries again if it could not be
     read, but not if it could not be decoded. After a damaged change no later change is applied; the next `latest.json`
@@ -327,7 +332,7 @@ class PipelineState:
 
 @runtime_checkable
 class HasPipelineState(Protocol):
-    """A load manager whose decisions may use the pipeline."""
+    """A load manager whose decisions may use the averages that the pipeline, a separate program, publishes."""
 
     def pipeline_state(self) -> PipelineState: ...
 

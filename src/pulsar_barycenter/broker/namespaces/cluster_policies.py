@@ -171,8 +171,9 @@ class ClusterPolicyWatch:
     # ---- anti-affinity groups ----
 
     async def refresh(self, namespace: str) -> None:
-        """Read the policies for assigning a bundle of `namespace` again, so that all policies that were set before this
-        call apply. If the store does not answer, this is logged, and the policies that were read last apply.
+        """Read those policies again from the store that count for assigning a bundle of `namespace`, so that all
+        policies that were set before this call apply. If the store does not answer, this is logged, and the policies
+        that were read last apply.
         """
         try:
             await self._read_isolation()

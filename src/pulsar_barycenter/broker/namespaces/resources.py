@@ -308,8 +308,8 @@ class Resources:
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
     async def rules(self, topic: TopicName) -> TopicRules:
-        """Return the rules for a topic, made from its policies and the configuration; its limits are in `limits`. For a
-        system topic only the configuration counts.
+        """Return the rules for a topic, made from its policies and the configuration, without its limits, which
+        `Resources.limits` returns. For a system topic only the configuration counts.
         """
         config = self._config.current
         if is_system_topic(topic) or needs_no_record(topic.namespace):

@@ -266,11 +266,12 @@ class BundleLocks:
             del self._scrubbing[bundle]
 
     async def _scrub_once(self, bundle: Bundle) -> bool:
-        """Delete this process' lock of `bundle` if no term uses it. Return True if this process certainly has no lock
-        of the bundle any more.
+        """Delete this process' lock of `bundle` if no term uses it. Return True if it is certain that this process has
+        no lock of the bundle any more, except one that a term uses.
 
-        The lock of a former session is not deleted here, because the store deletes it when that session ends. To delete
-        it by its version could delete the lock of another broker, which also starts at version 0.
+        The lock of a former session is not deleted here, because the store deletes it when that session ends. If it
+        were deleted by its version, the lock of another broker could be deleted instead, which also starts at version
+        0.
         """
         async with self.serial(bundle):
             if self._is_held(bundle):

@@ -74,8 +74,8 @@ class ExtensibleDecisions:
     # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return the loads that this broker knows, and the averages of bundles (short- and long-term) that the pipeline
-        published. The averages are empty while decisions do not use the pipeline.
+        """Return the loads that this broker knows, and the averages of bundles (short- and long-term) that the
+        pipeline, a separate program, published. The averages are empty while decisions do not use the pipeline.
         """
         published = await self._parts.load_data.published()
         known = ExtensibleDocument(
@@ -138,8 +138,9 @@ class ExtensibleDecisions:
         """Return a snapshot for choosing the owner of a bundle of `namespace`. The snapshot contains bundles and their
         owners only if the namespace is in an anti-affinity group.
 
-        In a snapshot without bundles, averages of brokers that come from the pipeline are used as the pipeline
-        published them. They are not computed again from the bundles that the brokers own now.
+        In a snapshot without bundles, averages of brokers that come from the pipeline (the separate program that
+        publishes averages) are used as they were published. They are not computed again from the bundles that the
+        brokers own now.
         """
         policies = self._parts.context.policies
         await policies.refresh(namespace)

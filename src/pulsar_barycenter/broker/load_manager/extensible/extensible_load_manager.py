@@ -171,8 +171,9 @@ class ExtensibleLoadManager:
         return published
 
     async def _judge_pipeline(self) -> None:
-        """Set the metrics about the pipeline, if one is configured. On the leader, also log when the pipeline becomes
-        late or is late no more, and when it stops or begins again to check for new reports.
+        """Set the metrics about the pipeline (the separate program that publishes averages), if one is configured. On
+        the leader, also log when the pipeline becomes late or is late no more, and when it stops or begins again to
+        check for new reports.
         """
         if not self._load_data.uses_pipeline:
             self.metrics.pipeline(None)

@@ -114,14 +114,15 @@ class ExtensibleLoadData:
 
     @property
     def uses_pipeline(self) -> bool:
-        """Whether the configuration allows decisions to use the averages that the pipeline published. Even then, they
-        are used only while the pipeline is not late.
+        """Whether the configuration allows decisions to use the averages that the pipeline (a separate program that
+        reads the load reports) published. Even then, they are used only while the pipeline is not late.
         """
         return self._context.config.current.barycenter_extensible_pipeline_enabled
 
     def note_reports(self) -> None:
         """Record, for each registered broker, the name of its newest load report, and when this broker first received
-        that name. A report that the pipeline does not publish within a limit of time makes the pipeline late.
+        that name. A report that the pipeline (the separate program that publishes averages) has not used within a limit
+        of time makes the pipeline late.
         """
         now_ms = self._context.env.clock.now_ms()
         self.pipeline.retain(self._context.registration.brokers)
@@ -133,8 +134,8 @@ class ExtensibleLoadData:
                 self.pipeline.received(broker, report, now_ms)
 
     async def published(self) -> Published | None:
-        """Read the newest publication of the pipeline and return it. None if there is none, or if decisions do not use
-        the pipeline now, by configuration or because it is late.
+        """Read the newest publication of the pipeline (the separate program that publishes averages) and return it.
+        None if there is none, or if decisions do not use the pipeline now, by configuration or because it is late.
         """
         if not self.uses_pipeline:
             return None

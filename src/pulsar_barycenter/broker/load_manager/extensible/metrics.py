@@ -85,8 +85,8 @@ class ExtensibleMetrics(ManagerMetrics):
         self._assigned.labels(**self._labels, metric="assign", result=result).inc()
 
     def pipeline(self, state: PipelineState | None) -> None:
-        """Set the gauges that say whether decisions use the pipeline and how late it is. None: no pipeline is
-        configured.
+        """Set the gauges that say whether decisions use the averages of the pipeline, a separate program, and how late
+        it is. None: no pipeline is configured.
         """
         self._pipeline_in_use.labels(**self._labels).set(state is not None and state.in_use)
         if state is None:

@@ -74,9 +74,9 @@ class BrokerLoadReporter:
         """Measure the load of this broker. Publish it if it changed enough, if the published value is too old, or if
         `force`. Return whether it was published.
 
-        `logged` is the newest report in the report log that the pipeline reads; None if the pipeline is not used. The
-        published load names this report, so it is also published when `logged` is another report than the one in the
-        last published load.
+        `logged` is the newest report in the report log, which the pipeline (the separate program that publishes
+        averages) reads; None if the pipeline is not used. The published load names this report, so it is also published
+        when `logged` is another report than the one in the last published load.
         """
         current, now_ms = self.measure(), self._context.env.clock.now_ms()
         rule = BrokerLoadReportRule.of(self._context.config.current)

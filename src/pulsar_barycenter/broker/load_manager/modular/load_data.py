@@ -134,15 +134,16 @@ class LoadData:
 
     async def obtain(self, bundle: str) -> BundleData:
         """Return the averages of a bundle, short- and long-term. They are taken from the first of these that has the
-        bundle: the pipeline's publication, this broker's memory, the averages in the store, the bundle's quota in the
-        store. Otherwise they are the default averages.
+        bundle: the averages that the pipeline, a separate program, published; this broker's memory; the averages in the
+        store; the bundle's quota in the store. Otherwise they are the default averages.
         """
         await self.pipeline.read()
         return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
 
     def known(self, bundle: str) -> BundleData | None:
-        """Return the averages of a bundle, short- and long-term: those that the pipeline published, if decisions use
-        the pipeline and it published the bundle, else this broker's own. None if neither has the bundle.
+        """Return the averages of a bundle, short- and long-term: those that the pipeline, a separate program,
+        published, if decisions use them and they contain the bundle, else this broker's own. None if neither has the
+        bundle.
         """
         published = self.pipeline.published()
         found = None if published is None else published.bundles.get(bundle)
@@ -206,8 +207,9 @@ class LoadData:
     # ---- values for decisions ----
 
     def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
-        """Return the present averages of all bundles: for each bundle those that the pipeline published, if it
-        published them, else those that this broker computed. `published` is the publication to use; None: none.
+        """Return the present averages of all bundles: for each bundle those in `published`, if it is there, else those
+        that this broker computed. `published` is what the pipeline, a separate program, published; None: nothing, so
+        only this broker's averages are used.
         """
         return {**self.fold.bundles, **(published.bundles if published is not None else {})}
 

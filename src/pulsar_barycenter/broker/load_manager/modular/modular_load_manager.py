@@ -147,8 +147,8 @@ class ModularLoadManager:
         return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Set the metrics about the pipeline. On the leader, also log when the pipeline becomes late or is late no
-        more, and when it stops or begins again to check for new reports.
+        """Set the metrics about the pipeline (the separate program that publishes averages). On the leader, also log
+        when the pipeline becomes late or is late no more, and when it stops or begins again to check for new reports.
         """
         state = await self.load_data.pipeline.judge(decides_with="averages computed by the leader itself")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)

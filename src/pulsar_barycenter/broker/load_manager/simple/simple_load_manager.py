@@ -109,10 +109,11 @@ class SimpleLoadManager:
         self.metrics.ranked(self.load_data.ranking)
 
     async def _current_load_data(self) -> SimpleLoadData:
-        """Return the load data of the last reports; read the reports if none is known or a known broker left.
+        """Return the load data of the last reports. Read the reports first if none is known, or if a broker in them has
+        left the cluster.
 
-        For placement the data must not contain brokers that left, because they would count for policies and for even
-        distribution.
+        Brokers that left must not be in the data when an owner is chosen: they would be counted as brokers that
+        policies allow and to which bundles are distributed.
 
         Raises:
             MetadataError: no report is known, and the store does not answer.

@@ -124,8 +124,8 @@ class OwnershipChannel:
         )
 
     async def close(self) -> None:
-        """End the ownership of all bundles, the leader's repairs, and the connection to the internal topics.
-        Idempotent.
+        """End the ownership of all bundles without handing them over, end the leader's repairs, and close the
+        connection to the internal topics. Idempotent.
         """
         self._repairs.close()
         await self.syncer.close()

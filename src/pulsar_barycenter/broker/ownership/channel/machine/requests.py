@@ -121,10 +121,10 @@ class RecordRequests:
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Write into the ownership record of a bundle without an owner that it is assigned to a broker. The broker owns
-        the bundle when it has written the state Owned. Do nothing if the bundle already has an owner, or another change
-        of its ownership is in progress. If the record says that the bundle was deleted, and the bundle exists again,
-        only delete the record.
+        """Write into the ownership record of a bundle without an owner that the bundle is assigned to the broker
+        `broker_id`. That broker owns the bundle when it has written the state Owned into the record. Do nothing if the
+        bundle already has an owner, or another change of its ownership is in progress. If the record says that the
+        bundle was deleted, and the bundle exists again, only delete the record.
 
         Raises:
             BundleNotFoundError: the bundle was split, or is not one of its namespace.

@@ -294,13 +294,15 @@ class Resources:
         return policies if is_system_topic(topic) else overlaid(policies, self._own.of(topic))
 
     async def deduplicates(self, topic: TopicName) -> bool:
-        """Return whether a topic uses deduplication: its policies decide, else the configuration."""
+        """Return whether a topic uses deduplication. The topic's policies decide; if they do not set this, the
+        configuration decides.
+        """
         own = (await self.policies_of(topic)).deduplication_enabled
         return self._config.current.broker_deduplication_enabled if own is None else own
 
     async def compaction_threshold(self, topic: TopicName) -> int:
-        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. Its policies decide, else
-        the configuration.
+        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. The topic's policies
+        decide; if they do not set this, the configuration decides.
         """
         if is_change_events(topic):
             return CHANGE_EVENTS_THRESHOLD_BYTES
@@ -348,8 +350,8 @@ class Resources:
         return await self.policies_of(topic)
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
-        """Return the rules for the schemas of a topic: its policies decide, and the configuration where a policy is not
-        set.
+        """Return the rules for the schemas of a topic. The topic's policies decide; what they do not set, the
+        configuration decides.
 
         Source: Pulsar's `AbstractTopic.getSchemaCompatibilityStrategy`, `allowAutoUpdateSchema`.
         """
@@ -369,7 +371,9 @@ class Resources:
         )
 
     async def limits(self, topic: TopicName) -> TopicLimits:
-        """Return the limits of a topic: its policies decide, and the configuration where a policy is not set."""
+        """Return the limits of a topic. The topic's policies decide; what they do not set, the configuration
+        decides.
+        """
         policies = await self._policies_of_clients_topic(topic)
         return NO_LIMITS if policies is None else limits_of(policies, self._config.current)
 
@@ -436,7 +440,9 @@ class Resources:
 
 
 def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
-    """Return the limits of a namespace's topics: its policies, and the configuration for those not set or below 0."""
+    """Return the limits of a namespace's topics. The namespace's policies decide; for a limit that they do not set, or
+    set below 0, the configuration decides.
+    """
     pairs = (
         (policies.max_producers_per_topic, config.max_producers_per_topic),
         (policies.max_consumers_per_topic, config.max_consumers_per_topic),

@@ -109,9 +109,10 @@ def quota_exceeds_retention(policies: Policies, config: BrokerConfig) -> bool:
     """Return whether the backlog quota of a namespace is not below its retention, in size or in time. Pulsar does not
     allow this.
 
-    Compared are both limits (size and time) of the quota of the type for size. If the namespace has only a quota of
-    another type, those of the configured default are compared instead. If the namespace has no quota of its own,
-    nothing is compared, and the result is False. A limit of retention that is 0 or negative is not compared.
+    Both limits (size and time) of the quota of the type for size are compared with the retention. If the namespace has
+    only a quota of another type, the limits of the configured default quota are compared instead. If the namespace has
+    no quota of its own, nothing is compared, and the result is False. A limit of the retention that is 0 or negative is
+    not compared.
     """
     retention = policies.retention_policies
     if retention is None or not policies.backlog_quota_map:

@@ -243,8 +243,8 @@ class LoadData:
         return sums
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return all load data as a document. Another process can build the same snapshot from it and decide the same.
-        `memory` is what strategies remember of earlier rounds.
+        """Return all load data as a document, from which another process can build the same snapshot and take the same
+        decisions. `memory` is what strategies remember of earlier rounds.
         """
         live, published = self._context.registration.brokers, self.pipeline.published()
         data = self.bundle_data(published)

@@ -63,7 +63,9 @@ class TopicTerminatedError(ServiceError):
 
 
 class TopicBusyError(ServiceError):
-    """A request is refused because the topic is still used, by so many `subscriptions`, `producers` and `consumers`."""
+    """A request is refused because the topic is still used. `subscriptions`, `producers` and `consumers` are the
+    numbers of those that use it.
+    """
 
     def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
         super().__init__(

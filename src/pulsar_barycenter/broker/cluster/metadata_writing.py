@@ -66,8 +66,8 @@ class MetadataWriting(Protocol):
         ...
 
     async def resign(self) -> None:
-        """Give up the leadership. Exception: if this broker can write only while it is the leader, it stays leader
-        until `close`.
+        """Resign as leader. Exception: if this broker can write only while it is the leader, it stays leader until
+        `close`.
         """
         ...
 

@@ -58,8 +58,9 @@ class _Address:
 
 class RefusingBrokers:
     """Tracks which brokers refuse connections, so that look-ups do not send clients to them. `probe` is
-    `refuses_connections`, or a function that replaces it in a simulation. `longest_s`: if a process has ended, the
-    store may name its broker as owner for at most so many seconds more; after that, a refusal does not count.
+    `refuses_connections`, or a function that replaces it in a simulation. `longest_s` is the maximum number of seconds
+    for which the store may still name a broker as owner after its process has ended; a refusal that lasts longer does
+    not count.
     """
 
     def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:

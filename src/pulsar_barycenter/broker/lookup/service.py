@@ -215,7 +215,7 @@ class ClusterLookup:
         """Context manager: the `with` statement counts as one look-up for the limit `maxConcurrentLookupRequest`.
 
         Raises:
-            TooManyLookupsError: as many look-ups as the limit allows are running.
+            TooManyLookupsError: the number of running look-ups has reached the limit.
         """
         limit = self._config.current.max_concurrent_lookup_request
         if self._in_flight >= limit:

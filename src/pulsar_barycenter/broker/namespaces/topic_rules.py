@@ -55,8 +55,8 @@ class TopicRules:
     """The rules for one topic. A limit of 0 means no limit.
 
     `mark_delete_rate` is the maximum number of times in a second that a cursor is stored. `expiration_s`: a
-    subscription without consumers is deleted after so many seconds; 0: never. `max_message_size` is the maximum size of
-    an entry in bytes.
+    subscription is deleted after this number of seconds without consumers; 0: never. `max_message_size` is the maximum
+    size of an entry in bytes.
     """
 
     storage: StoragePolicies = NO_STORAGE_POLICIES

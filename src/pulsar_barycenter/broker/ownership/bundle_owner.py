@@ -37,8 +37,8 @@ class BundleOwner:
 
     def __init__(self, terms: LocalTerms[Any], machine: OwnershipMachine, leaders_term: LeadersTerm) -> None:
         """`machine` is the object that acquires and releases bundles, by locks or by records, and so changes `terms`,
-        the terms of this broker. `leaders_term` is the term of the topics that the leader serves, whoever owns their
-        bundles.
+        the terms of this broker. `leaders_term` is the term of the internal topics, which the leader serves even if
+        other brokers own their bundles.
         """
         self._terms = terms
         self._holdings = terms.holdings

@@ -179,8 +179,8 @@ class OwnershipMachine(Protocol):
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon. After a few
-        seconds return in any case, without an error.
+        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon, for a few
+        seconds at most. If this time is over, return without an error.
         """
         ...
 

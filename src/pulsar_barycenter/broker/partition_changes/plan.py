@@ -49,8 +49,8 @@ class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The answer that stands for no answer: the owner of a partition could not be reached, or did not answer in time.
-    `reason` says why.
+    """Used instead of an answer: the owner of a partition could not be reached, or did not answer in time. `reason`
+    says why.
     """
 
     reason: str

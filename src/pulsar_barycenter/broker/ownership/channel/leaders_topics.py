@@ -39,8 +39,8 @@ _RETRY_S: Final = 0.2
 
 
 class LeadersTopics:
-    """The term in which the leader serves the internal topics: the topics with ownership records and loads, which the
-    leader serves whoever owns their bundles. Implements `LeadersTerm`.
+    """The term in which the leader serves the internal topics: the topics with ownership records and loads. The leader
+    serves them even if other brokers own their bundles. Implements `LeadersTerm`.
 
     `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when another broker
     may have begun to serve the topics.

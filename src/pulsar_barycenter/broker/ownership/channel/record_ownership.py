@@ -248,7 +248,7 @@ class RecordOwnership:
 
     async def until_served(self, bundle: Bundle) -> None:
         """Wait until this broker serves the bundle, or until the bundle's record shows that this broker will not serve
-        it soon. After _ARRIVES_S seconds return in any case, without an error.
+        it soon, for at most _ARRIVES_S seconds. If this time is over, return without an error.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S

@@ -19,17 +19,20 @@ _PIECE_ROWS: Final = 200_000
 
 
 def fold_sorted(rows: Iterable[pa.RecordBatch], gap_ms: int) -> pa.Table:
-    """Fold the samples in `rows` into the windows of their bundles; return these as a table with the schema STRETCH.
+    """Compute the average rates of bundles (their windows) from the samples in `rows`; return a table with the schema
+    STRETCH, one row per bundle.
 
-    The rows are sorted by bundle and `SAMPLE_ORDER`, and have the columns FOLDED.
+    The rows are sorted by bundle and then by `SAMPLE_ORDER`, and have the columns FOLDED. After more than `gap_ms`
+    without a sample, earlier samples of a bundle no longer count.
     """
     return StretchFold(None, gap_ms).fold(map(with_dictionaries, whole_bundles(rows)))
 
 
 def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
-    """Return the rows of `bundles` in `pieces` (columns FOLDED), in the order that `fold_sorted` needs.
+    """Return those rows of `pieces` whose bundle is in `bundles`, sorted by bundle and then by `SAMPLE_ORDER`. `pieces`
+    have the columns FOLDED.
 
-    All of these rows are in memory at once, at 100 bytes each, and twice as much while they are sorted.
+    All returned rows are in memory at once, about 100 bytes each, and twice as much while they are sorted.
     """
     schema = pa.schema([(name, BUNDLE_SAMPLES.arrow.field(name).type) for name in FOLDED])
     chosen = (piece.filter(pc.is_in(piece.column("bundle").cast(pa.string()), value_set=bundles)) for piece in pieces)
@@ -38,10 +41,10 @@ def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
 
 
 def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -> Iterator[pa.Table]:
-    """Combine batches of rows that are sorted by bundle into pieces of about `least` rows or more; the last piece may
-    be smaller.
+    """Combine `batches`, whose rows are sorted by bundle, into tables. All rows of a bundle are in the same table.
 
-    No bundle spans two pieces.
+    A table is yielded when at least `least` rows are read. It lacks the rows of the last bundle that was read, which
+    are in the next table: more of them may follow. The last table may be of any size.
     """
     held: list[pa.RecordBatch] = []
     for batch in batches:

@@ -28,17 +28,19 @@ class TenantNames:
         return name.startswith(self._prefix)
 
     def mentions(self, text: str) -> bool:
-        """Return whether a text contains a name of the tenant."""
+        """Return whether a text contains the name of the tenant, or of one of its namespaces, bundles or topics."""
         return self.tenant in text and self._mention.search(text) is not None
 
     def redacted(self, text: str) -> str:
-        """Return `text` with each name of the tenant replaced by `REDACTED`. JSON stays valid JSON."""
+        """Return `text` with each name of the tenant, and of its namespaces, bundles and topics, replaced by
+        `REDACTED`. JSON stays valid JSON.
+        """
         return self._mention.sub(REDACTED, text) if self.tenant in text else text
 
     def pruned(self, value: Any) -> Any:
-        """Return a JSON value from which the tenant's entries are removed: keys of objects that are names of the
-        tenant, and items of lists that are such a name or the record of such a bundle. In other texts, the tenant's
-        names are replaced by `REDACTED`.
+        """Return a copy of the JSON value `value` without the tenant's entries: keys of objects that are names of the
+        tenant or of its bundles, and items of lists that are such a name or a record about such a bundle. Inside all
+        other texts, such names are replaced by `REDACTED`.
         """
         if isinstance(value, dict):
             return {key: self.pruned(item) for key, item in value.items() if not self.owns(str(key))}

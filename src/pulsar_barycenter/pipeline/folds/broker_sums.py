@@ -31,7 +31,9 @@ class BrokerSums:
             self.update(some, owners, rows)
 
     def update(self, brokers: Collection[str], owners: Owners, rows: BundleRows) -> None:
-        """Compute the sums of some brokers again. A broker that is not in `owners.holdings` any more is removed."""
+        """Compute the averages of `brokers` again, from their bundles in `owners` and the averages of these bundles in
+        `rows`. A broker that is not in `owners.holdings` any more is removed.
+        """
         for broker in brokers:
             if broker not in owners.holdings:
                 self._sums.pop(broker, None)

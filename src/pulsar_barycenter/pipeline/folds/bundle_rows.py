@@ -72,7 +72,9 @@ class BundleRows:
         self._file(added)
 
     def drop_silent(self, *, as_of_ms: int, history_gap_ms: int) -> list[str]:
-        """Drop bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms`. Return their names."""
+        """Drop the bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms` (epoch ms). Return
+        their names.
+        """
         oldest_us = (as_of_ms - history_gap_ms) * 1000
         due: list[Any] = []
         while self._oldest and self._oldest[0] * _BUCKET_US < oldest_us:
@@ -121,8 +123,8 @@ class BundleRows:
             self._columns[name] = np.concatenate([values, np.zeros(more, values.dtype)])
 
     def _file(self, rows: Any) -> None:
-        """Put rows that are in no bucket into the buckets for the times of their newest samples. The buckets serve to
-        find bundles without recent samples.
+        """Add rows to the buckets, which group rows by the time of their newest sample, so that bundles without recent
+        samples are found quickly. The rows must not be in a bucket yet.
         """
         keys = self._columns["as_of"][rows] // _BUCKET_US
         order = np.argsort(keys, kind="stable")

@@ -34,9 +34,12 @@ class Holding(msgspec.Struct, rename="camel"):
 
 
 class Interval(msgspec.Struct, frozen=True, rename="camel"):
-    """An interval in which one broker owned a bundle; times are epoch ms.
+    """An interval in which one broker owned a bundle: from `owned_from`, inclusive, to `owned_to`, exclusive, in epoch
+    ms. `owned_to` and `ended` are None while the broker owns the bundle. `ended` is ENDED_MOVED, ENDED_SPLIT or
+    ENDED_GONE.
 
-    `lost_at` is when the end became known. It is later than `owned_to` if the broker disappeared.
+    `lost_at` is the time at which reports showed the end. It is later than `owned_to` if the broker stopped reporting,
+    by at most the history gap.
     """
 
     bundle: str
@@ -49,11 +52,11 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Ownership(msgspec.Struct, rename="camel"):
-    """The state of ownership that is stored: which bundles each broker owns, and the intervals of ownership that ended
-    recently.
+    """The stored form of ownership: which bundles each broker owns, and the intervals of ownership that ended recently.
+    `owners.Owners` is the form in memory.
 
-    `date` is the last date whose intervals were all written. This is the form of a file; batches change
-    `owners.Owners`.
+    `date` is the UTC date (yyyy-mm-dd) of the newest report. When it changes, all open intervals are written once more,
+    to the folder of the new date. "": no report was read yet.
     """
 
     holdings: dict[str, Holding] = {}
@@ -89,10 +92,12 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
-    """How a batch changed `Ownership`. Applied to the state before the batch, it gives the state after the batch.
+    """How a batch changed `Ownership`. Applied to the ownership before the batch, it gives the ownership after the
+    batch.
 
-    `gone` are brokers to remove after the steps. `split` are earlier intervals that turned out to be splits. Ended
-    intervals that were lost before `ended_since` are removed.
+    `gone` are brokers that are removed after all `steps`. `ended` are intervals that ended in this batch. `split` are
+    intervals that ended in earlier batches, and that this batch showed to be splits. `ended_since` is a time in epoch
+    ms: ended intervals whose `lost_at` is earlier are removed. `date` is the new date of `Ownership`.
     """
 
     steps: list[HoldingStep] = []
@@ -125,5 +130,7 @@ def parts_of(bundle: str) -> tuple[str, str, str]:
 
 
 def date_of(interval: Interval) -> str:
-    """Return the date (yyyy-mm-dd) of the folder in which an interval is written."""
+    """Return the UTC date (yyyy-mm-dd) under which an interval is written: of its begin while the broker owns the
+    bundle, otherwise of its end.
+    """
     return utc_date(interval.owned_from if interval.owned_to is None else interval.owned_to)

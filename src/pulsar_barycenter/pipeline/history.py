@@ -170,11 +170,15 @@ class History:
     def decisions(
         self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Return the last `limit` decisions, oldest first.
+        """Return the last `limit` decisions in the period, oldest first.
 
-        `manager` and `kind` select those of one load manager or kind. `manager` may also be UNKNOWN or PERSON. Columns:
-        at, by, manager, strategy, kind, bundle, source, destination, refused, principal, sentence, request; or
-        `columns`.
+        `manager` and `kind` select the decisions of one load manager and of one kind; empty: all. `manager` may also be
+        UNKNOWN (decisions that name neither a load manager nor a user) or PERSON (decisions that a user requested). The
+        result has `columns`, by default: at, by, manager, strategy, kind, bundle, source, destination, refused,
+        principal, sentence, request.
+
+        Raises:
+            NoHistoryError: there are no decisions of this kind in the period.
         """
         kept: pa.Table | None = None
         for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
@@ -187,10 +191,13 @@ class History:
         return _newest(_once(kept), limit).select([*(columns or _DECISION_COLUMNS)])
 
     def bundle_decisions(self, bundle: str, *, manager: str = "") -> pa.Table:
-        """Return the decisions about the bundle, oldest first; if `manager` is not empty, only those of this load
-        manager.
+        """Return the decisions about the bundle in the period, oldest first; if `manager` is not empty, only those of
+        this load manager, as in `decisions`.
 
         Columns: those of `decisions` without `bundle`.
+
+        Raises:
+            NoHistoryError: there are no decisions about the bundle in the period.
         """
         found = self._all("decisions", "at", DECISIONS.names, pc.field("bundle") == bundle)
         once = _once(_of_manager(found, manager))
@@ -555,9 +562,8 @@ def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
 
 
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of the load manager `manager`. "": all decisions. PERSON: those that users requested.
-
-    UNKNOWN: those that name neither a load manager nor a user.
+    """Return the decisions of the load manager `manager`. "": return all decisions. PERSON: return those that users
+    requested. UNKNOWN: return those that name neither a load manager nor a user.
     """
     if not manager:
         return rows
@@ -580,7 +586,9 @@ def _newest(rows: pa.Table, limit: int) -> pa.Table:
 
 
 def _figures(rows: pa.Table) -> pa.Table:
-    """Return the samples with two more columns: the message rate and the throughput, in + out."""
+    """Return bundle, broker, topics and reported_at of each sample, and two more columns: the message rate (msg/s) and
+    the throughput (bytes/s), both in + out.
+    """
     found = rows.select(["bundle", "broker", "topics", "reported_at"])
     for name in FIGURES:
         found = found.append_column(name, pc.add(rows.column(f"{name}_in"), rows.column(f"{name}_out")))

@@ -72,7 +72,9 @@ def _broker_usage() -> list[Column]:
 
 
 def _sample(stats: Column) -> list[Column]:
-    """Return the Spark columns of BUNDLE_SAMPLES computed from `stats`, the stats of a bundle. Missing values are 0."""
+    """Return the Spark columns of BUNDLE_SAMPLES that depend on the stats of a bundle, computed from the struct
+    `stats`. A missing value becomes 0.
+    """
     found = {
         name: (_rate if name.startswith("msg_") else _count)(stats.getField(field)) for name, field in _SAMPLE.items()
     }
@@ -95,7 +97,8 @@ def _size(name: str) -> Column:
 
 
 def _percent(resource: str) -> Column:
-    """Return a Spark column with the usage of a resource in percent of its limit; 0 without a limit.
+    """Return a Spark column with the usage of a resource in percent of its limit; 0 if the limit is missing or not
+    positive.
 
     Source: Pulsar's `ResourceUsage.percentUsage`: operands, quotient and product are 32-bit floats.
     """
@@ -116,7 +119,9 @@ def _max_usage() -> Column:
 
 
 def _weighted_usage() -> Column:
-    """Return a Spark column with the greatest usage of the resources that have a weight, as a fraction."""
+    """Return a Spark column with the greatest usage of CPU and of inbound and outbound bandwidth, as a fraction: the
+    resources that have a weight by default.
+    """
     # direct memory has the weight 0, so the maximum is at least 0
     return F.greatest(F.lit(0.0), *(_percent(resource) for resource in _WEIGHTED)) / 100
 
@@ -142,7 +147,8 @@ def broker_usage(reports: DataFrame) -> DataFrame:
 
 
 def bundle_samples(reports: DataFrame) -> DataFrame:
-    """Return one row per bundle of each report. A value that a report leaves out is 0, as is Pulsar's default.
+    """Return one row per bundle of each report (a sample). A value that is missing in the report becomes 0, which is
+    Pulsar's default.
 
     Input: LOAD_REPORT without repeats. Output: BUNDLE_SAMPLES.
     """
@@ -156,11 +162,12 @@ REPORT_ROW = ("key", "gains", "load_report", "broker_usage", "samples")
 
 
 def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
-    """Return one row per line with everything that the tables store of its report, and the columns `kept`.
+    """Return one row per line: what the tables store of the report, and the columns `kept` of the line. The columns of
+    the report are null if the line is not a valid report.
 
     Input: LOAD_REPORT_LINE. Output: `kept`; `key` (brokerId, incarnation, sequence, lastUpdate); `gains`, the bundles
-    gained; `load_report` and `broker_usage`, each a struct with the columns of its table; `samples`, an array of
-    BUNDLE_SAMPLES without the columns of the report.
+    that the broker gained; `load_report` and `broker_usage`, each a struct with the columns of the table of that name;
+    `samples`, an array of structs, one per bundle, with those columns of BUNDLE_SAMPLES that depend on the bundle.
     """
     checked = lines.withColumn(_IS_REPORT, is_report())  # computed once for all columns, because it reads every bundle
     return checked.select(*kept, *_report_row_or_null(_ROW_TYPES.of(checked)))
@@ -180,8 +187,8 @@ def _report_row() -> list[Column]:
 
 
 def _entry_as_sample(entry: Column) -> Column:
-    """Return a Spark column: an entry of the map `lastStats` as a struct with the columns of BUNDLE_SAMPLES, without
-    those of the report.
+    """Return a Spark column: an entry of the map `lastStats` as a struct with the bundle's name and those columns of
+    BUNDLE_SAMPLES that depend on the bundle's stats.
     """
     return F.struct(entry.getField("key").alias("bundle"), *_sample(entry.getField("value")))
 
@@ -196,8 +203,8 @@ def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
 
 
 class RowTypes:
-    """The types of the columns of REPORT_ROW as texts, which Spark computes once. Several threads may call `of` at the
-    same time: the warm-up and the pipeline's stream do.
+    """The types of the columns of REPORT_ROW, as Spark's names of types. They are computed at the first call of `of`.
+    Several threads may call `of` at the same time.
     """
 
     def __init__(self) -> None:

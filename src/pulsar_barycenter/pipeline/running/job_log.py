@@ -10,7 +10,9 @@ from structlog.typing import Processor
 
 
 class DroppingLogger:
-    """Prints lines to `stream` and drops those that it cannot write: a full disk must not end the job."""
+    """Prints lines to `stream`. A line that cannot be written, for example to a full disk, is dropped, so that the job
+    does not end.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -41,8 +41,8 @@ class DataFolder(click.ParamType[str]):
     name = "folder"
 
     def __init__(self, *, exists: bool = False) -> None:
-        """Create the type. `exists`: check that a folder of this machine exists; addresses are checked later, by
-        Spark.
+        """Create the type. `exists`: a folder of this machine must exist, otherwise the option is refused. Addresses
+        are not checked here: Spark checks them later.
         """
         self._exists = exists
 

@@ -99,10 +99,10 @@ def _seconds(ms: int | None) -> float | None:
 
 @contextmanager
 def serve_metrics(status: Callable[[], PipelineStatus], port: int, *, silence_s: float = 10.0) -> Iterator[int]:
-    """Answer `http://127.0.0.1:<port>/metrics` from a thread until the context ends; yield the port. With 0, the system
-    chooses the port.
+    """Serve metrics at `http://127.0.0.1:<port>/metrics` in a thread until the block ends; yield the port. If `port` is
+    0, the system chooses a free one.
 
-    The connection of a client that sends nothing for `silence_s` is closed.
+    The connection of a client that sends nothing for `silence_s` seconds is closed.
 
     Raises:
         OSError: the port cannot be opened.

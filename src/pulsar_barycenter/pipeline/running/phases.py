@@ -17,8 +17,8 @@ _MOST_PHASES: Final = 32
 
 
 class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
-    """How long one phase of Spark's triggers took, in ms: in the newest trigger, percentiles over the last 1,000
-    triggers, and the sum since the start.
+    """How long one phase of the triggers of Spark's stream took, in ms: in the newest trigger (`last_ms`), the median
+    and the 99th percentile over the last 1,000 triggers, and the sum since the process started (`total_ms`).
     """
 
     last_ms: int
@@ -44,9 +44,7 @@ class TriggerPhases:
                     self._totals[phase] = self._totals.get(phase, 0) + ms
 
     def times(self) -> dict[str, PhaseTimes]:
-        """Return the times of each phase, by its name and in the order of names; {} before the first trigger that read
-        reports.
-        """
+        """Return the times of each phase, keyed by its name, sorted by name; {} before the first call of `add`."""
         with self._lock:
             return {
                 phase: PhaseTimes(

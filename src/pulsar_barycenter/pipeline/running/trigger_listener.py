@@ -30,7 +30,9 @@ class TriggerListener(StreamingQueryListener):
 
 @contextmanager
 def listening(session: SparkSession, on_trigger: Callable[[Mapping[str, int]], None]) -> Iterator[None]:
-    """Call `on_trigger` with the phases of each trigger of `session` until the block ends."""
+    """Until the block ends, call `on_trigger` with the times of the phases (ms) of each trigger of a stream of
+    `session` that read rows.
+    """
     listener = TriggerListener(on_trigger)
     session.streams.addListener(listener)
     try:

@@ -40,8 +40,8 @@ _FAILED: Final = ".failed"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """An archive of Spark's Java classes, made for one Java and one PySpark, which lets Java start faster. It is in
-    `folder`, and does not have to exist yet.
+    """An archive of Spark's Java classes, made for one Java and one PySpark, with which Java starts faster. `folder` is
+    where the archive is, or would be: it does not have to exist.
     """
 
     folder: Path
@@ -49,8 +49,8 @@ class ClassArchive:
 
     @property
     def own_base(self) -> Path | None:
-        """The archive of Java's own classes, on which this archive builds, if it is in the cache; None if it came with
-        Java.
+        """The path of the archive of Java's own classes, on which this archive builds. It is in the cache; None: Java
+        was installed with such an archive, which is used.
         """
         return (
             None if (self.java.runtime / "lib" / "server" / "classes.jsa").exists() else self.folder.with_suffix(_JAVA)
@@ -103,8 +103,9 @@ class ClassArchive:
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Record that the archive could not be created or used. Starts of Java do not create it from then on; a
-        creation on request does, and deletes this record.
+        """Record that the archive could not be created or used. While this record exists, a start of Java does not
+        begin to create the archive. The command `barycenter pipeline prepare` still creates it, which deletes the
+        record.
         """
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
@@ -120,7 +121,9 @@ class ClassArchive:
 
 
 def archive_of(java: Java, cache: JavaCache) -> ClassArchive:
-    """Return the archive of this Java and the installed PySpark. Another build of either has another archive."""
+    """Return the archive for this Java and the installed PySpark. If another version of either is installed, the result
+    is another archive.
+    """
     digest = hashlib.sha256(f"{_FORM} {java.runtime}\n".encode())
     for path in _made_from(java.runtime):
         with suppress(OSError):
@@ -194,7 +197,7 @@ def remove_all(folder: Path) -> int:
 
 
 def spark_home() -> Path:
-    """Return the folder of the installed PySpark, which has the jars in `jars`.
+    """Return the folder of the installed PySpark. Its subfolder `jars` has Spark's Java classes.
 
     Raises:
         ModuleNotFoundError: PySpark is not installed.

@@ -19,8 +19,8 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class JavaCache:
-    """A folder for files that make Java's start faster. `hindrance` says why the folder is temporary; None: it is kept
-    for later processes.
+    """A folder for files that make Java's start faster. `hindrance` is None if the folder is kept for later processes;
+    otherwise the folder is temporary, and `hindrance` says why.
     """
 
     folder: Path

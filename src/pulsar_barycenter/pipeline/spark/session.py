@@ -56,20 +56,21 @@ def create_session(
     compilers: Compilers = Compilers.BOTH,
     on_phase: Callable[[str], None] = lambda phase: None,
 ) -> SparkSession:
-    """Start a Spark session and return it. `conf` overrides any setting below.
+    """Start a Spark session and return it. `conf` has settings of Spark; it overrides the settings that this function
+    makes: time zone UTC, ANSI mode on, no web page, and a JVM heap of at most 768 MiB.
 
-    `master` None: the one given to spark-submit, otherwise `local[2]`. Under spark-submit, Java runs already, and its
-    options, its `--conf` and spark-defaults.conf override both `conf` and the settings below. Otherwise this function
-    sets JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher reads. If the master is on
-    another machine, a PYSPARK_PYTHON that is already set stays. Settings: time zone UTC, ANSI mode on, no web page, and
-    a JVM heap of at most 768 MiB unless `conf` sets it.
+    `master` None: the master given to spark-submit, or without spark-submit `local[2]`. Under spark-submit, Java runs
+    already, and its options, its `--conf` and spark-defaults.conf override `conf` and the settings of this function.
+    Otherwise this function sets JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher
+    reads. If the master is on another machine, a PYSPARK_PYTHON that is already set stays.
 
-    Java maps the archive of Spark's classes if there is one. If it is missing but possible, a background process makes
-    it when this process ends. If Java does not start, it is started once more without these options, with a warning.
-    `on_phase` is called with a short text that says how Java is started.
+    If there is an archive of Spark's classes, Java uses it to start faster. If there is none, but it can be created, a
+    background process creates it after this process ends. If Java does not start, it is started once more without the
+    archive and other options that only make the start faster, and a warning is logged. `on_phase` is called with a
+    short text that says how Java is started.
 
-    A `master` that begins with `sc://` is a Spark Connect server: no Java is started, and only the settings that a
-    session may change apply.
+    A `master` that begins with `sc://` is a Spark Connect server: no Java is started, and of the settings only those
+    apply that a session may change.
 
     Raises:
         JavaNotFoundError: there is no Java 17 or newer; its text says how to get one.
@@ -136,9 +137,7 @@ def _session_of(conf: SparkConf) -> SparkSession:
 
 
 def _write_no_checksums(session: SparkSession) -> None:
-    """Make the driver write local files without checksum files, also through the class that Hadoop's other clients
-    require.
-    """
+    """Prevent Spark's driver from writing a checksum file next to each file that it writes to a local folder."""
     context = session.sparkContext
     files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
@@ -169,7 +168,9 @@ def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _
 
 
 def tasks_of(session: SparkSession) -> Callable[[], tuple[int, int]]:
-    """Return a function that returns the numbers of finished and of all tasks in the stages that Spark runs now."""
+    """Return a function that returns two numbers: how many tasks have finished, and how many there are, in the stages
+    that Spark runs at the time of the call.
+    """
     if is_connected(session):
         return _tasks_of_server(session)
     tracker = session.sparkContext.statusTracker()
@@ -194,13 +195,15 @@ def _tasks_of_server(session: SparkSession) -> Callable[[], tuple[int, int]]:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at once, as configured. It runs a small job to find out."""
+    """Return how many tasks Spark runs at the same time, by its configuration. Runs a small Spark job to find out."""
     places = session.range(_MOST_CORES).select(F.spark_partition_id().alias("place"))
     return int(places.agg(F.max("place")).collect()[0][0]) + 1
 
 
 def master_of(session: SparkSession) -> str:
-    """Return the address of the session's master. For a session of Spark Connect, it is that of the server."""
+    """Return the address of the session's Spark master, for example `local[2]`. For a session of Spark Connect, it is
+    the master of the server. An empty text if Spark does not say.
+    """
     return session.conf.get("spark.master", "") or ""
 
 

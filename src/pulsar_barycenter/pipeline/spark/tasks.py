@@ -136,18 +136,22 @@ def _task_error(error: BaseException) -> TaskError:
 
 @dataclass(frozen=True)
 class BroughtFile:
-    """A file of the driver that is available on every machine that runs tasks."""
+    """A file of the machine on which Spark's driver runs, which Spark also makes available on every machine that runs
+    tasks.
+    """
 
     name: str
     here: Path | None
 
     def path(self) -> Path:
-        """Return the path of the file on the machine of the task that calls this."""
+        """Return the path of the file on the machine of the calling task."""
         return self.here or Path(SparkFiles.get(self.name))
 
 
 def bring(session: SparkSession, file: Path) -> BroughtFile:
-    """Make a file of the driver available on every machine: each executor gets it once, before its first task."""
+    """Make the file `file` of the driver available on every machine that runs tasks: Spark copies it to each executor
+    before the executor's first task.
+    """
     context = session.sparkContext
     if str(context.master).startswith("local"):
         return BroughtFile(file.name, file.absolute())

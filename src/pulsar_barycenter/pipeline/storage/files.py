@@ -62,7 +62,7 @@ class ReadableStorage(Protocol):
 
     @property
     def local_root(self) -> Path | None:
-        """The data directory, if it is a folder of this machine; otherwise None."""
+        """The path of the data directory, if it is a folder of this machine; otherwise None."""
         ...
 
     def address(self, path: str = "") -> str:
@@ -91,7 +91,7 @@ class ReadableStorage(Protocol):
         ...
 
     def local(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file with the content of `path`, valid until the block ends.
+        """Yield a local file with the content of `path`, which the caller only reads. It is valid until the block ends.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -99,7 +99,7 @@ class ReadableStorage(Protocol):
         ...
 
     def entries(self, folder: str) -> Sequence[Entry]:
-        """Return the files and folders in `folder`, sorted by name; empty if there is no such folder."""
+        """Return the files and folders directly in `folder`, sorted by name; empty if there is no such folder."""
         ...
 
 
@@ -107,19 +107,22 @@ class Storage(ReadableStorage, Protocol):
     """The files of a data directory. Every method raises OSError if the file system fails."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Replace the file by `content`, which is durable when this returns. Creates a missing folder."""
+        """Replace the content of the file `path` by `content`, or create the file and missing folders. When this
+        returns, the file is durable.
+        """
         ...
 
     def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error;
-        otherwise it is deleted, and an earlier file at `path` stays.
+        """Yield the path of a local file to which the caller writes. If the block ends without an error, the file
+        replaces the file at `path`, and is durable. If the block ends with an error, it is deleted, and the file at
+        `path` stays.
         """
         ...
 
     def make_folder(self, path: str) -> None: ...
 
     def move(self, path: str, to: str) -> None:
-        """Move the file `path` to the path `to`, and replace a file there. Creates a missing folder.
+        """Move the file `path` to the path `to`. A file there is replaced; a missing folder is created.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -133,8 +136,8 @@ class Storage(ReadableStorage, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """A data directory that is a folder of this machine. A rename makes a written file appear, or a deleted folder
-    disappear, at once.
+    """A data directory that is a folder of this machine. Readers see a written file only when it is complete, and a
+    deleted folder disappears with all its content at once.
     """
 
     root: Path
@@ -207,7 +210,8 @@ class LocalStorage:
 
 
 def clear_unfinished(storage: Storage, folder: str) -> None:
-    """Delete what a killed process left in `folder`, not in its subfolders: unfinished files, half deleted folders.
+    """Delete what a killed process left directly in `folder`: unfinished files, and folders that were only partly
+    deleted. Subfolders are not searched.
 
     No other process may write to the folder meanwhile.
     """

@@ -95,16 +95,18 @@ def require_columns(known: Collection[str], needed: Iterable[str]) -> None:
 
 @contextmanager
 def opened_file(path: Path | str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Open the local file of a table, in tasks of Spark, which have no `Storage`.
+    """Open a file of a table by its local path. Tasks of Spark call this, because they have no `Storage`.
 
-    The columns `dictionaries` are read as Arrow dictionaries. Raises what `opened_table` does.
+    The columns `dictionaries` are read as Arrow dictionaries. Raises the same errors as `opened_table`.
     """
     with naming_damage(str(path), _data_of(Path(path))), _opened(path, dictionaries) as parquet:
         yield parquet
 
 
 def _data_of(path: Path) -> str:
-    """Return the data directory of `<data>/tables/<name>/<date>/<file>`; of other paths the third parent folder."""
+    """Return the data directory of a table's file `<data>/tables/<name>/<date>/<file>`. For a path of another form,
+    return its third parent folder.
+    """
     parents = path.parents
     root = parents[min(2, len(parents) - 1)]
     return str(root.parent if root.name == TABLES_FOLDER else root)
@@ -115,9 +117,8 @@ def _opened(path: Path | str, dictionaries: Sequence[str] = ()) -> pq.ParquetFil
 
 
 def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], condition: Any | None = None) -> pa.Table:
-    """Return `columns` of a file of the table `name`, with the table's types; only rows that match `condition`.
-
-    Raises what `opened_table` does.
+    """Return the columns `columns` of the rows in a file of the table `name`, with the table's types. `condition`
+    selects rows; None: all. Raises the same errors as `opened_table`.
     """
     schema = pa.schema([TABLES[name].arrow_schema.field(column).with_nullable(True) for column in columns])
     with storage.local(file) as path, naming_damage(storage.address(file), storage.address()):
@@ -136,11 +137,11 @@ def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], co
 
 
 def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> None:
-    """Find out whether a damaged file of the tables `names` caused the `error` of a reader; return if no file is
-    damaged.
+    """Find out whether a damaged file of the tables `names` caused `error`, which a reader raised. If no file is
+    damaged, return.
 
     Raises:
-        DamagedTableError: a file is damaged.
+        DamagedTableError: a file is damaged. Its cause is `error`.
     """
     damage = first_damaged(storage, names)
     if damage is not None:
@@ -148,10 +149,11 @@ def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> 
 
 
 def first_damaged(storage: Storage, names: Collection[str]) -> DamagedTableError | None:
-    """Read all files of the tables `names`; return the error of the first damaged one, None if no file is damaged.
+    """Read all files of the tables `names`. Return the error of the first damaged file that is found, None if no file
+    is damaged.
 
-    Call this if the error of a reader has no file name. It reads the footers of all files first, then all pages, and
-    ignores files that another process deleted meanwhile.
+    A caller needs this if a reader's error does not name the file. The footers of all files are read first, then all
+    pages. Files that another process deleted meanwhile are ignored.
     """
     files = [(name, file.path) for name in names for file in table_files(storage, name)]
     return _first(storage, files, whole=False) or _first(storage, files, whole=True)

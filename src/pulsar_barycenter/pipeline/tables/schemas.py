@@ -244,10 +244,11 @@ BALANCE = Columns(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, partitioned by the UTC date of the column `time`. No two rows have equal values in the columns `key`;
-    in a table that keeps versions of rows, no two rows of one version.
+    """One table, with one folder for each UTC date of the column `time`. No two rows have equal values in the columns
+    `key`.
 
-    Only `ownership` is partitioned in another way, see `pipeline.folds.ownership`.
+    `ownership` is an exception: it has several rows (versions) of an interval, in folders of several dates; see
+    `pipeline.folds.ownership`.
     """
 
     schema: Columns

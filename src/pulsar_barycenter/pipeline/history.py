@@ -51,7 +51,7 @@ def silently(files: Sequence[str], _what: str) -> Iterable[str]:
 
 
 class NoHistoryError(LookupError):
-    """The tables have no rows that answer a question. The text says what is missing, and how to record it."""
+    """The tables have no rows that answer a question; the text says what is missing, and how to record it."""
 
 
 class NoTablesError(NoHistoryError):

@@ -249,8 +249,8 @@ class History:
         return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
 
     def _moves(self, condition: pc.Expression | None) -> list[Move]:
-        """Return the moves within the period. `condition` selects rows of the table `ownership`; None: all. A move
-        needs the ownership before it, so an owner whose time ended just before the period may be missing as its source.
+        """Return the moves within the period. `condition` selects rows of the table `ownership`; None: all. A move is
+        missing if the bundle's previous ownership ended before the period began.
         """
         owned = self._ownership(condition)
         intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)

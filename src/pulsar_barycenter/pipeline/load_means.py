@@ -58,8 +58,8 @@ def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
 
 
 def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
-    """Return the means of each bundle, weighted by time, in no order. A bundle without a report in the period, or a
-    valid one from before it, has no row.
+    """Return the means of each bundle, weighted by time, in no order. A bundle has no row if it has no report in the
+    period, and none from before that is still valid in the period.
 
     Input: bundle, broker, topics, reported_at and FIGURES (message rate and throughput). Output: bundle, broker and
     topics (of its newest row), samples (the number of reports in the period), covered_s (for how many seconds a report

@@ -67,7 +67,7 @@ class Bundles:
 
     def at(self, step: int) -> Floats:
         """Return the four rates (msg/s in and out, bytes/s in and out) that the present bundles have at the step
-        `step`: one row for each rate, one column for each bundle. The step may be a later one.
+        `step`: one row for each rate, one column for each bundle. `step` may be any step, also a future one.
         """
         wanted = self._demand.figures(step)[:, self._source] * self._share
         return np.array([summed(self._row, each, len(self)) for each in wanted])

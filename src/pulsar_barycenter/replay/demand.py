@@ -62,7 +62,7 @@ class Demand:
         topics: Integers | None = None,
         owners: tuple[str, ...] = (),
     ) -> "Demand":
-        """Return a demand with one source for each bundle, whose topics are not known. It is checked.
+        """Return a demand with one source for each bundle, whose topics are not known. It has been checked by `check`.
 
         `rate_in` has one row per step and one column per bundle, like the other rates. Defaults: the rates out are
         those in; throughput is rate × `bytes_a_message`; a bundle has 10 topics, and each topic one producer and one

@@ -60,7 +60,9 @@ class Measure:
     about: str
 
     def text(self, measures: Measures) -> str:
-        """Return the value of this measure in `measures` as text for a table: "never" and "-" for None."""
+        """Return the value of this measure in `measures` as text for a table. If the measure has several values, a None
+        among them becomes "never"; a single None becomes "-".
+        """
         value: Any = getattr(measures, self.name)
         if isinstance(value, tuple):
             return " ".join("never" if each is None else f"{each / 60:.0f}" for each in value)

@@ -33,8 +33,7 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference balancer, which knows the true load. Its result shows how well a strategy could do at best, or nearly
-    so.
+    """A reference balancer, which knows the true load. Its result shows about how well a strategy could do at best.
 
     It decides by the load of the next `horizon` steps, including the present one; only every `stride`-th of them is
     used. Or it decides by the mean load of the last `mean_of` steps, including the present one. At most one of

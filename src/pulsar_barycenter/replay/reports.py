@@ -112,7 +112,7 @@ class _Loads:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What brokers sent, and what arrives at the leader at the same time `arrives_ms`: loads of brokers and lists of
+    """Messages of brokers that arrive at the leader at the same time, `arrives_ms`: loads of brokers, and lists of
     their bundles.
     """
 
@@ -318,8 +318,8 @@ class Reports:
             self._list(lists)
 
     def _sample(self, lists: _Lists, tellers: Flags) -> None:
-        """Add a sample to the averages of each bundle that is in the list of one of the brokers `tellers`, with its
-        rates in `lists`.
+        """Add a sample to the averages of each bundle that is in the list of a broker which `tellers` flags. The sample
+        has the bundle's rates in `lists`.
         """
         rows = np.flatnonzero((lists.owner != NOBODY) & tellers[lists.owner])
         for most, (average, samples) in self._windows.items():
@@ -441,8 +441,8 @@ class Reports:
 
     def _with_preallocations(self, found: LoadSnapshot, bundles: Bundles, known: Flags, place: Indices) -> LoadSnapshot:
         """Return the snapshot `found` with a preallocation for each bundle that its owner has not reported yet: the
-        expected load of the bundle is added to the owner. The arrays have rows of bundles and brokers; `place` has the
-        row of each broker in the snapshot.
+        expected load of the bundle is added to its owner. `known` flags the brokers that are in the snapshot, and
+        `place` has the row of each of them there.
         """
         waiting = np.flatnonzero((bundles.owner != self._owner) & (bundles.owner != NOBODY) & known[bundles.owner])
         if not len(waiting):
@@ -506,8 +506,9 @@ class Reports:
         return LoadSnapshot(brokers, table, bundles.namespaces, extensible=load, taken_at_ms=now_ms)
 
     def _top(self, bundles: Bundles, most: int) -> Integers:
-        """Return the position of each bundle in the received list of its broker, which has the `most` most loaded
-        bundles (all if negative), the least loaded first; -1 if the bundle is not in a list.
+        """Return the position of each bundle in the received list of its broker: 0 for the least loaded bundle in the
+        list, -1 if the bundle is not in a list. A list has the `most` most loaded bundles of a broker (all if `most` is
+        negative).
 
         Bundles are compared as by `stats_rank`. Of two equal bundles, the one with the smaller name counts as more
         loaded. Does for all brokers what `TopBundlesLoadData.of` does for one.

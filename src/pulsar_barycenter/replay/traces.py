@@ -84,11 +84,11 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
 def read_trace_with_gaps(name: str, lines: Iterable[str]) -> Trace:
     """Return the trace in the lines of a CSV file whose timestamps may be unequally far apart.
 
-    The step of the trace is the median distance of two timestamps. Each value takes one step, so gaps in the file are
-    left out.
+    The step of the trace is the median of the differences between consecutive timestamps. Each value takes one step, so
+    gaps in the file are left out.
 
     Raises:
-        ReplayInputError: a column, a timestamp or a value is wrong, or timestamps do not increase.
+        ReplayInputError: a column, a timestamp or a value is wrong, or that median is not positive.
     """
     rows = list(_rows(name, lines))
     times = [row.at_ms for row in rows]

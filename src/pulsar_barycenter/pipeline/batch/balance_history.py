@@ -18,8 +18,8 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Return the rows of the table `balance` for every settled interval: one after whose end reports are known for at
-    least `settings.settle_ms`.
+    """Return the rows of the table `balance` for every interval that is settled: its end is at least
+    `settings.settle_ms` before the time of the newest report.
 
     Input: tables with the columns LOAD_REPORTS, BROKER_USAGE and DECISIONS (lists of columns in `tables.schemas`);
     `intervals` is the output of `ownership_intervals`; `as_of` has one row with one column, `newest_ms`: the time of

@@ -43,8 +43,8 @@ def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
 def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -> Iterator[pa.Table]:
     """Combine `batches`, whose rows are sorted by bundle, into tables. All rows of a bundle are in the same table.
 
-    A table is yielded when at least `least` rows are read. It lacks the rows of the last bundle that was read, which
-    are in the next table: more of them may follow. The last table may be of any size.
+    A table is yielded as soon as at least `least` rows are there. The rows of the last bundle are kept for the next
+    table, because more rows of this bundle may follow. The last table may have any size.
     """
     held: list[pa.RecordBatch] = []
     for batch in batches:

@@ -77,9 +77,9 @@ def _adopted(root: Path, new: Path, current: Path | None, number: int, names: It
     """Replace those of the files and folders `names` in `root` that are not links by links to the same content, because
     only links can be replaced all at once. Readers still see the old content afterwards.
 
-    `new` is the folder with the new tables, `number` its number, and `current` the folder to which the existing links
-    lead, None if there is none. The old content takes the number, and the new tables get the next one. Return both
-    folders: of the new tables, and of the old content.
+    `new` is the folder with the new tables; its name ends with `number`. `current` is the folder to which existing
+    links lead, None if there is none. The folder `new` is renamed: its name then ends with `number` + 1. A new folder
+    with `number` gets the old content. Return both: first the folder of the new tables, then that of the old content.
     """
     later = new.rename(root / f"{_PREFIX}{number + 1}")
     adopted = new

@@ -73,9 +73,9 @@ class Refolded:
     """The result of a refold: the average rates (windows) of bundles and brokers at the time of the newest sample.
 
     `bundles` has the columns BUNDLE_STATE, sorted by bundle; `brokers` has BROKER_DATA, sorted by broker. A bundle or
-    broker is left out if its newest sample is more than the history gap older than the newest sample of all. A broker
-    whose newest report lists no bundle has no samples, and is left out as well. `late` is the number of bundles whose
-    samples were not in the order of time, so that they had to be sorted first.
+    broker is left out if its newest sample is older than the newest sample of all by more than `history_gap_ms`, an
+    argument of `refold`. A broker whose newest report lists no bundle has no samples, and is left out as well. `late`
+    is the number of bundles whose samples were not in the order of time, so that they had to be sorted first.
     """
 
     bundles: pa.Table

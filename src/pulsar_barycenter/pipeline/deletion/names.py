@@ -28,19 +28,21 @@ class TenantNames:
         return name.startswith(self._prefix)
 
     def mentions(self, text: str) -> bool:
-        """Return whether a text contains the name of the tenant, or of one of its namespaces, bundles or topics."""
+        """Return whether a text contains the name of one of the tenant's namespaces, bundles or topics, or the tenant's
+        name in an address (for example after "tenants/" or "://").
+        """
         return self.tenant in text and self._mention.search(text) is not None
 
     def redacted(self, text: str) -> str:
-        """Return `text` with each name of the tenant, and of its namespaces, bundles and topics, replaced by
-        `REDACTED`. JSON stays valid JSON.
+        """Return `text` with each name for which `mentions` returns True replaced by `REDACTED`. JSON stays valid
+        JSON.
         """
         return self._mention.sub(REDACTED, text) if self.tenant in text else text
 
     def pruned(self, value: Any) -> Any:
-        """Return a copy of the JSON value `value` without the tenant's entries: keys of objects that are names of the
-        tenant or of its bundles, and items of lists that are such a name or a record about such a bundle. Inside all
-        other texts, such names are replaced by `REDACTED`.
+        """Return a copy of the JSON value `value` without the tenant's entries: keys of objects that are names of its
+        namespaces, bundles or topics; and items of lists that are such a name, or a record whose field `bundle` is such
+        a name. Inside all other texts, such names are replaced as by `redacted`.
         """
         if isinstance(value, dict):
             return {key: self.pruned(item) for key, item in value.items() if not self.owns(str(key))}

@@ -43,8 +43,8 @@ from pulsar_barycenter.pipeline.tables.table_log import TableFormat
 
 class DeletedData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What one call of `delete_tenant` deleted. `rows` is the number of rows by table. `published_bundles` is the
-    number of bundles removed from the pipeline's publication, `states` the number of stored states. The other values
-    are numbers of changed files.
+    number of bundles removed from the pipeline's publication. `states` is the number of stored states after the
+    deletion. The other values are numbers of changed files.
     """
 
     tenant: str

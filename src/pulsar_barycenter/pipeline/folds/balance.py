@@ -47,10 +47,10 @@ class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
 
 
 def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, list[BrokerFigures]]:
-    """Return the load in each report, oldest row first as in the input, keyed by broker. The table `balance` is
-    computed from these values.
+    """Return the load in each report, in the order of the input, keyed by broker. The table `balance` is computed from
+    these values.
 
-    Input: tables with the columns LOAD_REPORTS and BROKER_USAGE, with one row for the same report at the same index.
+    Input: tables with the columns LOAD_REPORTS and BROKER_USAGE; rows with the same index are about the same report.
     """
     found: dict[str, list[BrokerFigures]] = {}
     usages = broker_usage.column("weighted_usage").to_pylist()
@@ -134,8 +134,9 @@ def settle_intervals(
 def _next_interval(
     start: int | None, known: Mapping[str, list[BrokerFigures]], settings: BalanceSettings
 ) -> int | None:
-    """Return the start of the first interval, not before `start`, at whose end some broker has a report that is at most
-    `history_gap_ms` old. `start` None: of all intervals. Return None if there is no such interval.
+    """Return the start of the first interval at whose end some broker has a report that is at most `history_gap_ms`
+    old. Only intervals that start at `start` or later are considered; None: all. Return None if there is no such
+    interval.
     """
     size = settings.interval_ms
     if start is not None and _newest_before(start + size, known, settings.history_gap_ms):

@@ -32,8 +32,9 @@ class OwnersChange:
     """How a batch of reports changed the ownership of bundles.
 
     `rows` are the rows to add to the table `ownership`: pairs of the date (yyyy-mm-dd) under which to write the row,
-    and the interval. `brokers` are the brokers that reported, and those that were removed because they were silent for
-    more than the history gap. `steps` are the same changes, in the form in which they are stored.
+    and the interval. `brokers` are the brokers that reported, and those that were removed because they sent no report
+    for more than the `history_gap_ms` of `Owners.fold`. `steps` are the same changes, in the form in which they are
+    stored.
     """
 
     rows: list[tuple[str, Interval]]
@@ -42,8 +43,8 @@ class OwnersChange:
 
 
 class Owners:
-    """The present owners of bundles, and the intervals of ownership that ended recently: less than two history gaps
-    before the newest report.
+    """The present owners of bundles, and the intervals of ownership that ended recently: at most two times
+    `history_gap_ms` (an argument of `fold`) before the newest report.
     """
 
     def __init__(self, before: Ownership | None = None) -> None:

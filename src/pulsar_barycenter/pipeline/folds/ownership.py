@@ -38,8 +38,8 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
     ms. `owned_to` and `ended` are None while the broker owns the bundle. `ended` is ENDED_MOVED, ENDED_SPLIT or
     ENDED_GONE.
 
-    `lost_at` is the time at which reports showed the end. It is later than `owned_to` if the broker stopped reporting,
-    by at most the history gap.
+    `lost_at` is the time at which reports showed the end. It is later than `owned_to` if the broker stopped reporting:
+    by an hour (the history gap) or less.
     """
 
     bundle: str
@@ -120,9 +120,10 @@ class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parts_of(bundle: str) -> tuple[str, str, str]:
-    """Return the namespace of a bundle, and the lower and upper end of its hash range, from the bundle's name.
+    """Return the namespace of a bundle, and the lower and the upper end of its hash range, from the bundle's name.
 
-    The ends compare as text, because they are 0x and eight hexadecimal digits.
+    The ends are texts: 0x and eight hexadecimal digits. So comparing them as texts is the same as comparing the
+    numbers.
     """
     namespace, _, range_text = bundle.rpartition("/")
     lower, _, upper = range_text.partition("_")

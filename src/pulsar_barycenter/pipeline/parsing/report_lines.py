@@ -135,8 +135,8 @@ def is_report() -> Column:
 
 
 def _has_infinite_rate(rate: Callable[[str], Column]) -> Column:
-    """Return a column: true if one of the message rates or throughputs is infinite, otherwise false, or null if a rate
-    is missing. `rate` returns the column of a rate by name.
+    """Return a column: true if one of the message rates or throughputs is infinite. Otherwise null if one of them is
+    missing, else false. `rate` returns the column of a rate by name.
 
     A JSON number that is too large for 64 bits, such as 1e999, is read as infinity, and would make averages infinite.
     """

@@ -59,7 +59,9 @@ def message_batches(messages: Iterable[pulsar.Message], topic: str, partition: i
 
 
 class _Batch:
-    """Collects messages as columns, for one record batch."""
+    """The messages of one record batch before it is created, as one list for each column. The caller adds one message
+    after the other.
+    """
 
     def __init__(self, topic: str, partition: int) -> None:
         self._topic = topic

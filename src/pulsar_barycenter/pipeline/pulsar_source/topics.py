@@ -204,8 +204,8 @@ class Topics:
             return self._client.create_reader(topic, first, receiver_queue_size=queue)
 
     def open_last(self, topic: str) -> pulsar.Reader:
-        """Return a reader that begins at the last message of the topic (inclusive). If the last message cannot be read,
-        for example because it was deleted, the reader returns no message.
+        """Return a reader that begins at the last message of the topic (inclusive). It may return no message although
+        the topic has some; the caller must then find the last message in another way.
         """
         with self.told(f"read {topic}", topic):
             latest = pulsar.MessageId.latest

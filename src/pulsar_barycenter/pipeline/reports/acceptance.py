@@ -235,8 +235,8 @@ class _Sorter:
         """Decide for each report in `group` whether it is accepted, late, held back or dropped. `group` has the reports
         of one incarnation, sorted by sequence.
 
-        A report may be held back because of a missing predecessor only if its time is after `held_after` (epoch ms).
-        None: no report is held back.
+        A report may be held back, because a report with a smaller sequence is missing, only if its time is after
+        `held_after` (epoch ms). None: no report is held back.
         """
         first = group[0].key
         name = first.broker, first.incarnation

@@ -78,8 +78,8 @@ class _BacklogError(Exception):
 
 
 class PipelineJob:
-    """Runs the pipeline of one data directory. The caller must be inside `exclusive(storage)`, and stops the session
-    afterwards.
+    """Runs the pipeline of one data directory. The caller must be inside `exclusive(storage)`, which holds the lock of
+    the directory, and must stop the session afterwards.
     """
 
     def __init__(
@@ -299,9 +299,9 @@ class PipelineJob:
         self._house_kept_at = time.monotonic()
 
     def _leave_in_order(self) -> None:
-        """Prepare the data directory for the end of the job: write the newest state as a complete one, which needs no
-        earlier states. If a job that runs once is complete, merge small files. Delete table files that merged files
-        have replaced. Failures are logged.
+        """Prepare the data directory for the end of the job. Write the newest state as a complete one, which needs no
+        earlier states. If the job runs once and has read everything, merge small files. In these cases, and if the data
+        directory is local, delete table files that merged files have replaced. Failures are logged.
         """
         try:
             StateFolder(self._storage).make_newest_whole()

@@ -35,7 +35,7 @@ class SparkJobs:
     """Runs the tasks of a batch with Spark. `keep` runs one task for each partition of the rows, `fold` one for each
     shard.
 
-    If Spark runs a task again, it writes the same files with the same content.
+    If Spark runs a task a second time, it writes the same files with the same content again.
     """
 
     def __init__(self, session: SparkSession) -> None:

@@ -76,7 +76,7 @@ def _headers(found: pa.Table) -> Iterator[FileHeader]:
 
 
 def _shared(texts: pa.Array) -> list[str | None]:
-    """Return the texts as a list in which equal texts are the same object, to save memory."""
+    """Return the texts as a list. Equal texts are the same object in it, which saves memory."""
     codes = texts.dictionary_encode()
     values = codes.dictionary.to_pylist()
     return [None if code is None else values[code] for code in codes.indices.to_pylist()]

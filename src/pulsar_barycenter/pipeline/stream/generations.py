@@ -19,7 +19,7 @@ _GENERATION = "from-"
 
 def current_generation(storage: Storage) -> tuple[str, int]:
     """Return the full path or URL of the checkpoint (Spark's record of the files that it has read) that is in use, and
-    the id of the first batch after it began.
+    the id of the first batch that uses it.
 
     If there is no checkpoint, create an empty one. Its first batch gets an id greater than those of all stored states
     and tables.

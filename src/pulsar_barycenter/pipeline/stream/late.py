@@ -40,11 +40,11 @@ def refold_due(
     before: RefoldDue | None, acceptance: Acceptance, overdue: Sequence[ReportHeader], decisions: Sequence[int]
 ) -> RefoldDue | None:
     """Return the time range in which the tables are incomplete after a batch: `before`, the range before the batch,
-    extended by the late reports in `acceptance` and the overdue reports and decisions. None: the tables are complete.
+    extended by the late reports in `acceptance` and the overdue reports and decisions. None: there is no such range.
 
     `decisions` are the times (epoch ms) of overdue decisions. If there are late or overdue ones, the range ends at the
     newest report, because a wrong average changes all later averages. If `before` ended more than `REFOLD_MEMORY_MS`
-    before the newest report, it is forgotten: the tables of that time are deleted by default.
+    before the newest report, it is forgotten: by default, the tables of that time are deleted by then.
     """
     as_of = acceptance.reports.as_of
     kept = before if before is not None and as_of - before.until <= REFOLD_MEMORY_MS else None

@@ -78,7 +78,9 @@ def _items(column: pa.ChunkedArray) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a batch changed: new and changed rows, and the names of bundles and brokers that were removed."""
+    """What a batch changed: `rows` has the new and changed rows, `bundles_gone` and `brokers_gone` have the names of
+    bundles and brokers that were removed.
+    """
 
     rows: PipelinePublication
     bundles_gone: list[str]

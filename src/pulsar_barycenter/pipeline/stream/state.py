@@ -226,11 +226,11 @@ class StateFolder:
         self._keep(batch_id, _CHANGES, change.bundles, change.held, change.memory)
 
     def make_newest_whole(self) -> None:
-        """Replace the newest stored state, if it is a change, by the complete state after the same batch. An earlier
+        """If the newest stored state is a change, replace it by the complete state after the same batch. An earlier
         release, which cannot read changes, can then start from it.
 
         If the process is killed meanwhile, the change is still there and valid: the file `memory.json`, which says
-        which of the two it is, is replaced last.
+        whether the state is complete or a change, is replaced last.
         """
         kept = self.batch_ids()
         if not kept or self._is_whole(kept[-1]):
@@ -273,8 +273,8 @@ class StateFolder:
 
     def _drop_old(self, kept: dict[int, bool]) -> None:
         """Delete the states that the newest `_KEPT_STATES` states do not need, at most `_DROPPED_AT_ONCE` of them, and
-        remove them from `kept`. Newer ones are deleted first, so that after a kill every state that is left can be
-        read.
+        remove them from `kept`. They are deleted in the order from newer to older ones: so after a kill every state
+        that is left can be read.
         """
         batches = sorted(kept)
         oldest = batches[-_KEPT_STATES:][0]

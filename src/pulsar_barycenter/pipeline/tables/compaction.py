@@ -42,10 +42,11 @@ from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFile, Table
 class CompactionSettings:
     """The settings that decide when files are merged and deleted.
 
-    `run` is the number of small files that are merged at once. `file_bytes` is the maximum size of a merged file, as
-    the sum of its sources. A replaced file is deleted `grace_s` seconds after the merged file was written.
-    `retention_days`: dates that are more than this number of days before the date of the newest report are deleted;
-    None: all dates are kept. `every_s` is the time in seconds between two runs of `keep_house`.
+    `run` is the number of small files that are merged at once. `file_bytes` is the maximum size of a merged file,
+    computed as the total size of the files that it replaces. A replaced file is deleted `grace_s` seconds or more after
+    the merged file was written. `retention_days`: dates that are more than this number of days before the date of the
+    newest report are deleted; None: all dates are kept. `every_s` is the time in seconds between two runs of
+    `keep_house`.
     """
 
     run: int = 32
@@ -179,11 +180,12 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: li
 
 
 def _runs(files: list[TableFile], settings: CompactionSettings, *, is_over: bool) -> Iterator[list[TableFile]]:
-    """Yield groups of consecutive files of one date; each group is to be merged into one file.
+    """Yield groups of consecutive files of one date; each group is to be merged into one file. The files of a group
+    have at most `settings.file_bytes` together.
 
-    `is_over`: no more rows of the date will come. Then groups are as large as `settings.file_bytes` allows. Otherwise a
-    group has exactly `settings.run` files, none of which is the result of a merge, or fewer if more bytes are not
-    allowed; a group with fewer files is not yielded.
+    `is_over`: no more rows of the date will come. Then a group has two files or more, and files with at least half of
+    `settings.file_bytes` are left as they are. If more rows may come, a group has exactly `settings.run` files, and
+    files that are the result of a merge are left as they are.
     """
     least = 2 if is_over else settings.run
     run: list[TableFile] = []

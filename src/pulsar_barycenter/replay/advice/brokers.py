@@ -52,8 +52,8 @@ def of_other_strength(usages: Usages) -> list[AdviceFinding]:
     """Return a finding for each broker that takes far more or far less CPU than the others for the same traffic, at
     most MOST_TOLD. The broker that differs most comes first.
 
-    The other brokers are then compared without the reports of the brokers already found, because these would distort
-    the model to which a broker is compared.
+    The brokers are found one after another. As soon as a broker is found, its reports are left out, because they would
+    distort the model with which the other brokers are compared.
     """
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     rows = np.flatnonzero(known)

@@ -202,8 +202,8 @@ def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
 
 
 def in_words(config: BrokerConfig) -> str:
-    """Return a text that names the strategies of a configuration: its shedder and placement strategy, or its load
-    manager.
+    """Return a text that names the strategies of a configuration: its shedder and its placement strategy. If its load
+    manager is not the modular one, which has no such choice, return a text that names the load manager.
     """
     kind = manager_in_force(config)
     if kind is not ManagerKind.MODULAR:

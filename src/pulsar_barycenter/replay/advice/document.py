@@ -38,8 +38,8 @@ class Weighing(_Document, frozen=True, kw_only=True):
 
 
 class SettlingCost(_Document, frozen=True, kw_only=True):
-    """What happened in the first part of the history, in which a newly set configuration still settles. This part does
-    not count for any other cost or gain.
+    """What happened in the first part of the history, in which bundles may move only because the configuration is new.
+    This part does not count for any other cost or gain.
     """
 
     unloads: float
@@ -49,10 +49,11 @@ class SettlingCost(_Document, frozen=True, kw_only=True):
 
 class Configuration(_Document, frozen=True, kw_only=True):
     """A configuration that was replayed. `words` name its strategies; `settings` are those that differ from the present
-    ones. `choosing` and `held_out` are its results on the parts of the history that are used for choosing, and on the
-    later parts that only check the choice (held out). `measures` are those of docs/measures.md on the held-out parts
-    together. `going_over` is what happened in the first part, in which the configuration settles. `gain` and
-    `gain_held_out` are the gains over the present configuration on the two kinds of parts.
+    ones. `choosing` has its results on the parts of the history that are used for choosing, `held_out` those on the
+    later parts, which only check the choice. `measures` are those of docs/measures.md on the held-out parts together.
+    `going_over` is what happened in the first part, in which bundles may move only because the configuration is new.
+    `gain` is the gain over the present configuration on the parts used for choosing, `gain_held_out` that on the
+    held-out parts.
     """
 
     title: str
@@ -131,7 +132,7 @@ class Observed(_Document, frozen=True, kw_only=True):
 
 
 class Compared(_Document, frozen=True, kw_only=True):
-    """A value of the recorded history, and the same value of its replay."""
+    """A value of the recorded history, and the value of the same quantity in the replay of that history."""
 
     title: str
     recorded: float

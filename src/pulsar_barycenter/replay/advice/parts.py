@@ -32,9 +32,8 @@ _LEAST_STEPS: Final = 40
 
 
 class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The parts into which the history is divided, without gaps: `settling`, then several parts `choosing`, then
-    several parts `telling`, which are held out. Each part is a pair of its first step, inclusive, and its end,
-    exclusive.
+    """The parts into which the history is divided, without gaps: first `settling`, then the parts in `choosing`, then
+    those in `telling`, which are held out. A part is a pair of its first step, inclusive, and its end, exclusive.
     """
 
     settling: tuple[int, int]

@@ -169,8 +169,8 @@ def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
 
 def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
     """Return the configuration to advise, by the rule in docs/advise.md: the best of those whose gain over the present
-    configuration on the parts used for choosing is greater than chance (`Gain.counts`). If there is none, return the
-    present one.
+    configuration on the parts used for choosing is large enough (`Gain.counts`). If there is none, return the present
+    one.
 
     Only configurations that the search went through are considered, not those that were replayed only to assess a
     single setting.

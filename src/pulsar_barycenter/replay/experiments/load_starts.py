@@ -29,8 +29,8 @@ IDLE = 15
 def starting(
     mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, bundles: int, seed: int
 ) -> Setup:
-    """Return the input of a replay of five idle brokers with `bundles` bundles. After IDLE minutes, the load of the
-    brokers grows within two minutes to `mib_in` (MiB/s) and `cpu_percent`.
+    """Return the input of a replay of five idle brokers with `bundles` bundles. After IDLE minutes, the load of each
+    broker grows within two minutes to its value in `mib_in` (MiB/s) and `cpu_percent`.
 
     `idle_percent` is the CPU of a broker without traffic in the linear model. While the brokers are idle, one has 20 %
     CPU and the others 3 %, as the published scores say.

@@ -145,8 +145,8 @@ def _brokers(
 
 
 def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
-    """Return for each broker the times of its first and its last report (epoch ms). Each of `told` has the broker and
-    the time of each report.
+    """Return for each broker the times of its first and its last report (epoch ms). `told` are pairs of two sequences:
+    the brokers of some reports, and the times of these reports.
     """
     names = sorted(set().union(*(brokers for brokers, _ in told)))
     first, last = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), np.iinfo(np.int64).min)

@@ -373,7 +373,13 @@ class History:
         return found.sort_by([(column, "ascending") for column in order])
 
     def _ownership(self, condition: pc.Expression | None) -> pa.Table:
-        """Return the intervals of ownership that overlap the period, each once, with its end if it has ended."""
+        """Return the intervals of ownership that overlap the period, sorted by begin. `condition` selects rows of the
+        table; None: all. An interval is returned once, although the table may have several rows of it; it has its end
+        if that is known.
+
+        Raises:
+            NoHistoryError: the table has no such rows for the dates of the period.
+        """
         found = [self._empty(OWNERSHIP.names, "ownership")]
         found += (
             read_rows(self._storage, file, "ownership", OWNERSHIP.names, condition) for file in self._files("ownership")
@@ -574,7 +580,7 @@ def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
 
 
 def _once(rows: pa.Table) -> pa.Table:
-    """Return the decisions in `rows` without repeats, oldest first."""
+    """Return the decisions in `rows`, oldest first. Of several rows of the same decision, only one is returned."""
     keys = list(TABLES["decisions"].key)
     once = rows.group_by(keys).aggregate([(name, "min") for name in DECISIONS.names if name not in keys])
     once = once.rename_columns([name.removesuffix("_min") for name in once.column_names])
@@ -596,8 +602,8 @@ def _figures(rows: pa.Table) -> pa.Table:
 
 
 def _in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """Return the rows of the bundles that belong to part number `part`, if bundles are divided into `parts` parts by a
-    hash of their names.
+    """Return the rows of the bundles in the part with the number `part` (from 0). Bundles are divided into `parts`
+    parts by a hash of their names.
     """
     if parts == 1:
         return rows

@@ -68,12 +68,14 @@ class _Budget:
         self._now, self._deadline = now, now() + bounds.seconds * share
 
     def take_file(self) -> bool:
-        """Count one more file as read; return whether the file may be read within the limits."""
+        """Count one more file. Return True if it may be read; False if a limit is reached."""
         self._files -= 1
         return self._files >= 0 and self._now() < self._deadline
 
     def take(self, rows: int, stored_bytes: int) -> bool:
-        """Count `rows` rows of `stored_bytes` bytes as read; return whether the total is still within the limits."""
+        """Count `rows` more rows with `stored_bytes` bytes in the files. Return True if they may be read; False if a
+        limit is exceeded.
+        """
         self._rows -= rows
         self._bytes -= stored_bytes
         return self._rows >= 0 and self._bytes >= 0 and self._now() < self._deadline
@@ -267,7 +269,9 @@ class _Reading:
         return [*self._wants, _TIME, *(name for name in figures if name in known)]
 
     def _may_have(self, stored: dict[str, Any]) -> bool:
-        """Return whether a row group of a file may have rows of the bundle or broker that the question is about."""
+        """Return False if the statistics in a file show that a row group has no rows of the bundle or broker that the
+        question is about, otherwise True. `stored` has the metadata of each column of the row group.
+        """
         for column, name in self._wants.items():
             about = stored[column].statistics if name else None
             if about is not None and about.has_min_max and not about.min <= name <= about.max:
@@ -345,7 +349,9 @@ def _loads(sums: Sequence[pa.Table | None]) -> dict[int, list[BrokerLoad]]:
 
 
 def _times(column: Any) -> tuple[float, float]:
-    """Return the first and the last time in a row group, in epoch ms; an unbounded range if the file does not say."""
+    """Return the times (epoch ms) of the first and the last row in a row group; minus and plus infinity if the file
+    does not record them.
+    """
     about = column.statistics
     if about is None or not about.has_min_max:
         return -math.inf, math.inf

@@ -110,8 +110,8 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
-    """Restrict all later statements on `connection` to reading the files of the tables, and prevent these statements
-    from removing the restriction.
+    """Allow all later statements on `connection` only to read the files of the tables. The statements cannot remove
+    this restriction.
     """
     connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
@@ -174,8 +174,8 @@ def _once(name: str, columns: str, rows: str) -> str:
 
 
 def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
-    """Return the first `limit` rows of an answer. They are read as a stream, so that an answer of any size takes no
-    more memory than these rows.
+    """Return the first `limit` rows of the result of a query. The result is read as a stream, so that rows after the
+    first `limit` ones take no memory.
     """
     reader = answer.limit(limit).to_arrow_reader(_ROWS_AT_ONCE)
     taken: list[pa.RecordBatch] = []
@@ -187,8 +187,8 @@ def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with sums of integers as 64-bit integers if they fit, as in Spark; DuckDB returns such sums with
-    128 bits.
+    """Return the rows with 64-bit integers where DuckDB returns 128-bit ones (sums of integers), as Spark does. A
+    column with a value that does not fit into 64 bits stays as it is.
     """
     for place, field in enumerate(rows.schema):
         if pa.types.is_decimal(field.type) and field.type.scale == 0:
@@ -200,9 +200,10 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def in_a_sentence(said: str, query: str) -> str:
-    """Return DuckDB's error message as one sentence, with similar names that may have been meant.
+    """Return a sentence for the user about DuckDB's error message `said`. If it is about an unknown table or column,
+    the sentence names similar names.
 
-    `query` is the query; the tables that it names are searched for similar columns.
+    `query` is the query that failed; similar columns are searched for in the tables that it names.
     """
     if missing := _NO_TABLE.search(said):
         return f"there is no table {missing[1]}; {_meant(missing[1], TABLES)}"
@@ -217,7 +218,7 @@ def in_a_sentence(said: str, query: str) -> str:
 
 
 def tables_in(query: str) -> list[str]:
-    """Return the tables whose names are words in the query."""
+    """Return the names of those tables that appear as words in the query."""
     words = {word.lower() for word in re.findall(r"\w+", query)}
     return [name for name in TABLES if name in words]
 

@@ -193,5 +193,5 @@ class Bundles:
 
 
 def _even(within: BundleRange, count: int) -> list[int]:
-    """Return `count` hashes that are evenly spaced in the hash range `within`."""
+    """Return `count` hashes at equal distances in the hash range `within`, none of them at its ends."""
     return [within.lower + (2 * number + 1) * within.width // (2 * count) for number in range(count)]

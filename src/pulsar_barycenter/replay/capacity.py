@@ -24,7 +24,9 @@ KBIT: Final = 125.0
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The capacity of one broker: `cores`, `memory_mib`, and `network_kbits` (kbit/s) in each direction."""
+    """The capacity of one broker: `cores` (CPU), `memory_mib`, and `network_kbits` (kbit/s, for inbound and for
+    outbound traffic each).
+    """
 
     cores: float = 8.0
     memory_mib: float = 16_384.0

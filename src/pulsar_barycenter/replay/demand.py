@@ -128,7 +128,7 @@ def check(demand: Demand) -> None:
     """Check that the demand can be replayed.
 
     Raises:
-        ReplayInputError: it has nothing to replay, or a value that is not allowed.
+        ReplayInputError: the demand has no steps or no bundles, is too large, or has a value that is not allowed.
     """
     if demand.steps == 0 or not demand.bundles:
         raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")

@@ -54,7 +54,9 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def title(self) -> str:
-        """The name of the run in tables: its strategy and its settings."""
+        """The name of the run in tables: its strategy, then its settings. Runs that differ only in seed or period have
+        the same title.
+        """
         return " ".join([self.strategy, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
 
     @property
@@ -63,7 +65,8 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return f"{self.title}, seed {self.seed}, steps {self.period[0]} to {self.period[1]}"
 
     def config(self, base: Mapping[str, str]) -> BrokerConfig:
-        """Return the configuration of the run: `base`, the strategy's keys, then its settings.
+        """Return the configuration of the run: `base`, changed by the keys that select the strategy, then by the
+        settings of the run.
 
         Raises:
             StrategyError: the strategy does not exist.

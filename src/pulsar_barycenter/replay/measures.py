@@ -52,7 +52,9 @@ class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Describes a measure: its name, title, unit and what it measures."""
+    """Describes a measure. `name` is its field in `Measures`, `title` its name in tables, `about` says what it
+    measures.
+    """
 
     name: str
     title: str
@@ -106,7 +108,7 @@ MEASURES: Final = (
 
 
 def measure(outcome: Outcome) -> Measures:
-    """Compute the measures of a run from its outcome."""
+    """Return the measures of a run, computed from its outcome."""
     hours = outcome.step_ms / 3_600_000
     live = outcome.live
     count = np.maximum(live.sum(axis=1), 1)

@@ -33,7 +33,7 @@ class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle was split by the simulated leader, for the reason `why`."""
+    """The simulated leader split the bundle `bundle` of the broker `broker` into `parts`. `why` is the reason."""
 
     at_ms: int
     bundle: str
@@ -44,9 +44,8 @@ class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class BundleRates:
-    """The load of some bundles: `rate` is msg/s in + out, with a row for each of `steps` and a column for each bundle.
-
-    `steps` are some of the steps of the run. The rate is NaN in steps in which the bundle did not exist.
+    """The load of some bundles at some steps of a run: `rate` is msg/s in + out, with a row for each of `steps` and a
+    column for each bundle. The rate is NaN at steps at which the bundle did not exist.
     """
 
     bundles: tuple[str, ...] = ()
@@ -72,8 +71,8 @@ class Samples:
         self._taken: list[tuple[int, list[str], Floats]] = []
 
     def take(self, step: int, names: list[str], rate: Floats) -> None:
-        """Store the rates of the bundles if the step is one of the sampled steps. The caller must not change `names`
-        afterwards.
+        """Store the rates of all bundles if `step` is one of the steps at which rates are stored; otherwise do nothing.
+        The caller must not change `names` afterwards.
         """
         if step % self._every == 0:
             self._taken.append((step, names, rate.astype(np.float32)))

@@ -122,9 +122,9 @@ class _Sent:
 
 
 def change_percent(before: Floats, now: Floats) -> Floats:
-    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if `before` and `now` are 0.
+    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if both are 0.
 
-    The column form of `load_report.percent_change`.
+    The arguments are arrays; `load_report.percent_change` does the same for two numbers.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         change = 100.0 * np.abs((before - now) / before)

@@ -132,7 +132,7 @@ _Wanting = Callable[[int, float, int], int]
 
 
 def _lead_ms(step_ms: int) -> int:
-    """Return how long (ms, in whole steps) it takes from the decision to add a broker until the broker serves."""
+    """Return the time in ms from the decision to add a broker until the broker serves, rounded up to whole steps."""
     return -(-START_MS // step_ms) * step_ms
 
 

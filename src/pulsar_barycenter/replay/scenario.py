@@ -89,7 +89,7 @@ class Expected:
         return all(compare(of[name][self.figure], limit) for name in self.strategies(of))
 
     def strategies(self, of: Iterable[str]) -> list[str]:
-        """Return the strategies in `of` that this expectation is about."""
+        """Return those of the strategies in `of` that this expectation is about."""
         if self.strategy == EVERY:
             return [name for name in of if name not in {NONE, *REFERENCES}]
         return [name for name in of if name == self.strategy]
@@ -163,8 +163,9 @@ def minutes(count: float) -> int:
 
 
 def sizes(count: int, seed: int, spread: float = 0.6) -> Floats:
-    """Return the share of each bundle in all traffic: log-normal, but at most about three times the mean, so that no
-    single bundle decides the result.
+    """Return the share of each bundle in all traffic. The shares are log-normal, with `spread` as the standard
+    deviation of their logarithm. No share is much more than three times the mean, so that no single bundle decides the
+    result.
     """
     drawn = np.minimum(np.random.default_rng([seed, 2]).lognormal(0.0, spread, count), 3.0 * np.exp(spread**2 / 2))
     found: Floats = drawn / drawn.sum()
@@ -202,7 +203,7 @@ def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float
 
 
 def like_brokers(count: int, capacity: Capacity | None = None) -> Cluster:
-    """Return a cluster of brokers with equal capacities."""
+    """Return a cluster of `count` brokers with equal capacities; `capacity` None: the default one."""
     return Cluster(dict.fromkeys(broker_names(count), capacity or Capacity()))
 
 

@@ -73,7 +73,7 @@ _Cores: TypeAlias = Annotated[float, Meta(gt=0, le=4_096)]
 
 
 class Placed(StrEnum):
-    """How bundles are distributed over the brokers at the start of a scenario."""
+    """The owners of bundles at the start of a scenario."""
 
     BALANCED = "balanced"
     """Evenly by their load in the first hour."""
@@ -218,7 +218,9 @@ class ScenarioFile(_Part, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation is met, and the sentence that says so with the compared values."""
+    """The result of checking an expectation: `holds` is whether it is met, `text` a sentence that says so, with the
+    compared values.
+    """
 
     holds: bool
     text: str
@@ -256,7 +258,9 @@ def scenario_of(name: str, content: bytes) -> ScenarioFile:
 
 
 def _problem(found: ScenarioFile) -> str:
-    """Return what is wrong with values of a scenario file that do not fit each other, and what to do; "" if all fit."""
+    """Return a text that says which values of a scenario file contradict each other, and what to do; "" if there are
+    none.
+    """
     expect = found.expect
     if expect == Expect():
         return "[expect] is empty; give balance, steady, conforms or measures"
@@ -308,7 +312,7 @@ _NOT_NUMBERS: Final = {"even_after_s", "last_unload_s"}
 
 
 def delivery_of(found: ScenarioFile) -> Delivery:
-    """Return how load reports reach the leader in this scenario.
+    """Return which load reports are late, lost, failed or doubled in this scenario.
 
     Raises:
         ReplayInputError: the shares are more than 1 together.

@@ -18,8 +18,8 @@ _NO_COLUMNS = "line 1 must name the columns timestamp and value"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recorded or generated count of events over time: `values[i]` events happened in the step that begins at
-    `start_ms + i * step_ms` (epoch ms).
+    """A count of events over time, recorded or generated: `values[i]` is the number of events in the step from
+    `start_ms + i * step_ms` (epoch ms), inclusive, to the begin of the next step, exclusive.
     """
 
     name: str

@@ -83,8 +83,8 @@ def _figures_at_ends(
 
 
 def _end_after(at: Column, size: int) -> Column:
-    """Return the end of the interval that contains the time `at`: the least multiple of `size` that is greater than
-    `at`.
+    """Return the end (exclusive) of the interval that contains the time `at`: the smallest multiple of `size` that is
+    greater than `at`.
     """
     return (_whole(at, size) + 1) * size
 

@@ -63,7 +63,9 @@ def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -
 
 
 def with_dictionaries(rows: pa.Table) -> pa.Table:
-    """Return `rows` with the columns `NAMES` encoded as Arrow dictionaries, as `StretchFold` needs them."""
+    """Return `rows` with the columns that `folds.stretches.NAMES` lists encoded as Arrow dictionaries; `StretchFold`
+    needs them so.
+    """
     rows = rows.combine_chunks()
     for position, name in enumerate(rows.column_names):
         if name in NAMES and not pa.types.is_dictionary(rows.schema.field(name).type):

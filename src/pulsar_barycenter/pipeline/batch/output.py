@@ -153,7 +153,7 @@ def _second_name(path: str | Path, to: str | Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make all files in `folder`, and the names in it, durable on the disk."""
+    """Make the content of all files in `folder` and its subfolders, and the files' names, durable on the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
             sync(path)

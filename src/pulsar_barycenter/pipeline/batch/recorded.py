@@ -27,8 +27,8 @@ _RECORDED = " recorded"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value that differs between a refolded and a recorded row: the value in the row `name` and the column
-    `column`.
+    """A value that differs between a computed and a recorded row. `name` identifies the row, `column` is the column of
+    the value; `refolded` is the computed value and `recorded` the recorded one.
     """
 
     name: str
@@ -44,10 +44,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison: the number of computed rows (`rows`), and how many of these have a recorded row
-    (`matched`).
+    """The result of a comparison of computed rows with recorded rows: the number of computed rows (`rows`), and for how
+    many of these there is a recorded row (`matched`).
 
-    `greatest` is the greatest relative difference of a value; None if all values of rows with a recorded row are equal.
+    `greatest` is the value with the greatest relative difference; None if no value differs. Only computed rows for
+    which there is a recorded row are compared.
     """
 
     rows: int
@@ -55,8 +56,8 @@ class Comparison:
     greatest: Difference | None
 
     def agrees(self, tolerance: float) -> bool:
-        """Return whether every computed row has a recorded row, and no value differs by more than `tolerance`, as a
-        fraction of the greater value.
+        """Return whether there is a recorded row for every computed row, and no value differs by more than `tolerance`.
+        The difference of two values is a fraction of the greater of their absolute values.
         """
         is_close = self.greatest is None or self.greatest.relative <= tolerance
         return self.rows == self.matched and is_close

@@ -361,7 +361,9 @@ def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[i
 
 
 def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine Spark's small batches into larger pieces, with dictionaries as `StretchFold` needs them."""
+    """Combine Spark's small batches into tables with `_PIECE_ROWS` rows or more; only the last one may have fewer.
+    Columns with names are encoded as Arrow dictionaries.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

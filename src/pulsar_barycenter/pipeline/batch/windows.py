@@ -90,8 +90,9 @@ def _prior_as_rows(prior: DataFrame) -> DataFrame:
 
 
 def _number_samples(rows: DataFrame) -> DataFrame:
-    """Add the columns `position` (1 for a bundle's first sample, 0 for its prior row) and `silence_ms`, the time since
-    the previous row of the bundle.
+    """Number the rows of each bundle in a new column `position`: 0 for its row with the prior state, 1 for its first
+    sample, and so on. Add the column `silence_ms`, the time since the previous row of the bundle; null for its first
+    row.
     """
     in_order = Window.partitionBy("bundle").orderBy(*_IN_ORDER)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)

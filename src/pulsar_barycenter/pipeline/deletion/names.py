@@ -24,7 +24,9 @@ class TenantNames:
         self._mention = re.compile(f"{in_address}|{alone}")
 
     def owns(self, name: str) -> bool:
-        """Return whether a bundle, namespace or topic (without its scheme) belongs to the tenant."""
+        """Return whether a bundle, a namespace or a topic belongs to the tenant. `name` is its full name; that of a
+        topic without "persistent://".
+        """
         return name.startswith(self._prefix)
 
     def mentions(self, text: str) -> bool:

@@ -58,7 +58,9 @@ def _clean(found: bytes, names: TenantNames, line: Line) -> bytes:
 
 
 def report_line(text: str, names: TenantNames) -> str:
-    """Return a line of JSON, such as a load report, without the tenant's entries."""
+    """Return the line `text`, which is JSON such as a load report, without what belongs to the tenant (see
+    `TenantNames.pruned`). If the line is not JSON, return it with the tenant's names redacted.
+    """
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):

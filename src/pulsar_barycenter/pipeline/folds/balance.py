@@ -36,7 +36,9 @@ class BalanceSettings:
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
-    """The load of a broker in one report. Rates and throughput are the sums of inbound and outbound."""
+    """The load of a broker in one report. `usage` is its weighted usage (a fraction); `msg_rate` (msg/s) and
+    `msg_throughput` (bytes/s) are in + out.
+    """
 
     reported_at: int
     incarnation: str

@@ -137,7 +137,9 @@ def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) 
 
 
 def _with_new_bundles(state: pa.Table, bundles: pa.ChunkedArray) -> pa.Table:
-    """Add the bundles that `state` lacks, without samples; the result stays sorted."""
+    """Return `state` with one more row for each bundle in `bundles` that it lacks; the result is sorted by bundle. The
+    averages and counts of the new rows are 0.
+    """
     names = pc.unique(bundles)
     new = names.filter(pc.invert(pc.is_in(names, value_set=_whole(state.column("bundle")))))
     if len(new) == 0:
@@ -153,7 +155,7 @@ def _table(bundles: Any, columns: dict[str, Any]) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """Return the column as a writable numpy array, with times in epoch µs."""
+    """Return the column as a numpy array that may be changed. Times become epoch µs."""
     array = _whole(column)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())

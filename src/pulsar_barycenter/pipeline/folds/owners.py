@@ -181,7 +181,9 @@ class Owners:
     # ---- what is known ----
 
     def intervals_of(self, bundle: str) -> list[Interval]:
-        """Return the intervals of a bundle: recently ended and present ones."""
+        """Return the known intervals in which a broker owned the bundle: those that ended recently, and those that have
+        not ended.
+        """
         return [*(self._ended[number] for number in self._ended_of.get(bundle, ())), *self._open(bundle)]
 
     def lost_until(self, at: int, history_gap_ms: int) -> set[str]:

@@ -23,8 +23,8 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 
 class Holding(msgspec.Struct, rename="camel"):
-    """The bundles that one broker owns by its newest report. `bundles` maps each bundle to the time (epoch ms) from
-    which the broker owns it; `reported_at` is the time of that report.
+    """The bundles that one broker owns according to its newest report. `bundles` maps each bundle to the time (epoch
+    ms) of the first report that listed it; `reported_at` is the time of the newest report.
     """
 
     incarnation: str
@@ -67,9 +67,9 @@ class Ownership(msgspec.Struct, rename="camel"):
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     """How one report changes the bundles that a broker owns.
 
-    `is_new`: the broker is new, has restarted, or was silent for more than the history gap; in all cases it starts
-    without bundles. The ownership of gained bundles begins at `reported_at`. `lost` and `gained` are in the order of
-    names.
+    `is_new`: the broker is new, has restarted, or sent no report for more than an hour (the history gap); in all cases
+    it has no bundles before this report. The ownership of the `gained` bundles begins at `reported_at` (epoch ms), that
+    of the `lost` ones ends then. Both are sorted by name.
     """
 
     broker: str

@@ -94,10 +94,11 @@ class _Names:
 
 @dataclass(slots=True)
 class _Rows:
-    """The rows of one piece of a file. `order` sorts the rows by bundle and keeps the order within a bundle.
+    """The rows of one piece of a file. `order` has the row numbers in the order of bundles; rows of the same bundle
+    keep their order.
 
-    `heads` are the positions in `order` where a bundle begins, `bundles` the codes of these bundles, and `counts` their
-    numbers of rows.
+    `heads` has the indexes in `order` at which another bundle begins. `bundles` has the codes of these bundles, and
+    `counts` how many rows each of them has.
     """
 
     table: pa.Table
@@ -216,8 +217,8 @@ MEMBERS: Final = pa.schema(
 
 
 class NewestReports:
-    """Keeps the newest report of each broker so far, by (time, incarnation, sequence), and the bundles in that
-    report.
+    """Keeps the newest report of each broker among all rows that were added, and the bundles in that report. The newest
+    report is the one with the greatest (time, incarnation, sequence).
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,9 @@ assert {"bundle", *_IDENTITY, *_SAMPLE} == {*BUNDLE_SAMPLES.names}
 
 
 def _identity() -> dict[str, Column]:
-    """Return the Spark columns that identify a report, and its time, by name. Input: LOAD_REPORT."""
+    """Return the Spark columns that identify a report (broker, incarnation, sequence) and its time, keyed by their
+    names in the tables. They are computed from the columns LOAD_REPORT.
+    """
     return {
         "broker": F.col("brokerId"),
         "incarnation": F.col("incarnation"),
@@ -111,8 +113,8 @@ def _percent(resource: str) -> Column:
 
 
 def _max_usage() -> Column:
-    """Return a Spark column with the greatest usage of all resources except memory, as a fraction with 32-bit
-    precision.
+    """Return a Spark column with the greatest usage of direct memory, CPU, and inbound and outbound bandwidth, as a
+    fraction with 32-bit precision.
     """
     greatest = F.greatest(*(_percent(resource) for resource in ("directMemory", *_WEIGHTED)))
     return (greatest / 100).cast("float").cast("double")
@@ -127,7 +129,7 @@ def _weighted_usage() -> Column:
 
 
 def _named(columns: Mapping[str, Column], names: list[str]) -> list[Column]:
-    """Return `columns`, each with its name, in the order of `names`."""
+    """Return the columns that `names` lists, in this order, each named by its key in `columns`."""
     assert list(columns) == names, f"{list(columns)} are not {names}"
     return [column.alias(name) for name, column in columns.items()]
 
@@ -175,7 +177,9 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
 
 @kept_columns
 def _report_row() -> list[Column]:
-    """Return the Spark columns that compute REPORT_ROW, the row of a report, from the columns of LOAD_REPORT."""
+    """Return the Spark columns that REPORT_ROW lists: what the tables store of a report. They are computed from the
+    columns LOAD_REPORT.
+    """
     columns = {
         "key": F.struct("brokerId", "incarnation", "sequence", "lastUpdate"),
         "gains": F.coalesce("lastBundleGains", F.array()),
@@ -195,7 +199,9 @@ def _entry_as_sample(entry: Column) -> Column:
 
 @kept_columns
 def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
-    """Return the Spark columns of REPORT_ROW, cast to `types`; they are null for a line that is not a report."""
+    """Return the Spark columns that REPORT_ROW lists, cast to `types`. For a line that is not a valid report, all of
+    them are null.
+    """
     return [
         F.when(F.col(_IS_REPORT), column.cast(kind)).alias(name)
         for name, column, kind in zip(REPORT_ROW, _report_row(), types, strict=True)
@@ -211,10 +217,11 @@ class RowTypes:
         self._types: tuple[str, ...] = ()
 
     def of(self, lines: DataFrame) -> tuple[str, ...]:
-        """Return the types, in the order of REPORT_ROW. Input: LOAD_REPORT_LINE with `isReport`.
+        """Return the type of each column in REPORT_ROW, in the same order. `lines` has the columns LOAD_REPORT_LINE and
+        `isReport`.
 
-        Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
-        nullable.
+        A cast to these types by name makes all fields nullable. Without it, Arrow refuses a null struct with a field
+        that is declared as not nullable.
         """
         if not self._types:
             schema = lines.select(*_report_row()).schema

@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.pulsar_source.positions import EARLIEST, Positio
 
 
 class PulsarSourceError(Exception):
-    """Reading from Pulsar cannot continue; the text says why and what to do."""
+    """The source cannot continue to read from Pulsar; the text says why and what to do."""
 
 
 class OptionError(PulsarSourceError):
@@ -36,8 +36,8 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The position before the first message that was published at `time_ms` (epoch ms by the producers' clocks) or
-    later.
+    """The position before the first message that was published at `time_ms` or later (epoch ms; the clocks of the
+    producers set the time of a message).
     """
 
     time_ms: int

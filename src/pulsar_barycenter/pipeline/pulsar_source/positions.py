@@ -47,7 +47,8 @@ class Position:
 
     @staticmethod
     def from_json(value: Any) -> "Position":
-        """Return the position that the JSON object `value` describes; a `batch_index` of -1 means the whole entry.
+        """Return the position that the JSON object `value` describes. A `batch_index` of -1 means the whole entry,
+        otherwise the position is inside a batch of messages.
 
         Raises:
             ValueError: `value` is not a position.

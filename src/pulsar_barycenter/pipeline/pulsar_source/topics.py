@@ -42,7 +42,9 @@ _MOVING: Final = (
 
 
 class MessagesGoneError(PulsarSourceError):
-    """Messages that a query was to read are missing from the topic: they were deleted meanwhile."""
+    """A query was to read messages that the topic no longer has: they, or the whole topic, were deleted in the
+    meantime.
+    """
 
     def __init__(self, topic: str, reached: Position, end: Position) -> None:
         super().__init__(

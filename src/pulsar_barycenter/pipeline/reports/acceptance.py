@@ -34,8 +34,8 @@ _LEAST: Final = -(2**63)
 
 
 class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """The key that identifies a load report, and by which reports are sorted: `reported_at` is the report's
-    `lastUpdate`, epoch ms.
+    """The key that identifies a load report. Reports are sorted by it, that is, first by `reported_at`: the report's
+    `lastUpdate` in epoch ms.
     """
 
     reported_at: int

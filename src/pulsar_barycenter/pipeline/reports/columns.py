@@ -78,13 +78,13 @@ def _headers(table: pa.Table) -> Iterable[ReportHeader]:
 
 
 def columns_of(structs: pa.ChunkedArray) -> pa.Table:
-    """Return a table with one column for each field of the structs in `structs`."""
+    """Return a table with one column for each field of the structs in the column `structs`."""
     return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
 
 
 def exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
-    """Flatten a column of lists of structs: return for each struct the row number of its list, and the fields of all
-    structs as columns.
+    """Return the structs in a column of lists of structs as two results with one item for each struct: the row number
+    of the list in which it is, and the fields of the struct as columns of a table.
     """
     combined = lists.combine_chunks()
     return combined.value_parent_indices(), pa.Table.from_arrays(

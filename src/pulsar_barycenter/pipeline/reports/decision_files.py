@@ -40,7 +40,7 @@ class _Code(msgspec.Struct):
 
 
 class DecisionLine(msgspec.Struct, frozen=True):
-    """A line of a decision log. Unknown fields are ignored."""
+    """A line of a decision log. Fields of the line that this class does not have are ignored."""
 
     at: int
     by: str

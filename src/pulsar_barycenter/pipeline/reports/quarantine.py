@@ -99,10 +99,8 @@ def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], fi
 
 
 def remove_old(storage: Storage, *, now_s: float, days: int) -> None:
-    """Delete files of the quarantine (refused reports and decisions) that were written more than `days` days before
-    `now_s`.
-
-    `now_s` is by the clock of the file system.
+    """Delete the files in the folder for refused reports and decisions (the quarantine) that were written more than
+    `days` days before `now_s`: the present time (epoch s) by the clock of the file system.
     """
     for entry in storage.entries(QUARANTINE):
         if now_s - entry.modified_s > days * 86_400:

@@ -144,8 +144,8 @@ def _run(command: list[str], environment: Mapping[str, str], result: Path) -> No
 
 
 def main() -> None:
-    """Create the archive of Spark's classes, at the lowest priority of the process and without output; exit with 1 if
-    it cannot be created.
+    """Create the archive of Spark's classes if it is missing, with the lowest priority and without output. The process
+    exits with 1 if it cannot be created.
     """
     os.nice(19)
     try:

@@ -30,7 +30,9 @@ _GAUGES = {"held_reports": "Reports that wait for the one before them", "bundles
 
 
 class StatusCollector(Collector):
-    """Exports the status of a pipeline as metrics. Counts are since the start of its process."""
+    """Returns the status of a pipeline as metrics for Prometheus. Its counters count from the start of the pipeline's
+    process.
+    """
 
     def __init__(self, status: Callable[[], PipelineStatus]) -> None:
         self._status = status

@@ -28,7 +28,9 @@ class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TriggerPhases:
-    """Records how long the phases of Spark's triggers took. Threads may add and read at the same time."""
+    """Records how long the phases of Spark's triggers took. `add` and `times` may be called in several threads at the
+    same time.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +38,9 @@ class TriggerPhases:
         self._totals: dict[str, int] = {}
 
     def add(self, durations_ms: Mapping[str, int]) -> None:
-        """Add the times of one trigger, in ms by phase. At most `_MOST_PHASES` different phases are recorded."""
+        """Add the times of one trigger, in ms by phase. After `_MOST_PHASES` different phases, further ones are
+        ignored.
+        """
         with self._lock:
             for phase, ms in durations_ms.items():
                 if phase in self._recent or len(self._recent) < _MOST_PHASES:
@@ -55,6 +59,8 @@ class TriggerPhases:
 
 
 def percentile(values: Iterable[_Number], percent: int) -> _Number | None:
-    """Return the smallest value that at least `percent` percent of `values` do not exceed; None for no values."""
+    """Return the smallest of `values` for which at least `percent` percent of `values` are less than or equal to it;
+    None if `values` is empty.
+    """
     ordered = sorted(values)
     return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None

@@ -122,8 +122,8 @@ class PipelineJob:
 
     @property
     def shortcomings(self) -> dict[str, int]:
-        """The reasons why the tables lack a part of the content of the report files, each with a count; see
-        `status.shortcomings`.
+        """Why the tables lack a part of the content of the report files: counts keyed as in the status, see
+        `status.shortcomings`. {}: the tables are complete.
         """
         return shortcomings(self.status)
 
@@ -430,9 +430,8 @@ def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the line of an error's text that says what went wrong.
-
-    In a long text of Spark, that is the last line that names an exception.
+    """Return the line of an error's text that says best what went wrong: the last line that names an exception, as in
+    Spark's long texts. If there is none, return the first line.
     """
     lines = str(error).splitlines() or [type(error).__name__]
     named = [line for line in lines if _NAMES_EXCEPTION.match(line)]

@@ -39,11 +39,11 @@ _HEAP_STEP: Final = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The load reports that a cluster writes: its number of brokers, its number of bundles, and the seconds between two
-    reports of a broker.
+    """The load reports that a cluster writes: the number of its brokers, the number of its bundles, and the seconds
+    between two reports of the same broker.
 
     Raises:
-        ValueError: a number is not positive.
+        ValueError: a number is not positive, or not finite.
     """
 
     brokers: int

@@ -71,7 +71,9 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class StatusFile:
-    """Keeps the status of this process and writes it to the data directory."""
+    """Keeps the status of this process, and writes it to a file of the data directory at each change. If it cannot be
+    written, this is logged.
+    """
 
     def __init__(self, storage: Storage, *, pid: int) -> None:
         self._storage = storage
@@ -91,7 +93,9 @@ class StatusFile:
         self._phases.add(durations_ms)
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
-        """Record that the pipeline enters a state; each entry of the state "retrying" counts as a failure."""
+        """Record that the pipeline enters the state `state`, and write the status. Each time it enters the state
+        "retrying", `failures` is increased by one.
+        """
         failures = self._status.failures + (state == "retrying")
         self._write(
             msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
@@ -105,7 +109,9 @@ class StatusFile:
         self._status = msgspec.structs.replace(self._status, refold=refold, held_reports=held)
 
     def look(self, *, now_ms: int) -> None:
-        """Record that the pipeline looked for new reports and found none."""
+        """Record that the pipeline looked for new reports at `now_ms` (epoch ms), also if it found none, and write the
+        status.
+        """
         self._write(msgspec.structs.replace(self._status, looked_at=now_ms))
 
     def add(self, batch: BatchResult, *, now_ms: int) -> None:

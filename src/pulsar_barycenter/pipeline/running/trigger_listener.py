@@ -9,7 +9,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
 class TriggerListener(StreamingQueryListener):
-    """Calls `on_trigger` with `durationMs` of every trigger that read rows, in a thread of Spark."""
+    """Calls `on_trigger` after each trigger of a Spark stream that read rows, with the times of its phases (ms). Spark
+    makes the call in a thread of its own.
+    """
 
     def __init__(self, on_trigger: Callable[[Mapping[str, int]], None]) -> None:
         self._on_trigger = on_trigger

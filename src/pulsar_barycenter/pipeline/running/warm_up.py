@@ -45,7 +45,7 @@ class WarmUp:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the warm-up has ended; `start` must have been called."""
+        """Wait until the warm-up has ended. The caller must have called `start`."""
         self._thread.join()
 
     def close(self) -> None:
@@ -68,8 +68,8 @@ class WarmUp:
 
 
 class NoWarmUp:
-    """A warm-up that does nothing: for a job that ends soon, or if Spark's executors cannot read a folder of this
-    machine.
+    """A warm-up that does nothing. It is used for a job that ends soon, or if Spark's executors cannot read a folder of
+    this machine.
     """
 
     def start(self) -> None: ...

@@ -73,7 +73,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Write these record batches to an Arrow file, which replaces an existing file."""
+    """Write `batches` to an Arrow file. The file appears only when it is complete, and replaces an existing one."""
     with (
         appearing(file) as unfinished,
         pa.OSFile(str(unfinished), "wb") as sink,

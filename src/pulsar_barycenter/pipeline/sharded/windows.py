@@ -33,7 +33,11 @@ class ShardedWindows:
     """
 
     def __init__(self, jobs: Jobs, storage: Storage, *, shards: int) -> None:
-        """Raise UnsharedFolderError if the data directory is not a local folder: tasks can write only to a folder."""
+        """Store the arguments. `shards` is the number of parts into which bundles are divided.
+
+        Raises:
+            UnsharedFolderError: the data directory is not a local folder, so tasks cannot write there.
+        """
         if storage.local_root is None:
             raise UnsharedFolderError(
                 f"--fold sharded cannot be used with {storage.address()}: the tasks write to a folder that all workers"

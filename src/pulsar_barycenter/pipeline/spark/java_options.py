@@ -28,8 +28,8 @@ SMALL_WORK_BYTES: Final = 32 << 20
 
 
 class Compilers(Enum):
-    """Which of Java's two compilers are used. `FIRST`: only the first, whose code is ready soon but runs slower.
-    `BOTH`: both, for work of hours.
+    """Which of Java's two compilers are used. `FIRST`: only the first one, whose code is ready soon but runs slower.
+    `BOTH`: both, which is better for long work.
     """
 
     # With the first compiler alone, Java reserves 48 MB for code. When that is full, it drops code and compiles again.
@@ -80,7 +80,9 @@ def given_options(environment: Mapping[str, str], settings: Mapping[str, str]) -
 
 
 def settings_of_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings in `spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME; empty if there is no such file."""
+    """Return the settings in `spark-defaults.conf`, which is in SPARK_CONF_DIR, or if that is not set in `conf` of
+    SPARK_HOME. Empty if neither is set or the file cannot be read.
+    """
     folder, home = environment.get("SPARK_CONF_DIR"), environment.get("SPARK_HOME")
     if not folder and not home:
         return {}

@@ -212,7 +212,9 @@ def _told(java: Java, why_not: str | None, *, is_used: bool, is_missing: bool) -
 
 
 def _log_settings(cache: JavaCache) -> str:
-    """Write Java's log settings to the cache: errors only, to standard error. Return the file as a URL."""
+    """Write Java's log settings to a file of the cache; by them, Java logs only errors, to standard error. Return the
+    URL of the file.
+    """
     file = cache.folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _LOG4J:
         write_whole(file, _LOG4J.encode())

@@ -120,8 +120,8 @@ def _connected_session(app_name: str, server: str, conf: Mapping[str, str]) -> S
 
 
 def is_connected(session: SparkSession) -> bool:
-    """Return whether the session is one of Spark Connect, so that this process has neither a Java process nor a
-    SparkContext.
+    """Return whether the session is one of Spark Connect. For such a session this process has neither a Java process
+    nor a SparkContext.
     """
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
@@ -144,12 +144,12 @@ def _write_no_checksums(session: SparkSession) -> None:
 
 
 def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _Columns]:
-    """Return a cached version of the function `make`, which makes columns: `make` is called once for the same arguments
-    in the life of a Java process.
+    """Return a cached version of the function `make`, which returns columns of Spark: `make` is called once for the
+    same arguments, as long as the same Java process runs.
 
-    Columns belong to no session and no frame, but each of their operations is a call to Java. Some hundred of them take
-    longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect
-    nothing is cached.
+    A column can be used in any session and with any DataFrame. The cache saves time, because each operation on a column
+    is a call to Java: some hundred of them take longer than the work of a micro-batch. The cache is cleared when
+    another Java process is used; with Spark Connect nothing is cached.
     """
     cache: tuple[object, dict[Hashable, _Columns]] = (None, {})
 
@@ -208,14 +208,14 @@ def master_of(session: SparkSession) -> str:
 
 
 def log_nothing(session: SparkSession) -> None:
-    """Stop Spark from logging errors, because the caller gets them as exceptions."""
+    """Stop Spark from logging errors. The caller gets them as exceptions, so they would be shown twice."""
     if not is_connected(session):
         session.sparkContext.setLogLevel("OFF")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def page_settings(port: int) -> dict[str, str]:
-    """Return the settings of a session that serves Spark's web page at a local port; 0 means a free port."""
+    """Return the Spark settings of a session that serves Spark's web page at the port `port`; 0: at a free port."""
     return {
         "spark.ui.enabled": "true",
         "spark.ui.port": str(port),
@@ -225,9 +225,10 @@ def page_settings(port: int) -> dict[str, str]:
 
 
 def page_refusal(master: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return why Spark's web page would be open to other machines; None if it is served on loopback only.
+    """Return why Spark's web page would be open to other machines. Return None if only this machine could read it.
 
-    Spark binds its page to SPARK_LOCAL_IP, which is also the driver's address for executors.
+    Spark serves the page at the address SPARK_LOCAL_IP. Executors reach the driver at the same address, so executors on
+    other machines need an address that is open to other machines.
     """
     address = environment.get("SPARK_LOCAL_IP", "")
     if _SUBMITTED in environment and not address.startswith("127."):
@@ -245,7 +246,11 @@ def page_of(session: SparkSession) -> str | None:
 
 
 def end_java(session: SparkSession, *, within_s: float) -> None:
-    """Stop the session and its Java process, and wait until the process has ended."""
+    """Stop the session and its Java process, and wait until the process has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: the process has not ended after `within_s` seconds.
+    """
     gateway: Any = session.sparkContext._gateway
     session.stop()
     gateway.shutdown()
@@ -254,14 +259,14 @@ def end_java(session: SparkSession, *, within_s: float) -> None:
 
 
 def is_loopback(master: str | None) -> bool:
-    """Return whether Spark runs only on this machine: the master is this process (`local`), or a standalone master at a
-    loopback address.
+    """Return whether Spark runs only on this machine: the address of the master begins with `local`, or it is a
+    standalone master at a loopback address. None (no address): return False.
     """
     return master is not None and master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 
 def _given_by_spark_submit() -> dict[str, str]:
-    """Return the Spark settings of the Java process (spark-submit) that started this process."""
+    """Return the Spark settings that spark-submit gave: those of the Java process that started this process."""
     SparkContext._ensure_initialized()  # otherwise SparkConf does not read from that process
     given = dict(SparkConf().getAll())
     if given.get("spark.app.name") == Path(sys.argv[0]).name:  # the default of spark-submit

@@ -49,7 +49,9 @@ def local_folder(address: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or folder. `modified_s` (epoch s) is by the file system's clock; the size of a folder has no meaning."""
+    """A file or folder. `name` is its name without a path. `modified_s` is the time of its last change (epoch s) by the
+    file system's clock. `size` is in bytes, and has no meaning for a folder.
+    """
 
     name: str
     is_folder: bool
@@ -58,7 +60,9 @@ class Entry:
 
 
 class ReadableStorage(Protocol):
-    """The files of a data directory, to be read. Every method raises OSError if the file system fails."""
+    """The files of a data directory, to be read. All paths are relative to the directory. Every method raises OSError
+    if the file system fails.
+    """
 
     @property
     def local_root(self) -> Path | None:
@@ -66,14 +70,14 @@ class ReadableStorage(Protocol):
         ...
 
     def address(self, path: str = "") -> str:
-        """Return the full path or URL of the file or folder `path`, for Spark and messages; without `path`, the full
-        path or URL of the data directory.
+        """Return the full path or URL of the file or folder `path`, as Spark and messages need it. Without `path`,
+        return that of the data directory.
         """
         ...
 
     def path_of(self, address: str) -> str:
-        """Return the path, in the data directory, of the file with the full path or URL `address`, as Spark names
-        files: the inverse of the method `address`.
+        """Return the path, relative to the data directory, of the file with the full path or URL `address`. It is the
+        inverse of the method `address`; Spark names files by such addresses.
 
         Raises:
             ValueError: the file is not in the data directory.
@@ -104,7 +108,9 @@ class ReadableStorage(Protocol):
 
 
 class Storage(ReadableStorage, Protocol):
-    """The files of a data directory. Every method raises OSError if the file system fails."""
+    """The files of a data directory, to be read and written. All paths are relative to the directory. Every method
+    raises OSError if the file system fails.
+    """
 
     def write(self, path: str, content: bytes) -> None:
         """Replace the content of the file `path` by `content`, or create the file and missing folders. When this

@@ -48,7 +48,7 @@ def create_folders(storage: Storage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PipelineLayout(LocalStorage):
-    """The full paths of the files and folders of a data directory that is on this machine."""
+    """A data directory on this machine, with the full paths of its files and folders."""
 
     @classmethod
     def of(cls, data: str | os.PathLike[str]) -> "PipelineLayout":

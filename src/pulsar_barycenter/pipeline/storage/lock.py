@@ -52,7 +52,7 @@ class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The identity of a process in a lease; `owner` is a random id for this run of the process."""
+    """The identity of a process that may hold a lease; `owner` is a random id for this run of the process."""
 
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)

@@ -33,7 +33,7 @@ from pulsar_barycenter.pipeline.stream.micro_batches import FILE
 
 class FileHeader(NamedTuple):
     """A line of a report file: the full path or URL of the file, and the key of the report. `key` is None if the line
-    is not a report.
+    is not a valid report.
     """
 
     file: str
@@ -83,7 +83,7 @@ def _shared(texts: pa.Array) -> list[str | None]:
 
 
 def no_reports(session: SparkSession) -> DataFrame:
-    """Return the lines of a batch without reports, with the columns of `BacklogBatch.lines`."""
+    """Return an empty DataFrame with the columns of `BacklogBatch.lines`: the lines of a batch without reports."""
     return session.createDataFrame([], LOAD_REPORT_LINE).withColumn(FILE, F.lit(""))
 
 

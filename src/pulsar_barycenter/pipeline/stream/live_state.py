@@ -44,7 +44,7 @@ class LiveState:
 
     @classmethod
     def of(cls, kept: PriorState) -> "LiveState":
-        """Return the state in memory for `kept`, a state that was read from the disk."""
+        """Return the form in memory of `kept`, a state that was read from the disk."""
         memory, owners, rows = kept.memory, Owners(kept.memory.ownership), BundleRows(kept.bundles)
         return cls(
             batch_id=kept.batch_id,
@@ -61,7 +61,9 @@ class LiveState:
         )
 
     def whole(self) -> PriorState:
-        """Return the complete state, in the form in which it is written to the disk."""
+        """Return the complete state, in the form in which it is written to the disk. It shares its content with this
+        object, so the caller must write it before the next change.
+        """
         memory = BatchMemory(
             reports=self.reports,
             ownership=self.owners.record(),

@@ -121,7 +121,9 @@ class StateChange:
 
 
 class StateFolder:
-    """Reads and writes the states of a data directory. Only one process at a time may write."""
+    """Reads and writes the stored states of a data directory, one for each of the last batches. Only one process at a
+    time may write.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -129,7 +131,7 @@ class StateFolder:
         """For each stored state, whether it is whole; None: unknown."""
 
     def batch_ids(self) -> list[int]:
-        """Return the ids of all stored states, ascending."""
+        """Return the batch ids of all stored states, ascending."""
         return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
     def newest_progress(self) -> Progress:

@@ -44,7 +44,7 @@ _CONFIGURATION: Final = {
 
 
 class TableLogError(OSError):
-    """A log of Delta Lake cannot be read or written; the text has its path."""
+    """A Delta log of a table cannot be created, read or written; the text has its path."""
 
 
 class DeltaLog:
@@ -86,7 +86,7 @@ class DeltaLog:
 
 
 class _OneLog:
-    """The Delta log of one table. Paths are relative to the data directory, as in `Storage`."""
+    """The Delta log of one table. Paths of files are relative to the data directory, as in `Storage`."""
 
     def __init__(self, storage: LocalStorage, name: str, clock_ms: Callable[[], int]) -> None:
         self._storage = storage

@@ -107,7 +107,7 @@ def utc_date(ms: int) -> str:
 
 
 def date_of(folder: str) -> str:
-    """Return the date (yyyy-mm-dd) of a date folder's path."""
+    """Return the date (yyyy-mm-dd) in the path of a date folder of a table."""
     return folder.rpartition(DATE_PREFIX)[2]
 
 

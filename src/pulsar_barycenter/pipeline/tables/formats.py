@@ -19,7 +19,7 @@ class TableFormatError(OSError):
 
 
 def has_tables(storage: Storage) -> bool:
-    """Return whether any table has files, that is, a folder of a date."""
+    """Return whether any table has a folder of a date."""
     return any(date_folders(storage, name) for name in TABLES)
 
 

@@ -25,9 +25,10 @@ _LONGEST_DETAIL: Final = 300
 
 
 class DamagedTableError(OSError):
-    """A file of a table is damaged, or was written by another version.
+    """A file of a table is damaged, or another version of Barycenter wrote it with other columns.
 
-    `file` is its full path or URL, `data` that of its data directory, `detail` what is wrong.
+    `file` is its full path or URL, `data` the full path or URL of its data directory, `detail` a text that says what is
+    wrong.
     """
 
     def __init__(self, file: str, detail: str, data: str) -> None:
@@ -46,9 +47,11 @@ class DamagedTableError(OSError):
 
 @contextmanager
 def naming_damage(file: str, data: str) -> Iterator[None]:
-    """Convert errors of reading `file` within the block to DamagedTableError.
+    """Return a context manager that converts errors in its block, which reads the table file `file`, to
+    DamagedTableError. `data` is the data directory of the file.
 
-    Errors of the system (with an `errno`), such as a missing file or a missing permission, are raised unchanged.
+    Errors of the operating system (with an `errno`), such as a missing file or a missing permission, are raised
+    unchanged.
     """
     try:
         yield
@@ -72,7 +75,8 @@ def _detail(error: BaseException) -> str:
 
 @contextmanager
 def opened_table(storage: Storage, file: str) -> Iterator[pq.ParquetFile]:
-    """Open the file of a table at the path `file` of `storage`. Errors within the block count as damage of this file.
+    """Yield the file of a table, opened for reading; `file` is its path in `storage`. Errors of reading in the block
+    count as damage of this file.
 
     Raises:
         DamagedTableError: the file is damaged.
@@ -83,7 +87,7 @@ def opened_table(storage: Storage, file: str) -> Iterator[pq.ParquetFile]:
 
 
 def require_columns(known: Collection[str], needed: Iterable[str]) -> None:
-    """Check that `known`, the columns of a file, contain all `needed` ones.
+    """Check that all `needed` columns are among `known`, the columns of a file.
 
     Raises:
         KeyError: a column is missing.

@@ -64,7 +64,7 @@ class Columns(tuple[Column, ...]):
 
     @property
     def arrow(self) -> pa.Schema:
-        """The schema of the table's files; times are µs in UTC."""
+        """The Arrow schema of files with these columns. Times are µs in UTC."""
         return pa.schema([column.arrow for column in self])
 
 

@@ -46,7 +46,7 @@ def segments_of(file: TableFile, opened: pq.ParquetFile) -> list[Segment]:
 
 
 def as_metadata(segments: Iterable[Segment]) -> dict[str, str]:
-    """Return the key-value metadata that records `segments`."""
+    """Return the key-value metadata of a Parquet file that records `segments`."""
     return {SEGMENTS: msgspec.json.encode(list(segments)).decode()}
 
 

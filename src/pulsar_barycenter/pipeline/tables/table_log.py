@@ -35,7 +35,9 @@ def log_folder(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableFile:
-    """A Parquet file with the rows of one date of the batches `first` to `last`, both inclusive."""
+    """A Parquet file of a table. It has the rows of one date that the batches from `first` to `last` (both inclusive)
+    wrote.
+    """
 
     first: int
     last: int
@@ -84,7 +86,7 @@ class TableLog(Protocol):
 
 
 class NoLog:
-    """The log of plain Parquet tables, which have none: every method does nothing."""
+    """The log of plain Parquet tables: they have no log, so every method does nothing."""
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
         pass

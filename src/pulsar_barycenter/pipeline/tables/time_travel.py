@@ -23,19 +23,21 @@ newest report."""
 
 
 class TimeTravelError(Exception):
-    """The tables as of a batch or time cannot be returned; the text is a sentence with the reason."""
+    """The tables cannot be read as they were after a batch or at a time. The text is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A part of a table's file: its first `rows` rows; None means all rows."""
+    """A part of a table's file: its first `rows` rows. `rows` None: the whole file."""
 
     path: str
     rows: int | None = None
 
 
 def all_parts(storage: Storage, name: str) -> list[FilePart]:
-    """Return all files of the table `name`, with all their rows."""
+    """Return all files of the table `name` as parts that have all rows of their file. Files that a merged file has
+    replaced are left out.
+    """
     return [FilePart(file.path) for file in table_files(storage, name)]
 
 

@@ -73,8 +73,8 @@ def of_other_strength(usages: Usages) -> list[AdviceFinding]:
 
 
 def _distance(found: AdviceFinding) -> tuple[float, float]:
-    """Return a key that sorts findings by how much their broker differs from the others. Of two that differ equally,
-    the finding on the weaker broker has the greater key.
+    """Return a key by which findings are sorted: the more their broker differs from the others, the greater the key. Of
+    two that differ equally, the finding on the weaker broker has the greater key.
     """
     factor = max(found.figures["factor"], 1e-3)
     return round(abs(float(np.log(factor))), 1), factor

@@ -105,7 +105,9 @@ def knobs_of(config: BrokerConfig, given: Sequence[Knob] = ()) -> tuple[Knob, ..
 
 
 def text_of(config: BrokerConfig, key: str) -> str:
-    """Return the value of a key as broker.conf writes it. A strategy or load manager is written as its class name."""
+    """Return the value of the key `key` as a text, as it is written in broker.conf. For a strategy or a load manager,
+    this is its class name.
+    """
     row = keys()[key]
     text = format_value(getattr(config, row.attribute))
     kind = manager_in_force(config)

@@ -12,7 +12,9 @@ _WIDTH: Final = 110
 
 
 def fragment(advice: Advice) -> str:
-    """Return the lines of broker.conf that the advice changes, each under a comment that says why."""
+    """Return lines for broker.conf with the keys that the advice changes and their new values. A comment above each of
+    them says why.
+    """
     lines = [*_comment(advice.sentence), *_own(advice.changes)]
     for change in advice.changes:
         how = "running brokers apply it, see commands.sh" if change.is_dynamic else "read when a broker starts"

@@ -87,8 +87,8 @@ class Question:
         return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
 
     def is_idle(self, scenario: Scenario) -> bool:
-        """Return whether the scenario never balances the load. Such a scenario is run for comparison, but is only
-        advised if it is today's configuration.
+        """Return whether the scenario never balances the load (the no-op load manager). Such a scenario is replayed for
+        comparison. It is advised only if it is the present configuration.
         """
         return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
 

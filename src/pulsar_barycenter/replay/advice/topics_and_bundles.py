@@ -50,7 +50,8 @@ class Loads:
 
 
 def loads_of(demand: Demand, model: CapacityModel, brokers: Iterable[Capacity]) -> Loads:
-    """Return the load of each source of the demand, as a fraction of the capacity of the average broker.
+    """Return the load of each source of the demand, as a fraction of the capacity of an average broker, in the resource
+    that the traffic uses most. `brokers` are the capacities of all brokers.
 
     `brokers` must not be empty.
     """

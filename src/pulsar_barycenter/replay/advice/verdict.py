@@ -115,7 +115,9 @@ class _Teller:
         return f"Change to {self.name(scenario)}"
 
     def name(self, scenario: Scenario) -> str:
-        """Return the words by which a sentence names the configuration of `scenario`."""
+        """Return the words by which a sentence names the configuration of `scenario`: its strategies, and its settings
+        that differ from the present ones.
+        """
         words = self._config_words(scenario)
         settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
         return (

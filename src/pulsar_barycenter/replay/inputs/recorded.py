@@ -237,7 +237,9 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
 
 
 def _movable(samples: Samples) -> Samples:
-    """Return the samples without those of bundles that are bound to one broker, such as its heartbeat."""
+    """Return the samples without those of bundles that always belong to one broker, such as the bundle of a broker's
+    heartbeat.
+    """
     bound = {name for name in set(samples.bundle) if is_broker_bound(_bundle(name).namespace)}
     if not bound:
         return samples

@@ -13,7 +13,7 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 class Distribution(StrEnum):
-    """The distribution of the mean rates of bundles."""
+    """The random distribution from which the mean rates of bundles are drawn."""
 
     EVEN = "even"
     LOGNORMAL = "lognormal"
@@ -25,9 +25,10 @@ class Distribution(StrEnum):
 
 
 def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:
-    """Return `count` random sizes of bundles, which the caller scales to the mean or sum that it needs.
+    """Return `count` random sizes of bundles. They have no unit: the caller scales them to the mean or sum that it
+    needs.
 
-    `sigma` is the standard deviation of the logarithm, only for LOGNORMAL.
+    `sigma` is the standard deviation of their logarithm; it is only used for LOGNORMAL.
     """
     if distribution is Distribution.LOGNORMAL:
         return chance.lognormal(0.0, sigma, count)

@@ -78,23 +78,25 @@ class Lease:
         return self._producer is not None and time.monotonic() - self._proven_s < self._valid_s
 
     async def try_to_take(self) -> tuple[bool, Note | None]:
-        """Take the lease if no other process holds it. Return whether this process has taken it, and the last note in
-        the topic, of a former holder; the note is None if another process holds the lease, or the topic has no note.
+        """Take the lease if no other process holds it. Return whether this process holds it now, and the note in the
+        last message of the topic, which a former holder sent. The note is None if another process holds the lease, or
+        there is no such note.
 
         Raises:
             LeaseError: the topic cannot be used.
-            LeaseLostError: another process has taken the lease meanwhile.
+            LeaseLostError: this process took the lease, but another one took it before this process could prove it.
         """
         return await asyncio.to_thread(self._take)
 
     async def renew(self, taken_over: TakenOver | None) -> None:
-        """Prove that this process still holds the lease, by a message to the topic that has the settings to put back.
+        """Prove that this process still holds the lease: send a message to the lease topic. The message contains
+        `taken_over`, the settings to restore in the cluster.
 
         If the message gets no answer, no error is raised and nothing is proven: `is_held` becomes False `valid_s`
         seconds after the last proof.
 
         Raises:
-            LeaseLostError: another process holds it.
+            LeaseLostError: another process holds the lease.
         """
         await asyncio.to_thread(self._send, Note(holder=self._holder, taken_over=taken_over))
 

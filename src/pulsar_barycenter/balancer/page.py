@@ -155,8 +155,8 @@ class BalancePage:
 
 
 def rendered_page(record: RoundRecord | None, proposal: Proposal | None) -> str:
-    """Return the page as HTML: the last round, None before it, and the round that waits for an answer, if there is
-    one.
+    """Return the page as HTML. It shows `record`, the last round (None: no round has ended), and above it `proposal`,
+    the round that waits for a person's answer (None: there is none).
     """
     css = resources.files(html_pages).joinpath("base.css").read_text(encoding="utf-8")
     parts = ["<p>No round has ended yet.</p>"] if record is None else list(_round_parts(record))

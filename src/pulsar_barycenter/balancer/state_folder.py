@@ -171,7 +171,8 @@ class StateFolder:
         self._write("state.json", kept)
 
     def note_round(self, record: msgspec.Struct) -> None:
-        """Append the record of a round.
+        """Append the record of a round to the file rounds.jsonl. A file that is already too large is renamed to
+        rounds.jsonl.1 first, in place of an older file of that name.
 
         Raises:
             OSError: the record cannot be written; the next call replaces what was written of it.

@@ -216,7 +216,9 @@ def _span_s(text: str) -> int:
 
 
 def _give_out(secret: bytes, output: Path | None) -> None:
-    """Write a secret to a new file or to standard output; print a warning if other users can read standard output."""
+    """Write a secret (a key or a token) to a new file, or to standard output if `output` is None. In the second case
+    print a warning if other users can read standard output.
+    """
     if output is not None:
         _write_new(output, secret, private=True)
         return

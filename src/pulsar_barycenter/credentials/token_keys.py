@@ -80,8 +80,8 @@ def signing_secret_key(text: str, setting: str) -> SigningKey:
 
 
 def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicKey") -> VerifyingKey:
-    """Read a public key that verifies tokens signed by one of PUBLIC_ALGORITHMS. An RSA key accepts all three RSA
-    algorithms.
+    """Read a public key that verifies tokens. `algorithm`, one of PUBLIC_ALGORITHMS, says which kind of key it is. An
+    RSA key accepts tokens with any of the three RSA algorithms, whichever of them `algorithm` is.
 
     Raises:
         KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.
@@ -95,7 +95,7 @@ def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicK
 
 
 def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
-    """Read a private key that signs tokens by one of PUBLIC_ALGORITHMS.
+    """Read a private key that signs tokens with `algorithm`, which is one of PUBLIC_ALGORITHMS.
 
     Raises:
         KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.

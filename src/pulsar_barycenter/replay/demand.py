@@ -19,19 +19,18 @@ SPREAD: Final = -1
 
 @dataclass(frozen=True)
 class Demand:
-    """The load of a cluster over time, the input of a replay: the traffic of each source (topic, or bundle whose topics
-    are not known), and the bundle in which it is at the start.
+    """The load of a cluster over time, which is the input of a replay: the traffic of each source, and the bundle in
+    which the source is at the start. A source is a topic, or a bundle whose topics are not known.
 
-    Step k is from `start_ms + k * step_ms`, inclusive, to the begin of the next step, exclusive. The four rates (msg/s
-    and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and `topics` are
-    numbers per source.
+    Step k is from `start_ms + k * step_ms` (epoch ms), inclusive, to the begin of the next step, exclusive. The four
+    rates (msg/s and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and
+    `topics` are numbers per source, the same in all steps.
 
-    Source i is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is its position there: the hash of a topic, which no
-    split divides; or SPREAD for topics with equal load that are evenly distributed. These are distributed over the
-    bundle, or, if `spans` are given, from the hash `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive, inside the
-    bundle.
+    Source i is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is the hash of the topic, which no split divides; or
+    SPREAD, for topics with equal load that are evenly distributed over a hash range. This is the range of the bundle,
+    or, if `spans` is not None, the range inside it from the hash `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive.
 
-    `owners` are the brokers of the bundles at the start. A bundle with "" is assigned by the strategy.
+    `owners` are the brokers of the bundles at the start; "": the bundle has no owner, and the strategy assigns it.
     """
 
     start_ms: int
@@ -63,9 +62,11 @@ class Demand:
         topics: Integers | None = None,
         owners: tuple[str, ...] = (),
     ) -> "Demand":
-        """Return a checked demand with one source for each bundle.
+        """Return a demand with one source for each bundle, whose topics are not known. It has been checked by `check`.
 
-        The default for traffic out is the traffic in, and for sessions a producer and a consumer for each topic.
+        `rate_in` has one row per step and one column per bundle, like the other rates. Defaults: the rates out are
+        those in; throughput is rate × `bytes_a_message`; a bundle has 10 topics, and each topic one producer and one
+        consumer; bundles have no owners.
 
         Raises:
             ReplayInputError: the demand cannot be replayed.
@@ -127,7 +128,7 @@ def check(demand: Demand) -> None:
     """Check that the demand can be replayed.
 
     Raises:
-        ReplayInputError: it has nothing to replay, or a value that is not allowed.
+        ReplayInputError: the demand has no steps or no bundles, is too large, or has a value that is not allowed.
     """
     if demand.steps == 0 or not demand.bundles:
         raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")

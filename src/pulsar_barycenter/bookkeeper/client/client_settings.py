@@ -13,11 +13,12 @@ MIN_TIMEOUT_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """The quorums of a new ledger: its number of bookies, how many store each entry, and how many must confirm it.
+    """The quorums of a new ledger: its number of bookies (`ensemble_size`), how many of them store each entry
+    (`write_quorum`), and how many must confirm an entry before it counts as confirmed (`ack_quorum`).
 
     Raises:
-        InvalidQuorumError: the numbers do not fit together.
-        ValueError: the digest type protects nothing.
+        InvalidQuorumError: the numbers are not valid together.
+        ValueError: the digest type is DUMMY, which finds no damaged entry.
     """
 
     ensemble_size: int = 2

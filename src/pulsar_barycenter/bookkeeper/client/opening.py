@@ -34,10 +34,10 @@ class Opening(asyncio.Protocol):
         self._is_lost = False
 
     async def exchange(self, packet: bytes) -> bytes:
-        """Send a packet, and return the next one that the bookie sends, without its size.
+        """Send a packet, and return the next packet that the bookie sends, without the 4 bytes of its size.
 
         Raises:
-            MalformedAnswerError: the bookie sends more than is accepted.
+            MalformedAnswerError: the bookie announces a packet that is too large for an opening.
             ConnectionError: the connection ended.
         """
         self._transports[-1].write(packet)
@@ -109,7 +109,7 @@ class OpeningStep(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StartTls:
-    """Asks the bookie to start TLS, with a context of `context` for each connection."""
+    """Asks the bookie to start TLS. `context` is called for each connection, and returns the SSL context to use."""
 
     context: Callable[[], ssl.SSLContext]
 
@@ -119,7 +119,7 @@ class StartTls:
 
 
 class AuthenticationPlugin(Protocol):
-    """The client's part of an authentication plug-in of bookies. `name` is that of the bookie's plug-in
+    """The client's part of an authentication plug-in of bookies. `name` is the name that the bookie's plug-in returns
     (`getPluginName`).
     """
 
@@ -170,10 +170,12 @@ class Authenticate:
 async def open_connection(
     make: Callable[[], BookieConnection], address: tuple[str, int], steps: Sequence[OpeningStep]
 ) -> BookieConnection:
-    """Connect to the bookie at `address` (host and port) and take the steps in their order.
+    """Connect to the bookie at `address` (host and port), carry out the steps in their order, and return the
+    connection, ready for requests.
 
     Raises:
-        BookieRefusedError, MalformedAnswerError, OSError: a step failed, or no connection was made. It is closed then.
+        BookieRefusedError, MalformedAnswerError, OSError: no connection was made, or a step failed and the connection
+            was closed.
     """
     loop = asyncio.get_running_loop()
     if not steps:

@@ -19,10 +19,11 @@ class Address(NamedTuple):
 
 
 def bookie_address(bookie: str, value: bytes) -> Address:
-    """Return where the bookie with this id listens for requests.
+    """Return where the bookie with this id listens for requests. `value` is the value of its key in the metadata store.
+    If the value names no address, the id is used.
 
     Raises:
-        LedgerMetadataError: the value cannot be read, or has no address and the id is not `host:port`.
+        LedgerMetadataError: the value cannot be read; or it has no address and the id is not `host:port`.
     """
     try:
         endpoints = BookieServiceInfoFormat.FromString(value).endpoints

@@ -47,7 +47,9 @@ class LedgerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The bookies that have the entries from `first` (inclusive) to the next segment, in the order of the ensemble."""
+    """A segment of a ledger: `members` are the bookies that have its entries, in the order of the ensemble. It begins
+    with the entry `first`, and ends before the first entry of the next segment.
+    """
 
     first: int
     members: tuple[str, ...]
@@ -89,10 +91,11 @@ class LedgerMetadata:
         return write_set(self.segment_of(entry).members, entry, self.write_quorum)
 
     def with_ensemble(self, first: int, members: tuple[str, ...]) -> "LedgerMetadata":
-        """Return the metadata with a new last segment: `members` have the entries from `first` on.
+        """Return the metadata with a new last segment: `members` have the entries from `first` on. If the present last
+        segment also begins at `first`, it is replaced.
 
         Raises:
-            ValueError: a segment after `first` exists.
+            ValueError: the present last segment begins after `first`.
         """
         kept = self.segments
         if first < kept[-1].first:
@@ -275,7 +278,9 @@ def _check(metadata: LedgerMetadata) -> None:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Return the number that the varint at the beginning of `data` stands for, and the offset of the varint's end."""
+    """Return the number that the varint at the beginning of `data` encodes, and the offset of the first byte after the
+    varint.
+    """
     number = 0
     for index, byte in enumerate(data[:5]):
         number |= (byte & 0x7F) << (7 * index)

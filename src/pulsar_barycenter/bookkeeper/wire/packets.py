@@ -114,7 +114,9 @@ def encode_fencing_read(ledger: int, entry: int, key: bytes) -> bytes:
 
 
 def encode_batch_read(ledger: int, first: int, request_id: int, max_count: int, max_bytes: int) -> bytes:
-    """Return the request to read up to `max_count` entries from `first` on, which have up to `max_bytes` in total."""
+    """Return the request to read entries from the entry `first` on, inclusive: at most `max_count` entries, and at most
+    `max_bytes` bytes in total.
+    """
     size = _BATCH_READ.size - 4
     return _BATCH_READ.pack(size, _VERSION, Operation.BATCH_READ, 0, ledger, first, request_id, max_count, max_bytes)
 
@@ -147,7 +149,8 @@ class AnswerDecoder:
         return self._buffered
 
     def receive(self, data: bytes) -> list[Answer | AuthAnswer]:
-        """Process received bytes. Return the answers that are complete now, oldest first; keep the rest.
+        """Process received bytes. Return the answers that are complete now, oldest first; store the bytes of an
+        incomplete one until the next call.
 
         Raises:
             MalformedAnswerError: the bytes are not answers, or an answer is larger than the limit. The decoder cannot

@@ -135,7 +135,8 @@ def _no_rack(bookie: str) -> RestError:
 
 
 async def _info_in(request: web.Request) -> dict[str, str]:
-    """Return the rack and the host name in the body of a request, without the host name if it is not given.
+    """Return the rack and the host name in the body of a request, as a dict; without the host name if the body has
+    none.
 
     Raises:
         RestError: 400, there is no rack; 412, the rack has a slash between other characters, or a text is too long.

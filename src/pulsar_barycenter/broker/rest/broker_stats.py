@@ -25,7 +25,9 @@ class BrokerStats:
         self._services = services
 
     async def load_report(self, request: web.Request) -> web.Response:
-        """Return the load report. The extensible load manager has none, so the answer is an error, as in Pulsar."""
+        """Answer with the load report. With the extensible load manager the answer is an error, as in Pulsar, because
+        it makes no load report.
+        """
         if self._services.control.way.hands_over:
             raise RestError(
                 500,

@@ -81,11 +81,11 @@ class Clusters:
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete the failure domains of a cluster, the empty record of its isolation policies, and the record of its
-        migration.
+        """Delete the records of a cluster: its failure domains, its migration, and its isolation policies, of which
+        none may be left.
 
         Raises:
-            RestError: 412, the cluster has isolation policies; nothing was deleted.
+            RestError: 412, the cluster still has isolation policies; nothing was deleted.
         """
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
@@ -164,7 +164,8 @@ class Clusters:
 
 
 def _require_schemes(data: ClusterData | ClusterUrl) -> None:
-    """Check that each address begins with its scheme.
+    """Check that each address in `data` begins with the URL scheme of its field, for example `http://` for the service
+    URL. Addresses that are not set are not checked.
 
     Raises:
         RestError: 400, an address begins with another scheme, or with none.

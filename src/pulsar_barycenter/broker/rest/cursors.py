@@ -60,8 +60,11 @@ class Cursors:
         return no_content()
 
     async def _of_partitions(self, topic: TopicName, path: Callable[[TopicName], str], what: str) -> bool:
-        """Send the request to the owners of all partitions, and return True; return False if the topic is not
-        partitioned. `what` is the past participle for error messages, such as "reset".
+        """If the topic is partitioned, send a POST request for each partition to the partition's owner, and return True
+        when all have succeeded. If it is not partitioned, do nothing and return False.
+
+        `path` returns the request's path for a partition. `what` is the past participle for error messages, such as
+        "reset". Errors are those of `repeatable`.
         """
         parts = await self._owners.partitions(topic)
         await repeatable(lambda part: self._owners.call("POST", path(part)), parts, what=what)
@@ -80,8 +83,9 @@ class Cursors:
         return no_content()
 
     async def expire_all(self, request: web.Request) -> web.Response:
-        """Expire messages of all subscriptions. If nothing could be expired for one subscription, the messages of the
-        others are expired, and the answer is 409, as in Pulsar.
+        """Expire messages of all subscriptions of the topic that clients created. If for one of them the request is
+        refused (see `cursor_moves.expire`), the messages of the other subscriptions are expired nevertheless, and the
+        answer is 409, as in Pulsar.
         """
         seconds = number_in_path(request, "seconds", at_most=MAX_INT32)
         topic = await self._topics.named(request, "Expire messages for all subscriptions")
@@ -177,7 +181,13 @@ class Cursors:
         return no_content()
 
     async def _with_subscription(self, request: web.Request, what: str) -> list[TopicName]:
-        """Return the topic in the path, or its partitions. Check that each has the subscription in the path."""
+        """Return the partitions of the topic in the path, or the topic itself if it is not partitioned. `what` is the
+        name of the operation for errors.
+
+        Raises:
+            SubscriptionNotFoundError, AdminRequestError: the topic, or one of its partitions, does not have the
+                subscription in the path.
+        """
         topic, name = await self._topics.named(request, what), movable_subscription_of(request)
         parts = await self._owners.partitions(topic)
         if parts:
@@ -188,10 +198,10 @@ class Cursors:
 
 
 async def _message_id(request: web.Request) -> ResetCursorData:
-    """Return the message id in the body.
+    """Return the message id in the body of a request that moves a cursor.
 
     Raises:
-        RestError: 400, the body is empty, or the message id has properties.
+        RestError: 400, the body is empty, or has the field `properties`, which belongs to a new subscription.
         msgspec.MsgspecError: the body is not a message id.
     """
     wanted = await body_of(request, ResetCursorData)

@@ -21,7 +21,9 @@ from pulsar_barycenter.metadata.errors import NotLeadingError
 
 
 def leader_requests(services: BrokerServices) -> Middleware:
-    """Return the middleware that redirects the requests of routes marked `by_leader` to the leader."""
+    """Return the middleware that redirects a request to the leader, if this broker is not the leader, the route of the
+    request is marked `by_leader`, and `leaderOnlyMetadataWrites` is not `false`. All other requests are handled here.
+    """
 
     @web.middleware
     async def redirect_to_leader(request: web.Request, handler: Handler) -> web.StreamResponse:

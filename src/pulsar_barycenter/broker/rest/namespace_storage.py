@@ -127,10 +127,12 @@ class NamespaceStorage:
 
 
 def require_storage_policies(policies: Policies, config: BrokerConfig) -> None:
-    """Check the policies for stored messages that a new namespace is to have.
+    """Check those policies of a new namespace that limit how long or how much is stored: retention, TTL and backlog
+    quotas.
 
     Raises:
-        RestError: 412 or 400, as in the routes that set one of these policies.
+        RestError: 400 or 412, a value is not valid; the status is the same as in the requests that set this policy
+            alone.
     """
     if policies.retention_policies is not None:
         _require_retention(policies.retention_policies)
@@ -156,7 +158,7 @@ def _require_ttl(ttl_s: int) -> None:
 
 
 async def quota_of(request: web.Request) -> BacklogQuota | None:
-    """Return the backlog quota in the body of a request, None without one. Numbers may be in quotes.
+    """Return the backlog quota in the body of a request, None if the body is empty. Numbers in the body may be strings.
 
     Raises:
         msgspec.MsgspecError: the body is not a backlog quota.
@@ -200,7 +202,9 @@ def _require_quota_below_retention(policies: Policies, config: BrokerConfig) -> 
 
 
 def complete(quota: BacklogQuota) -> BacklogQuota:
-    """Return the backlog quota with all fields set, so that every version of Pulsar reads the same limits."""
+    """Return the backlog quota with all fields set, so that every version of Pulsar reads the same limits. `limit` and
+    `limit_size` get the same value; a limit that is not given becomes -1, which means no limit.
+    """
     size = size_limit(quota)
     time_s = -1 if quota.limit_time is None else quota.limit_time
     return BacklogQuota(limit=size, limit_size=size, limit_time=time_s, policy=quota.policy)

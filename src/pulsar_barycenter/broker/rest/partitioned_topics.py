@@ -111,11 +111,11 @@ class PartitionedTopics:
                 )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        """Create the topics of these partitions. A failure is logged only, because the partition is created when a
-        client first uses it.
+        """Create the topics of the partitions with these indexes. If one cannot be created, only log this: the
+        partition is then created when a client first uses it.
 
-        Source: Pulsar also creates them in advance. Its request `createMissedPartitions` creates those that are
-        missing.
+        Source: Pulsar, too, creates the partitions together with the partitioned topic. Its request
+        `createMissedPartitions` creates those that are missing.
         """
         if topic.is_persistent:
             parts = [topic.partition(index) for index in indexes]

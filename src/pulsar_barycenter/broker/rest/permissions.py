@@ -118,8 +118,11 @@ class Permissions:
     async def _change(
         self, namespace: NamespaceName, change: Callable[[Any], dict[str, Any]], *, missing: int = 404
     ) -> web.Response:
-        """Replace the permissions by the result of `change`, which gets the present permissions; return the answer to
-        the request. `missing` is the status of the answer if the permission to revoke does not exist.
+        """Store new permissions of the namespace: the result of `change`, which is called with the stored ones. Return
+        the answer 204. `missing` is the HTTP status of the error if `change` finds no permission to revoke.
+
+        Raises:
+            RestError: `missing`, as above; 412, there would be too many permissions; 404, the namespace does not exist.
         """
         await require_writable_policies(self._services)
         await self._policies(namespace)
@@ -161,7 +164,7 @@ async def _roles(request: web.Request) -> list[str]:
 
 
 def _subscription(request: web.Request, at: int = 8) -> str:
-    """Return the subscription in segment `at` of the path, decoded.
+    """Return the subscription in segment `at` of the path (the first segment has index 1), decoded.
 
     Raises:
         InvalidNameError: the name is not valid.

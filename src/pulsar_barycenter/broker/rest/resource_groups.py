@@ -53,7 +53,12 @@ class ResourceGroups:
         return no_content()
 
     async def _created(self, name: str, asked: ResourceGroup) -> bool:
-        """Create a group; return False if another request created it meanwhile."""
+        """Create a resource group and return True. Return False if another request has created a group of that name in
+        the meantime.
+
+        Raises:
+            RestError: 412, there are MOST_GROUPS groups already.
+        """
         if len(await self._groups.names()) >= MOST_GROUPS:
             raise RestError(412, f"A cluster has at most {MOST_GROUPS} resource groups: delete one that is not in use")
         try:
@@ -75,7 +80,7 @@ class ResourceGroups:
         return no_content()
 
     async def _user_of(self, name: str) -> NamespaceName | None:
-        """Return a namespace that is in a group, None if no namespace is."""
+        """Return one of the namespaces that are in a resource group, None if there are none."""
         for tenant in await self._resources.tenants.names():
             for namespace in await self._resources.namespaces_of(tenant):
                 policies = await self._resources.namespaces.get(str(namespace))

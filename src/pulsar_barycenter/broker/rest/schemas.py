@@ -98,11 +98,12 @@ class Schemas:
 
 
 async def _received(request: web.Request) -> Schema:
-    """Return the schema in the body.
+    """Return the schema in the body of a request.
 
     Raises:
-        RestError: 400, the body has no schema, or one that is too long.
-        InvalidSchemaError: the type of the schema is not known, or its definition does not fit the type KEY_VALUE.
+        RestError: 400, the body has no schema, or its schema is too long.
+        InvalidSchemaError: the type of the schema is not known, or it is KEY_VALUE and the definition does not have a
+            key part and a value part.
     """
     data = await request.read()
     if not data.strip():

@@ -34,11 +34,12 @@ _MAX_INT64 = 2**63 - 1
 
 
 class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
-    """The start position and the properties of a new subscription, in the body of a request. Missing fields have the
+    """The message id in the body of a request, with the properties of a subscription to create. Missing fields have the
     defaults of Pulsar's class.
 
-    A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry of the topic.
-    `partition_index` is ignored, as in Pulsar; `partitioned_index` is the name of this field in Pulsar's Go client.
+    If the body has neither `ledgerId` nor `entryId`, both are 0, so that a new subscription starts at the first entry
+    of the topic. `partition_index` is ignored, as in Pulsar; `partitioned_index` is the name of this field in Pulsar's
+    Go client.
     """
 
     ledger_id: int = 0
@@ -70,7 +71,9 @@ class Subscriptions:
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
     async def create_subscription(self, request: web.Request) -> web.Response:
-        """Create the subscription on all partitions of a partitioned topic, or on none."""
+        """Create a subscription. Of a partitioned topic, it is created on all partitions or, if one of them fails, on
+        none.
+        """
         topic = topic_of(request)
         name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
@@ -108,10 +111,11 @@ class Subscriptions:
 
 
 def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
-    """Return the start position of a new subscription, and its properties; an empty body means the end of the topic.
+    """Return the start position of a new subscription and its properties, None if there are none. The body is empty
+    (the end of the topic), the string "earliest" or "latest", or a message id.
 
     Raises:
-        msgspec.MsgspecError: the body is neither a message id nor a text.
+        msgspec.MsgspecError: the body is neither a message id nor a JSON string.
         RestError: 400, the position is not valid, or the properties are too long.
     """
     if not body.strip() or body.strip() == b"null":

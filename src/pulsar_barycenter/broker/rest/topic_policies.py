@@ -47,7 +47,9 @@ MOST_SUBSCRIPTION_RATES: Final = 1_000
 
 
 class TopicPolicyRequests:
-    """Answers the requests for all policies of topics. The last segment of the path is the name of the policy."""
+    """Answers the REST requests that read, set and remove a policy of a topic. The last segment of the path is the name
+    of the policy.
+    """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -151,11 +153,11 @@ class TopicPolicyRequests:
     # ---- for all policies ----
 
     async def _topic(self, request: web.Request) -> TopicName:
-        """Return the topic in the path.
+        """Return the topic in the path, whose policies the request reads or changes.
 
         Raises:
-            RestError: 405, topic policies are switched off, or the topic is one of the brokers; 412, the request is for
-                the policies of all clusters; 404, the namespace does not exist.
+            RestError: 405, topic policies are switched off, or the topic is a system topic; 412, the parameter
+                `isGlobal` asks for policies that apply to all clusters; 404, the namespace does not exist.
             TopicNotFoundError: the topic does not exist.
         """
         topic, resources = topic_of(request), self._services.resources

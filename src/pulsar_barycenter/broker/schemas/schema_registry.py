@@ -163,7 +163,8 @@ class SchemaRegistry:
 
     async def _change(self, topic: TopicName, attempt: Callable[[History], Awaitable[int]]) -> int:
         """Call `attempt` with a topic's list of versions, and return its result. If another writer changed the list
-        meanwhile, call `attempt` again with the new list; after _ATTEMPTS calls, raise the error of the last one.
+        during the call, call `attempt` again with the new list. If this happens _ATTEMPTS times, raise the error of the
+        last call.
         """
         turn = self._turns.setdefault(topic.partitioned_name, asyncio.Lock())
         async with turn:
@@ -203,8 +204,9 @@ class SchemaRegistry:
             yield stored
 
     async def _consistent(self, topic: TopicName, read: Callable[[Sequence[VersionRecord]], Awaitable[T]]) -> T:
-        """Call `read` with the schema versions of a topic, and return its result. If the versions were removed
-        meanwhile, call `read` again; after _ATTEMPTS calls, raise the error of the last one.
+        """Call `read` with the schema versions of a topic, and return its result. If the versions were removed during
+        the call, call `read` again with those that exist then. If this happens _ATTEMPTS times, raise the error of the
+        last call.
         """
         for number in range(_ATTEMPTS):
             try:
@@ -217,8 +219,8 @@ class SchemaRegistry:
 
 
 class _ReplacedError(InvalidValueError):
-    """The definition of a schema version is missing: all versions were removed since the list was read, or the store
-    lost it.
+    """Raised when the definition of a schema version is missing in the store: all versions were removed after the list
+    of versions was read, or the store lost it.
     """
 
 

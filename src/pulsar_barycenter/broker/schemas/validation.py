@@ -79,7 +79,7 @@ def is_json_schema(data: bytes) -> bool:
 
 
 def avro_or_none(data: bytes) -> AvroSchema | None:
-    """Return the Avro schema that `data` defines, None if it does not define one."""
+    """Return the Avro schema that `data` defines, None if `data` is not a valid Avro definition."""
     try:
         return parse(data)
     except InvalidSchemaError:

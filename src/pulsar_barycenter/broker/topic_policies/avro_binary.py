@@ -19,11 +19,13 @@ _LONGEST_NUMBER: Final = 10
 
 
 class NotOfSchemaError(ValueError):
-    """The value or the data does not fit the Avro schema. The text says where."""
+    """Raised if a value, or encoded data, does not fit the Avro schema. The text of the error says where."""
 
 
 class AvroCodec:
-    """Encodes and decodes values of `schema`, which is decoded JSON; each named type is defined before it is used."""
+    """Encodes values to Avro's binary format and decodes them. `schema` is an Avro schema, as decoded JSON; each of its
+    named types is defined before it is used.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self._named: dict[str, dict[str, Any]] = {}
@@ -58,7 +60,9 @@ class AvroCodec:
         return value
 
     def _resolved(self, schema: Schema, namespace: str) -> Schema:
-        """Return the schema in which the name of each type is replaced by the type's definition."""
+        """Return a schema in which each reference to a named type is replaced by that type's definition. `namespace` is
+        the Avro namespace for names without one.
+        """
         if isinstance(schema, list):
             return [self._resolved(branch, namespace) for branch in schema]
         if isinstance(schema, str):

@@ -135,8 +135,8 @@ def _is_namespace(name: str) -> bool:
 
 
 def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -> None:
-    """Print past decisions about the subject, and what a round would decide about it now; end the program with exit
-    code 1 if there are neither.
+    """Print past decisions about `asked`, and what a round would decide about it now. `asked` maps "bundle",
+    "namespace" and "broker" to a name or "". End the program with exit code 1 if there is nothing to print.
     """
     answer = source.about(asked)
     found = answer.found

@@ -186,7 +186,7 @@ def _run(*, url: str | None, state: Path | None, form: str, **options: Any) -> N
 
 
 def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Wanted:
-    """Return what the options tell the balancer to do, as checked values.
+    """Return the options of the command as checked values.
 
     Raises:
         ValueError, ConfigError, StrategyError, WrongWordError: a value cannot be used.

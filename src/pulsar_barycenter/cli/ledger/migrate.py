@@ -35,8 +35,8 @@ REFUSED: Final = 3
 
 
 class MigrationReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The object that `--json` prints. `state` is `migrated`, `possible` (a dry run found nothing against it) or
-    `refused`. `written` is the number of ledgers that this run wrote; all others were on the bookies already.
+    """The object that `--json` prints. `state` is `migrated`, `possible` (a dry run found that everything can be moved)
+    or `refused`. `written` is the number of ledgers that this run wrote to bookies; the bookies had all others already.
     """
 
     data: str

@@ -153,8 +153,9 @@ def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort:
 
 
 async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningCluster], Any]) -> Any:
-    """Connect to the cluster and call the coroutine function `work` with it; return the result. `begun` is the order of
-    a roll that is under way, None if there is none.
+    """Connect to the cluster, call the coroutine function `work` with it, and return its result; close the connections
+    at the end. `begun` is the order of the roll that the journal has; its addresses are used in addition to those that
+    the user gave.
     """
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
@@ -366,8 +367,8 @@ async def _ordered(given: Given, cluster: RunningCluster) -> Ordered:
 
 
 def _with_pool(view: View, wanted: Wanted) -> Cluster:
-    """Return the input of a plan. A broker of the second pool that does not run yet gets the limit of a running broker,
-    and may serve every bundle.
+    """Return the brokers and bundles from which the roll is planned. A broker of the second pool that does not run yet
+    is added: it may serve every bundle, and its limit of load is that of a running broker.
     """
     limits = dict(view.plan.limits)
     everywhere = frozenset((*view.brokers, *wanted.pool))

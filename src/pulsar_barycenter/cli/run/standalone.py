@@ -250,7 +250,7 @@ def _what_to_do(settings: ClusterSettings) -> str:
 
 
 class Running(Protocol):
-    """What the function `end` needs of a running cluster (`StandaloneCluster`)."""
+    """A running cluster, as far as the function `end` uses it (implemented by `StandaloneCluster`)."""
 
     async def stop(self) -> None:
         """Stop all brokers in order, and wait until they have ended."""

@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.pulsar_source.positions import EARLIEST, Positio
 
 
 class PulsarSourceError(Exception):
-    """Reading from Pulsar cannot continue; the text says why and what to do."""
+    """The source cannot continue to read from Pulsar; the text says why and what to do."""
 
 
 class OptionError(PulsarSourceError):
@@ -36,8 +36,8 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The position before the first message that was published at `time_ms` (epoch ms by the producers' clocks) or
-    later.
+    """The position before the first message that was published at `time_ms` or later (epoch ms; the clocks of the
+    producers set the time of a message).
     """
 
     time_ms: int
@@ -48,8 +48,8 @@ Place = Position | Earliest | Latest | Since
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where reading of each topic begins or ends: at `everywhere`, except for the topics in `of_topic`, which maps the
-    full name of a topic to where reading of that topic begins or ends.
+    """The positions at which reading of topics begins, or ends. `of_topic` maps the full name of a topic to its
+    position; for all other topics the position is `everywhere`.
 
     The name of a partitioned topic in `of_topic` applies to all its partitions that `of_topic` does not name
     themselves.
@@ -91,8 +91,8 @@ class ServiceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All options of the data source, parsed. `starting` None: a batch query begins at the earliest message, a stream
-    at the latest.
+    """All options of the data source, parsed. `starting` is where reading begins; None: a batch query begins at the
+    earliest message, a stream after the latest.
     """
 
     service: ServiceOptions
@@ -256,8 +256,8 @@ def _ending(text: str) -> Places:
 
 
 def _places(option: str, text: str, others: Place) -> Places:
-    """Return the parsed value of startingOffsets or endingOffsets. `others` is where reading of those topics begins or
-    ends that the value does not name.
+    """Return the parsed value of the option startingOffsets or endingOffsets (`option`). `others` is the position for
+    topics that the value does not name.
     """
     if not text.startswith("{"):
         return Places(_named_place(option, text))

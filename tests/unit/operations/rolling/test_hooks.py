@@ -44,6 +44,21 @@ async def test_a_command_that_hangs_is_ended_with_its_children(tmp_path: Path) -
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("waits", ["wait", "exit 0"])
+async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path, waits: str) -> None:
+    """Also if the command itself ends at SIGTERM."""
+    file = tmp_path / "child"
+    command = f"(trap '' TERM; echo > {file}.ready; exec sleep 600) & echo $! > {file}; trap '{waits}' TERM; wait"
+    ended = asyncio.ensure_future(CommandHooks(command, "", 1.0, [].append, ends_within_s=0.2).restart(BROKER))
+    with pytest.raises(RollStopped, match="was ended"):
+        await ended
+    child = int(file.read_text())
+    assert Path(f"{file}.ready").exists()
+    async with asyncio.timeout(10):
+        while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
+            await asyncio.sleep(0.01)
+
+
 async def test_a_command_ends_though_a_process_that_it_started_keeps_its_output(tmp_path: Path) -> None:
     file = tmp_path / "child"
     async with asyncio.timeout(30):

@@ -56,8 +56,8 @@ class _Known(NamedTuple):
 
 
 class _Reading:
-    """A read of an ownership record that is in progress. `is_old` is set if this broker changes the record meanwhile;
-    then the result must be dropped.
+    """A read of an ownership record that is in progress. `is_old` is set when this broker changes the record meanwhile:
+    then the result of the read is outdated, and must be dropped.
     """
 
     is_old = False

@@ -16,15 +16,17 @@ from pulsar_barycenter.naming.bundle import Bundle, BundleRange
 
 
 class SplitPart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that the split would create, and how many of the present topics it would have."""
+    """A bundle that the split would create. `topics` is the number of the persistent topics existing now that would be
+    in it.
+    """
 
     range: str
     topics: int
 
 
 class SplitPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where an algorithm would split a bundle. `parts` are the new bundles; empty if the algorithm finds no
-    boundary.
+    """The result that a split of a bundle with an algorithm would have. `parts` are the new bundles. It is empty if the
+    algorithm finds no boundary at which to split, so that the bundle would stay as it is.
     """
 
     bundle: str

@@ -46,7 +46,7 @@ class NamespaceName:
     """The name of a namespace: `tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (then `cluster` is
     set).
 
-    Ordered by its text. Create it by `parse`, so that its parts are always valid.
+    Namespace names are ordered by their texts. Create one by `parse`, so that its parts are always valid.
     """
 
     _text: str

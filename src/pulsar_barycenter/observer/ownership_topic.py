@@ -47,7 +47,7 @@ _WAIT_MS: Final = 10_000
 
 class OwnershipRecords:
     """The ownership records of all bundles, as the messages of the topic define them. Readers of the same messages have
-    the same records. A problem that is in `logged` is not logged again.
+    the same records. `logged` has the problems that were logged already: they are not logged again.
     """
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
@@ -64,8 +64,8 @@ class OwnershipRecords:
         }
 
     def take(self, key: str, value: bytes) -> None:
-        """Update the records by one message of the topic; the caller passes messages in the order of the topic. An
-        empty value is a tombstone, which deletes the record.
+        """Update the records from one message of the topic, with the bundle as `key` and the record as `value`; the
+        caller passes messages in the order of the topic. An empty value is a tombstone, which deletes the record.
         """
         try:
             bundle, record = _decoded(key, value)
@@ -115,9 +115,11 @@ class OwnershipTopic:
         self._logged: set[str] = set()
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle. At least all messages that the topic has when this is called are read.
+        """Return the owner of each bundle. All messages that the topic has at the begin of the call are read, and
+        perhaps some that arrive during the call.
 
-        Blocks while the records are read, at most about MAX_SECONDS; after that it raises.
+        Blocks the calling thread until the messages are read, at most about MAX_SECONDS seconds; after that it raises
+        OwnershipUnreadableError.
 
         Raises:
             OwnershipUnreadableError: the records cannot be read, not all of them in that time, or there are more than

@@ -50,7 +50,7 @@ class JournalFile(Generic[E]):
         return self._file
 
     def read(self) -> list[E]:
-        """Return the entries of the journal, oldest first, without an incomplete last line.
+        """Return the entries of the journal, oldest first. An incomplete last line, which a crash left, is ignored.
 
         Raises:
             JournalError: a line is not an entry, or the file cannot be read or is larger than a journal may be.
@@ -77,7 +77,8 @@ class JournalFile(Generic[E]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the journal for this process; delete an earlier request to stop.
+        """Lock the journal for this process while the block runs. A request to stop that was made before the lock is
+        deleted.
 
         Raises:
             JournalError: another process has locked it, or it is not a regular file.
@@ -100,7 +101,8 @@ class JournalFile(Generic[E]):
             return False
 
     def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
-        """Ask the process that uses the journal to begin no more moves. Return at once: the process stops later.
+        """Ask the process that uses the journal to begin no more moves. Return once the request is written; the process
+        stops later. `at` is epoch ms, `by` the user, `why` the reason.
 
         Raises:
             OSError: the request cannot be written next to the journal.
@@ -123,8 +125,8 @@ class JournalFile(Generic[E]):
 
 
 def _is_locked_now(descriptor: int) -> bool:
-    """Lock an open file and return True; return False at once if another process has locked it. Closing the file
-    releases the lock.
+    """Lock an open file and return True; return False without waiting if another process has locked it. Closing the
+    file releases the lock.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -69,10 +69,10 @@ def read_plan(text: bytes) -> Plan:
 
 
 def plan_of(moves: Sequence[PlannedMove]) -> Plan:
-    """Check these moves, and return the plan that consists of them.
+    """Check the moves, and return a plan with them in the same order.
 
     Raises:
-        PlanError: a bundle occurs twice, is not valid, or has the same source and destination.
+        PlanError: a bundle occurs twice or its name is not valid, or a move has the same source and destination.
     """
     seen: set[str] = set()
     for move in moves:
@@ -105,7 +105,7 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
 
 class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a move. `served_by` are the brokers that say they serve the bundle, sorted; `is_done` is whether
-    only the destination serves it.
+    the destination, and no other broker, serves the bundle.
     """
 
     bundle: str

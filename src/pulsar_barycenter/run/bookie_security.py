@@ -21,8 +21,8 @@ GROUP: Final = "pulsar_barycenter.bookie_authentication"
 
 
 def steps_of(config: BrokerConfig, now_s: Callable[[], float]) -> tuple[OpeningStep, ...]:
-    """Return what a broker does on each new connection to a bookie before its first request. `now_s` is a monotonic
-    clock, by which renewed TLS files are looked for.
+    """Return what a broker does on each new connection to a bookie before its first request. `now_s` returns the
+    seconds of a monotonic clock; it decides when TLS files are checked for renewal.
 
     Raises:
         KeyMaterialError: a TLS file is missing, cannot be read, or has the wrong content.

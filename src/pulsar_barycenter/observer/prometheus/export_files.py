@@ -54,8 +54,8 @@ class ExportFiles:
     """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
-        """Start with the series `every`, each of which has the label `__name__`. Series without all of `labels` are
-        ignored.
+        """Start with the series `every`, each of which has the label `__name__`. Series that do not have all labels in
+        `labels` are ignored.
         """
         self._by_name: dict[str, list[Series]] = {}
         for series in every:
@@ -66,7 +66,9 @@ class ExportFiles:
 
     @property
     def spacing_s(self) -> float:
-        """The most frequent time between two values of a series, in seconds; 0 if no series has two values."""
+        """Return the most frequent time between two consecutive values of a series, in whole seconds; 0 if no series
+        has two values.
+        """
         counts: dict[float, int] = {}
         for every in self._by_name.values():
             for series in every[:100]:
@@ -95,8 +97,9 @@ class ExportFiles:
 
 
 def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[float, str]]:
-    """Return for each step the newest value since the previous step (exclusive), with the time of the step; a step
-    without such a value is left out.
+    """Return for each step of the window the newest value whose time is after the previous step (exclusive) and not
+    after this step (inclusive), together with the time of the step in epoch seconds. A step without such a value is
+    left out.
     """
     times = [at for at, _ in values]
     found = []
@@ -140,7 +143,8 @@ def _series_in(path: Path) -> list[Series]:
 
 
 def text_series(lines: Iterable[str], where: str) -> list[Series]:
-    """Return the series in lines of text that an import reads; other metrics and comments are left out.
+    """Return the series in `lines`, samples in the text form of Prometheus with times. Comments, and metrics that an
+    import does not read, are left out.
 
     Raises:
         ImportRefusedError: a line has another form, or no time; the text names `where` and the line.

@@ -26,16 +26,16 @@ _MAX_LINE: Final = 300
 
 
 def places_of(broker: str) -> dict[str, str]:
-    """Return the values that replace names in braces in the template of a command, such as the host of the broker, by
-    their names.
+    """Return the values that replace names in braces (`{host}`) in the template of a command: `broker`, `host`, `port`
+    and `pod` of a broker.
     """
     host, _, port = broker.rpartition(":")
     return {"broker": broker, "host": host, "port": port, "pod": host.partition(".")[0]}
 
 
 def command_for(template: str, broker: str) -> str:
-    """Return the command line for a broker: the template with its names in braces replaced; other braces stay as they
-    are.
+    """Return the command line for a broker: the template with the names in braces that `places_of` returns replaced by
+    their values; other braces stay as they are.
     """
     texts = places_of(broker)
     return _PLACE.sub(lambda place: shlex.quote(texts[place[1]]), template)
@@ -43,9 +43,11 @@ def command_for(template: str, broker: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
-    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. A
-    blank `start_with` starts nothing: then the operator starts the brokers of the second pool. The processes of a
-    command that reaches its limit get SIGTERM, and SIGKILL after another `ends_within_s`.
+    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. If
+    `start_with` is blank, no command is run to start a broker: `say` gets a text that asks the operator to start it.
+
+    The processes of a command that does not end within its time limit get SIGTERM. Those that still run
+    `ends_within_s` seconds later get SIGKILL.
     """
 
     restart_with: str
@@ -96,7 +98,7 @@ class CommandHooks:
 
 @dataclass(frozen=True, slots=True)
 class PersonHooks:
-    """Hooks that ask a person to restart, end or start a broker; the roll then waits until the broker is back."""
+    """Hooks that ask a person to restart, end or start a broker; the roll then waits until this has happened."""
 
     say: Callable[[str], None]
     is_pool: bool = False
@@ -110,8 +112,8 @@ class PersonHooks:
 
 
 async def _end(process: asyncio.subprocess.Process, within_s: float) -> None:
-    """Send SIGTERM to all processes of a command's group, and SIGKILL to those that have not ended after
-    `within_s`; then wait until the command itself has ended.
+    """Send SIGTERM to all processes of a command's group. Send SIGKILL to those that have not ended after `within_s`
+    seconds. Then wait until the process of the command itself has ended.
     """
     with suppress(ProcessLookupError):  # from the first signal on that no process of the group is left to get
         os.killpg(process.pid, signal.SIGTERM)
@@ -126,7 +128,9 @@ async def _end(process: asyncio.subprocess.Process, within_s: float) -> None:
 
 
 def _last_line(output: IO[bytes]) -> str:
-    """Return the last line that a command printed, in brackets, for an error message."""
+    """Return the last line that a command printed to `output`, in brackets, for an error message; "" if it printed
+    nothing.
+    """
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _SHOWN_BYTES))
     lines = output.read().decode(errors="replace").strip().splitlines()

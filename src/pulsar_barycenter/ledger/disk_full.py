@@ -10,11 +10,13 @@ MAX_PAUSE_S: Final = 60.0
 
 
 class DiskFullState:
-    """Whether the disk was full at a topic's last writes. Times are seconds of a monotonic clock.
+    """Whether the disk was full at a topic's last writes, and when a producer may try again. Times are seconds of a
+    monotonic clock.
 
     `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is the
-    time from which on a producer may try again. The pause before that time doubles only if a write fails after a
-    producer was admitted because there seemed to be space.
+    time from which on a producer may be admitted for a try. The first failed write sets it. If a write fails after a
+    producer was admitted, it is set again, after a pause that is twice as long, up to MAX_PAUSE_S. Other failed writes
+    do not change it.
     """
 
     __slots__ = ("_pauses", "_was_admitted", "is_full", "retry_at_s")
@@ -34,7 +36,7 @@ class DiskFullState:
         self.is_full, self._was_admitted = True, False
 
     def producer_admitted(self) -> None:
-        """Record that a producer is admitted because the disk seems to have space again."""
+        """Record that a producer is admitted although `is_full` is True, because the disk seems to have space again."""
         self._was_admitted = True
 
     def write_succeeded(self) -> None:

@@ -126,8 +126,8 @@ class Appender(Generic[Context]):
 
     def group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
         """Called by the writer of the ledger `segment` after each group of entries. If `error` is None, the entries up
-        to the id `last_id` (inclusive) are durable. Otherwise the entries after the last reported group have failed
-        with `error`, and the writer writes no more.
+        to the id `last_id` (inclusive) are durable. Otherwise `last_id` is the id of the first entry that failed, all
+        entries from it on have failed with `error`, and the writer writes no more.
         """
         if self._stopped:
             return

@@ -231,7 +231,7 @@ class CompactedLedgerWriter:
 
     def group_done(self, last_id: int, error: LedgerError | None) -> None:
         """Called by the storage after each group of entries. If `error` is None, the entries up to the id `last_id`
-        (inclusive) are durable. Otherwise writing has failed, and the next `add` or `finish` raises `error`.
+        (inclusive) are durable. Otherwise an entry could not be written, and the next `add` or `finish` raises `error`.
         """
         if error is not None:
             self._error = error

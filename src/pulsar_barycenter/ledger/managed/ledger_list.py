@@ -236,8 +236,9 @@ class LedgerList:
         """Create a ledger and list it. Call this when no ledger of the topic is being written. `ended` is a function
         that waits until the former ledger is closed.
 
-        After each group of entries, the writer of the new ledger calls `group_done` with the ledger, with the id of the
-        last durable entry, and with None or the error with which it stopped.
+        After each group of entries, the writer of the new ledger calls `group_done` with the ledger, the id of the last
+        durable entry, and None. After a failure it calls `group_done` with the ledger, the id of the first entry that
+        failed, and the error.
 
         Raises:
             LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger to write.

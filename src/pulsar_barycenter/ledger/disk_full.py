@@ -13,10 +13,10 @@ class DiskFullState:
     """Whether the disk was full at a topic's last writes, and when a producer may try again. Times are seconds of a
     monotonic clock.
 
-    `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is the
-    time from which on a producer may be admitted for a try. The first failed write sets it. If a write fails after a
-    producer was admitted, it is set again, after a pause that is twice as long, up to MAX_PAUSE_S. Other failed writes
-    do not change it.
+    `is_full` is True from the first write that failed for lack of space until a write succeeds. From the time
+    `retry_at_s` on, a producer may be admitted for a try. The first failed write sets this time: it is one pause later.
+    If a write fails after a producer was admitted, the time is set again, one pause later; each pause is twice as long
+    as the previous one, up to MAX_PAUSE_S. Other failed writes do not change it.
     """
 
     __slots__ = ("_pauses", "_was_admitted", "is_full", "retry_at_s")

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 
 class Retention(NamedTuple):
-    """How long a ledger is kept after all subscriptions have consumed it. `time_ms` is the longest time since the
-    ledger ended, which is when the next ledger of the topic was created. `size` is the greatest total size, in bytes,
-    of the ledgers after it.
+    """How long a ledger is kept after all subscriptions have consumed it. A ledger ends when the next ledger of the
+    topic is created.
 
-    A consumed ledger is deleted as soon as one of the limits is exceeded. A value below 0 means no limit. If one of the
-    values is 0, no consumed ledger is kept.
+    A consumed ledger is deleted as soon as it ended more than `time_ms` ago, or as soon as the ledgers after it have
+    `size` bytes or more in total. A value below 0 means no limit. If one of the values is 0, no consumed ledger is
+    kept.
     """
 
     time_ms: int = 0

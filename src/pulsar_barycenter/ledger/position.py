@@ -48,7 +48,7 @@ EARLIEST: Final = Position(-1, -1)
 
 class EntryInfo(NamedTuple):
     """The size, message count and publish time of an entry, which are stored with it, so that the entry need not be
-    decoded. The producer's clock set `publish_time_ms` (ms since 1970).
+    decoded. `publish_time_ms` (ms since 1970) is the time of the producer's clock.
     """
 
     size: int

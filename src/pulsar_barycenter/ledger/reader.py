@@ -96,10 +96,11 @@ class LedgerReader(Protocol):
         ...
 
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
-        """Return the data of entries, oldest first, from the id `first` to at most `last`, both inclusive.
+        """Return the data of entries, oldest first, from the id `first` to at most `last`, both inclusive; an empty
+        list if the ledger has no entry `first`.
 
-        At least one entry is returned. The result ends before the entry with which it would exceed `max_bytes` in
-        total, and before the first damaged entry, even if later entries are intact.
+        Otherwise at least one entry is returned. The result ends before the entry with which it would exceed
+        `max_bytes` in total, and before the first damaged entry, even if later entries are intact.
 
         Raises:
             LedgerCorruptedError: the first entry is damaged; the error has the range of damaged entries.

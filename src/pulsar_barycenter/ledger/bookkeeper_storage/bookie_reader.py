@@ -153,8 +153,8 @@ class OpenedReader(BookieReads):
         return found
 
     async def _first_readable(self, first: int, stop: int) -> tuple[int, int | None]:
-        """Return the first entry from `first` (inclusive) to `stop` (exclusive) that is not lost, and its publish time;
-        (stop, None) if all are lost.
+        """Return the id and the publish time of the first entry from `first` (inclusive) to `stop` (exclusive) that is
+        not lost. If all of them are lost, return `stop` and None.
         """
         while first < stop:
             try:

@@ -53,8 +53,8 @@ async def connect(
 
 
 def shortage_of(client: LedgerClient, shape: LedgerShape) -> str:
-    """Return why no ledger of this shape can be created now, as text: fewer bookies accept writes than the ensemble
-    size requires. Return "" if enough bookies accept writes.
+    """Return why no ledger with the ensemble size in `shape` can be created now, as text: fewer bookies accept writes
+    than that. Return "" if enough bookies accept writes.
     """
     writable, wanted = client.registry.writable, shape.ensemble_size
     if len(writable) >= wanted:

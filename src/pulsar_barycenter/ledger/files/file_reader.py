@@ -14,8 +14,8 @@ from pulsar_barycenter.ledger.reader import IndexedReads
 
 
 class FileLedgerReader(IndexedReads):
-    """Reads the entries of a ledger's file, `found.index`. They are complete in the file. The reader opens the file for
-    each read, and keeps no file open itself.
+    """Reads the entries of a ledger's file. `found` is what was found in the file: only entries that are complete. The
+    reader does not keep the file open: it gets the open file from `folder` for each read.
 
     Damage in the head (header) of an entry is found when the ledger is opened. The data of entries is not read then, so
     damage in the data is found when the entry is read. The first read that finds damage examines the whole file, to

@@ -257,7 +257,7 @@ class FileLedgerWriter:
         durable mark: in this order.
 
         Raises:
-            LedgerFencedError: a later owner has fenced the file, and may not have seen this group.
+            LedgerFencedError: a later owner has fenced the file; it is unknown whether that owner has read this group.
             OSError: the group was not written completely.
         """
         try:

@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 
 class LedgerFolder:
-    """The folder with the ledgers' files, and those of the files that are open. If `sync` is True, writers force their
-    bytes to the disk (fdatasync).
+    """The folder with the ledgers' files. It keeps a limited number of these files open. If `sync` is True, writers
+    force their bytes to the disk (fdatasync).
 
     `flags` are the flags with which ledger files are opened. If `direct` is True, files are read and written without
     this machine's page cache. So a write does not change the bytes around it, and a read returns what other machines

@@ -23,7 +23,7 @@ from typing import Final
 
 
 class Access(enum.Enum):
-    """How ledger files are read and written. The value is this way as text."""
+    """How ledger files are read and written. The value of a member describes it as text."""
 
     CACHED = "through the page cache of the machine"
     DIRECT = "with direct I/O"

@@ -112,8 +112,8 @@ class CompactedLedger:
         self._unused.set()
 
     def __enter__(self) -> Self:
-        """Until the end of the `with` statement, count as a user of the ledger: `wait_unused` waits for it, and so does
-        the deletion of the ledger.
+        """Until the end of the `with` statement, the ledger counts as used: `wait_unused` waits, and the ledger is not
+        deleted.
         """
         self._users += 1
         self._unused.clear()
@@ -131,8 +131,16 @@ class CompactedLedger:
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[KeptEntry]:
-        """Return the kept entries whose positions in the topic are `start` or later, in order. The limits have the same
-        meaning as in `ManagedLedger.read`, and the same errors are raised.
+        """Return the kept entries whose positions in the topic are `start` or later, in order; an empty list if there
+        is none.
+
+        Otherwise at least one entry is returned. The result ends after `max_entries` entries, before the entry with
+        which it would exceed `max_bytes` in total, or after the entry with which it reaches `max_messages` messages
+        (None: no limit).
+
+        Raises:
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the first entry cannot be read, and the
+                settings do not allow to skip it.
         """
         first = await self._find(start)
         found = await self._reads.read(Position(self.segment.ledger_id, first), max_entries, max_bytes, max_messages)
@@ -319,8 +327,9 @@ class CompactedTopic:
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> tuple[list[KeptEntry], Position]:
-        """Return the kept entries from `start` (inclusive) on, and the position from which the caller reads next. The
-        limits have the same meaning as in `ManagedLedger.read`.
+        """Return the kept entries from `start` (inclusive) on, and the position from which the caller reads next. At
+        most `max_entries` entries, `max_bytes` bytes and about `max_messages` messages are returned, as by
+        `CompactedLedger.read`.
 
         If the list is empty, compaction kept no entry from `start` on. The returned position is then after the horizon
         (or is `start`, if that is later), and the caller reads from it in the topic's own ledgers.

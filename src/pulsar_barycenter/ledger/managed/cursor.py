@@ -139,9 +139,9 @@ class Cursor:
         return position <= self._mark_delete or self._ranges.contains(*position)
 
     def is_unacked_from(self, position: Position) -> bool:
-        """Return True if certainly no message from `position` (inclusive) on is acknowledged. Return False if a message
-        is acknowledged, and also if an entry after the mark-delete position is acknowledged, because this method does
-        not search where it is.
+        """Return True if it is certain that no message from `position` (inclusive) on is acknowledged. To be fast, this
+        method does not search: it returns False if any entry after the mark-delete position is acknowledged, even one
+        before `position`.
         """
         return position > self._mark_delete and not (
             self._ranges.entries or (self.partly_acked and self._partial.has_from(position))
@@ -178,9 +178,9 @@ class Cursor:
         the messages that are still not acknowledged.
 
         If 0 is returned, all messages are acknowledged. The cursor then has no bit set for the entry any more, and the
-        caller has to acknowledge the entry by `ack_individual`. If ALL is returned, nothing has changed: the entry is
-        acknowledged already, does not exist, or has fewer messages than `bits`, or too many entries are partly
-        acknowledged.
+        caller has to acknowledge the entry by `ack_individual`. If ALL (the bit set of all messages, whatever their
+        number is) is returned, nothing has changed: the entry is acknowledged already, does not exist, or has fewer
+        messages than `bits`, or too many entries are partly acknowledged.
         """
         if self.is_acked(position) or position > self._owner.last_position:
             return ALL
@@ -234,9 +234,9 @@ class Cursor:
                 self.on_mark_delete(mark)
 
     async def reset(self, position: Position, bits: int = ALL) -> None:
-        """Make `position` the next entry to deliver, and store the cursor. All entries before `position` then count as
-        acknowledged. Of the entry at `position`, only the messages that are not in the bit set `bits` do (ALL: no
-        message). Later entries do not.
+        """Make `position` the next entry to deliver, and store the cursor. All entries before `position` are
+        acknowledged after that, and no entry from `position` on. But of the entry at `position`, the messages that are
+        not in the bit set `bits` are acknowledged; with ALL, none is.
 
         If `position` is EARLIEST, delivery begins with the first entry that exists. If it is after the last entry,
         delivery begins with the next entry that is appended.

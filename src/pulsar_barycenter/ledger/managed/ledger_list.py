@@ -246,9 +246,9 @@ class LedgerList:
         return await self._succession.begin(lambda: self._make(store, clock, group_done), self._add, ended)
 
     async def follow(self, store: MetadataStore, clock: Clock, group_done: GroupDone, end: Step) -> NewLedger:
-        """Create the ledger that follows the one that is being written, and list it. `end` is called to end the old
-        ledger. When appends continue in the new ledger, the caller calls `followed`. For the other arguments and the
-        errors see `begin`.
+        """While a ledger is being written, create its successor and list it. `end` is called to end the old ledger.
+        When appends continue in the new ledger, the caller calls `followed`. For the other arguments and the errors see
+        `begin`.
         """
         return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, end)
 

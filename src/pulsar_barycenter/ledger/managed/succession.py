@@ -43,7 +43,7 @@ class Succession(Protocol):
         ...
 
     async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
-        """Create the ledger that follows the one that is being written by `make`, list it by `add`, and return it.
+        """While a ledger is being written, create its successor by `make`, list the successor by `add`, and return it.
         `end` is a function that makes appends wait and then closes the old ledger.
 
         If an error is raised before `end` was called, appends continue in the old ledger.

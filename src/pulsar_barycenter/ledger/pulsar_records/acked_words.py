@@ -33,8 +33,8 @@ def ranges_of_messages(stored: Iterable[MessageRange]) -> Iterator[Range]:
 
     Raises:
         PulsarRecordError: a range ends before it begins.
-        ForeignRecordError: a range spans two ledgers. Which entry of the first ledger is its last one is not known
-            then.
+        ForeignRecordError: a range begins in one ledger and ends in another. It does not say how many entries of the
+            first ledger belong to it.
     """
     for part in stored:
         lower, upper = part.lowerEndpoint, part.upperEndpoint

@@ -49,8 +49,8 @@ _WORD: Final = 1 << WORD_BITS
 
 
 def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
-    """Convert Pulsar's record of the cursor `name` to a CursorRecord. The state of the cursor is in its key, not in a
-    ledger.
+    """Convert Pulsar's record of the cursor `name` to a CursorRecord. `info` is the value of the cursor's key, which
+    must contain the state of the cursor and not name a ledger.
 
     Raises:
         PulsarRecordError: the record contradicts itself.

@@ -85,9 +85,9 @@ connection.
 
 
 class LeaderElection(Generic[T]):
-    """One candidate in the election of a leader. `on_state` is called on the event loop with the new state (leading,
-    following, or no leader) each time another broker leads, and also when the same broker leads again after its key was
-    deleted.
+    """One candidate in the election of a leader. `on_state` is called on the event loop with the state of this
+    candidate (leading, following, or no leader) each time the state or the leader has changed, and also when the same
+    broker leads again after its key was deleted.
 
     `proposal` is the value that this candidate writes to the leader's key when it leads. If the key was created by
     another session, `same_owner` (default: equality) compares its value with `proposal`; True means that an earlier
@@ -107,7 +107,9 @@ class LeaderElection(Generic[T]):
         recheck_s: float = 5.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` generates the random delays between attempts; the default is the system's randomness."""
+        """`recheck_s` is the number of seconds after which the leader's key is read again, even without a notification.
+        `source` generates the random delays between attempts; the default is the system's randomness.
+        """
         self.path = path
         self._store = store
         self._proposal = proposal

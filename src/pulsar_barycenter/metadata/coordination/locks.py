@@ -126,7 +126,7 @@ class ResourceLock(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value that was written to the lock's key last, without a write whose outcome is unknown."""
+        """The value of the last write of this object to the lock's key that the store has answered."""
         return self._value
 
     @property
@@ -253,8 +253,8 @@ class ResourceLock(Generic[T]):
                 return
 
     async def _revalidate_until_certain(self) -> None:
-        """Check that this session still holds the lock, until the store has answered. After that, the lock either is
-        held or has expired.
+        """Check in the store, again and again until the store has answered, that this session still holds the lock.
+        After that, the lock either is held or has expired.
         """
         self._back_off.reset()
         while self._state is LockState.VALID and self._in_doubt.is_set():
@@ -373,7 +373,9 @@ class LockManager(Generic[T]):
         recheck_s: float = 30.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` generates the random delays between attempts; the default is the system's randomness."""
+        """`recheck_s` is the number of seconds after which the keys of all locks are read again, even without a
+        notification. `source` generates the random delays between attempts; the default is the system's randomness.
+        """
         self._store = store
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._same_owner = same_owner

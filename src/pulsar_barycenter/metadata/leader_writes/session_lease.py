@@ -70,11 +70,11 @@ class Lease:
             self._report(self._watch.fell_behind())
 
     async def until_lost(self) -> None:
-        """Read the session's record every few moments, and return when the session has ended, or when no answer shows
-        any more that it is alive.
+        """Read the session's record regularly. Return when a read shows that the session has ended, or when no read has
+        shown for too long that it is alive.
 
-        A read is sent even if the previous one is not answered yet. So a store that answers slowly does not end the
-        session.
+        A read is sent even if the previous one is not answered yet, so slow answers of the store do not delay the next
+        read.
         """
         watch, loop = self._watch, asyncio.get_running_loop()
         assert watch is not None, "a session was opened"

@@ -62,8 +62,8 @@ class LeaseTimes:
 
     @property
     def silence_s(self) -> float:
-        """The number of seconds after the last message from a session's broker at which the leader begins to end the
-        session.
+        """If the leader receives no message from a session's broker for this number of seconds, it marks the session as
+        ended.
         """
         return self.timeout_s / 2
 
@@ -178,7 +178,7 @@ class SessionTable:
                 self._feed(session, LeaseEvent.EXPIRED)
 
     def marked(self, session: str, now_s: float) -> None:
-        """Record that the store has, since `now_s`, the mark that the session has ended."""
+        """Record that the mark which says that the session has ended was stored, at the time `now_s`."""
         if self._feed(session, LeaseEvent.MARKED):
             self._sessions[session].marked_at_s = now_s
 

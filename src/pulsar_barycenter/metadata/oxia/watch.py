@@ -107,7 +107,7 @@ class OxiaWatch:
 
     async def _find_offset(self, leader: Leader) -> int:
         """Return the number (offset) of a write in the shard: the changes of all later writes are to be received. If
-        changes before that cannot be received any more, call `on_missed`.
+        earlier changes were not reported and are not available any more, call `on_missed`.
         """
         call = leader.stub.GetNotifications(api.NotificationsRequest(shard=leader.shard), metadata=leader.tokens)
         async with ending(call), asyncio.timeout(LOOK_S):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 
 class SeenSession(NamedTuple):
-    """A session as it is stored in the SQLite file: its number, its timeout, the number of its heartbeats (`beat`), and
-    the name of its lock file.
+    """A session as it is stored in the SQLite file: its id (`number`), its timeout, how many heartbeats it has written
+    (`beat`), and the name of its lock file.
     """
 
     number: int
@@ -43,14 +43,14 @@ class SilenceWatch:
         self._observed.clear()
 
     def skip(self, now_s: float) -> None:
-        """Called instead of `silent` while this client has no session. The time until `now_s` does not count as a pause
-        of this client.
+        """Called instead of `silent` while this client is not connected. The time until `now_s` does not count as a
+        pause of this client.
         """
         self._last_look_s = now_s
 
     def silent(self, sessions: Iterable[SeenSession], now_s: float) -> set[int]:
-        """Record the numbers of heartbeats of the other sessions, as they were read at `now_s`. Return the numbers of
-        those sessions whose number of heartbeats has not changed for their timeout.
+        """Record how many heartbeats each of the other sessions has written, as it was read at `now_s`. Return the ids
+        (`SeenSession.number`) of the sessions that have written no further heartbeat for their timeout.
 
         If this client was paused for more than half of a session's timeout since the last call, its observation of that
         session begins again.

@@ -85,7 +85,7 @@ class SessionLink:
 
     @property
     def session(self) -> int | None:
-        """ZooKeeper's id of the session; None if the session has not begun."""
+        """ZooKeeper's id of the session; None while there is no connection."""
         known = self._client.client_id
         return None if known is None else known[0]
 

@@ -81,7 +81,8 @@ class LedgerReader(Protocol):
         does, that later entries have later publish times.
 
         Raises:
-            LedgerCorruptedError, LedgerUnavailableError: for the same reasons as in `info`.
+            LedgerCorruptedError: an entry whose publish time is needed is damaged. Not raised by every storage.
+            LedgerUnavailableError: an entry cannot be read now.
         """
         ...
 

@@ -71,11 +71,13 @@ def check_delete(
 ) -> None:
     """Check that the deletion of the key `path` fulfils its conditions. `actual` is the version that the key has; None
     if it does not exist. `expected` is the version that it has to have; None for any. `own` is True if this session
-    created the key.
+    created the key. `has_children` is True if there are keys below it.
 
     Raises:
-        NotFoundError, BadVersionError, OtherSessionError, HasChildrenError: for the same reasons as in
-            `MetadataStore.delete`.
+        NotFoundError: the key does not exist.
+        BadVersionError: the key has another version.
+        OtherSessionError: `if_own` is True, and another session created the key.
+        HasChildrenError: there are keys below `path`.
     """
     if actual is None:
         raise NotFoundError(path)

@@ -495,8 +495,8 @@ class CompactedTopic:
             self._losses.dropped(ledger.segment)
 
     async def give_up(self, begun: CompactedLedgerWriter) -> None:
-        """Delete a compacted ledger that `begin` created and that will not be put in force, for example because it is
-        not complete.
+        """Delete a compacted ledger that `begin` created and that readers will not use, for example because it is not
+        complete.
         """
         await begun.writer.close()
         self._ledgers.drop_compacted(begun.segment.ledger_id)

@@ -299,8 +299,11 @@ class Cursor:
         await self.store()
 
     async def store(self) -> None:
-        """Write the cursor's record now, even if it has not changed. Raises LedgerFencedError or
-        LedgerUnavailableError, as `flush` does.
+        """Write the cursor's record now, even if it has not changed.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
+            LedgerUnavailableError: the metadata store did not accept the record.
         """
         self._dirty = True
         await self.flush()
@@ -394,8 +397,8 @@ class Cursor:
         contain all that the next owner, a Python or a Java broker, needs. After that, never write it again. Idempotent.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor is closed
-                nevertheless.
+            LedgerFencedError: a later owner has written the record. The cursor is closed nevertheless.
+            LedgerUnavailableError: the metadata store did not accept the record. The cursor is closed nevertheless.
         """
         if not self._closed:
             self.abandon()

@@ -254,7 +254,10 @@ class LedgerList:
 
     async def followed(self) -> None:
         """Write the topic's record once more, if the stored list does not say yet that the former ledger has ended.
-        Raises LedgerFencedError or LedgerUnavailableError, as `save` does.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
+            LedgerUnavailableError: the metadata store did not accept the record.
         """
         await self._succession.followed(self.save)
 

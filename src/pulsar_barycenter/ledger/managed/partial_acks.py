@@ -41,8 +41,8 @@ def bits_of(words: Sequence[int]) -> int:
 
 
 def words_of(bits: int) -> tuple[int, ...]:
-    """Convert a bit set to a sequence of unsigned 64-bit words, of which the last one is not 0. `bits` must
-    not be ALL.
+    """Convert a bit set to a sequence of unsigned 64-bit words, of which the last one is not 0. `bits` must not be ALL,
+    the bit set of an entry of which no message is acknowledged.
     """
     count = -(-bits.bit_length() // WORD_BITS)
     return struct.unpack(f"<{count}Q", bits.to_bytes(8 * count, "little"))
@@ -73,9 +73,9 @@ class PartialAcks:
         """Acknowledge the messages of the entry at `position` that are not in the bit set `bits`. Return the bit set of
         the messages that are still not acknowledged.
 
-        If 0 is returned, all messages are acknowledged, and the entry is not recorded here any more. If ALL is
-        returned, nothing has changed: the acknowledgement cannot be recorded, because the number of entries or of words
-        has reached its maximum.
+        If 0 is returned, all messages are acknowledged, and the entry is not recorded here any more. If ALL (the bit
+        set of all messages, whatever their number is) is returned, nothing has changed: the acknowledgement cannot be
+        recorded, because the number of entries or of words has reached its maximum.
         """
         before = self.left.get(position)
         if before is not None:

@@ -152,7 +152,12 @@ class RecordKeeper(Protocol[R]):
     async def leave(self) -> None:
         """Complete the stored record for the next owner, which may be a Python or a Java broker: if a part of the
         record that was written last is stored in a form that the next owner cannot read, store it in another form.
-        Called once, after the last `write`. Raises the same errors as `write`.
+        Called once, after the last `write`.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record.
+            LedgerDeletedError: the record was deleted.
+            LedgerUnavailableError: the store did not answer; it is unknown whether the record was written.
         """
         ...
 

@@ -303,4 +303,4 @@ class FencedStore:
         return self._store.session_is_overdue
 
     async def close(self) -> None:
-        """Do nothing: the owner of the wrapped store closes it."""
+        """Do nothing: the store to which operations are passed is closed by its owner."""

@@ -79,7 +79,9 @@ def put_outcome(path: str, answer: api.TxnResponse, options: PutOptions, writer:
     """Return the result of a put, from etcd's answer; None if nothing was written because the session has ended.
 
     Raises:
-        BadVersionError, GuardError, OtherSessionError: for the same reasons as in `MetadataStore.put`.
+        GuardError: the guard's key has another version; nothing was written.
+        BadVersionError: the key does not have the expected version; nothing was written.
+        OtherSessionError: the key has to be one that this session created, and is not; nothing was written.
     """
     if not answer.succeeded:
         _check_guard(answer, options.guard)
@@ -128,8 +130,11 @@ def delete_outcome(
     the session has ended.
 
     Raises:
-        NotFoundError, BadVersionError, GuardError, OtherSessionError, HasChildrenError: for the same reasons as in
-            `MetadataStore.delete`.
+        GuardError: the guard's key has another version.
+        NotFoundError: the key does not exist.
+        BadVersionError: the key has another version.
+        OtherSessionError: `if_own` is True, and another session created the key.
+        HasChildrenError: there are keys below `path`.
     """
     if not answer.succeeded:
         _check_guard(answer, guard)

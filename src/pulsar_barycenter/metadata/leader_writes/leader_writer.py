@@ -180,8 +180,8 @@ class LeaderWriter:
         log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
 
     async def _load_leased_keys(self) -> None:
-        """Find the keys in the store that are leased to a session. Then remove the keys of counters that brokers have
-        created and not deleted.
+        """Find the keys in the store that are leased to a session, so that they have to be deleted when it ends. Then
+        remove the keys of counters that brokers have created and not deleted.
         """
         await self._find_keys(self._roots)
         self._all_keys_known = True
@@ -189,8 +189,9 @@ class LeaderWriter:
         await self._remove_abandoned_numbers()
 
     async def _find_keys(self, roots: tuple[str, ...]) -> None:
-        """Find the keys below `roots` that are leased to a session, level by level. If such a session has no record,
-        for example after the store was restored from a copy, it counts as ended, and its keys are removed.
+        """Find the keys below `roots` that are leased to a session, so that they have to be deleted when it ends. If
+        such a session has no record, for example after the store was restored from a copy, it counts as ended, and its
+        keys are deleted.
         """
         level = list(roots)
         while level:

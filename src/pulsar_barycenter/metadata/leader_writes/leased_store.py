@@ -197,8 +197,8 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """Process an event of the session with the wrapped store: when the connection to it is restored, record that
-        notifications were missed. If that session ends, this broker's session with the leader continues.
+        """Process an event of the session with the store that is read. When the connection to that store is restored,
+        record that notifications were missed. When that session ends, this broker's session with the leader continues.
         """
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
@@ -209,7 +209,7 @@ class LeasedStore:
 
     async def close(self) -> None:
         """End the session with the leader, which then deletes the session's keys. If no leader answers, a leader ends
-        the session later, because it receives no heartbeats. The wrapped store is not closed. Idempotent.
+        the session later, because it receives no heartbeats. The store that is read is not closed. Idempotent.
         """
         if self._closed:
             return

@@ -241,7 +241,8 @@ class ZooKeeperStore(StoreClient):
         key does not exist, or if another client has changed it during this call.
 
         Raises:
-            BadVersionError, OtherSessionError: for the same reasons as in `MetadataStore.put`.
+            BadVersionError: the key does not have the expected version, or does not exist.
+            OtherSessionError: the key has to be one that this session created, and is not.
         """
         expected = options.expected_version
         version = _ANY if expected is None else expected
@@ -404,8 +405,11 @@ class ZooKeeperStore(StoreClient):
         return node_of(self._root, path)
 
     def _writer(self, path: str) -> int:
-        """Check that the key `path` can be written now, and return the current session, in which to write it. Raises
-        the same errors as `StoreClient._writing`.
+        """Check that the key `path` can be written now, and return the current session, in which to write it.
+
+        Raises:
+            InvalidPathError, StoreClosedError: the path is not valid, or the store is closed.
+            SessionLostError: there is no session now.
         """
         self._session = self._keeper.session
         session = self._writing(path)

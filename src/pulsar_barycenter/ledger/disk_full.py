@@ -28,7 +28,9 @@ class DiskFullState:
         self._was_admitted = False
 
     def write_failed(self, error: Exception, now_s: float) -> None:
-        """Record that a write failed. Errors other than LedgerFullError are ignored."""
+        """Record that a write failed with `error` at the time `now_s`. Do nothing if `error` is not a
+        LedgerFullError.
+        """
         if not isinstance(error, LedgerFullError):
             return
         if self._was_admitted or not self.is_full:

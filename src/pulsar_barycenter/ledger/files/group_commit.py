@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 class Committable(Protocol):
-    """A writer of entries that are made durable in groups by worker threads."""
+    """A writer that queues entries. Worker threads call `commit`, which makes the queued entries durable in groups."""
 
     gate: Lock
     """A lock that is held while the writer is queued, and while a group of it is being committed."""

@@ -162,7 +162,8 @@ class Appender(Generic[Context]):
 
     async def _roll(self) -> None:
         """Create a new ledger, and append to it as soon as all entries in the old ledger are reported as durable or
-        failed.
+        failed. If no ledger can be created, this is logged, and appends continue in the old ledger, unless that has
+        ended already: then the appends that wait fail.
         """
         old, old_writer = self._segment, self._writer
 

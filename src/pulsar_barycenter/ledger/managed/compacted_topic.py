@@ -125,7 +125,7 @@ class CompactedLedger:
             self._unused.set()
 
     async def wait_unused(self) -> None:
-        """Wait until the ledger has no users: no `with` statement of this object is running."""
+        """Wait until no `with` statement of this object is running, so that the ledger can be deleted."""
         await self._unused.wait()
 
     async def read(

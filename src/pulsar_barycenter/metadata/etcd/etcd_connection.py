@@ -37,7 +37,9 @@ _TOO_LARGE: Final = ("request is too large", "larger than max", "trying to send 
 
 
 class EtcdChannel(ServerChannel):
-    """The channel to one etcd server. It is used for all requests until it is abandoned, because the server failed."""
+    """The channel to one etcd server. It is used for all requests until it is abandoned, for example because the server
+    failed.
+    """
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         super().__init__(endpoint, channel)

@@ -56,7 +56,9 @@ def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
 
 
 class ServerChannel:
-    """A channel to one server. It is used for all requests until it is abandoned, because the server failed."""
+    """A channel to one server. It is used for all requests until it is abandoned, for example because the server
+    failed.
+    """
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         self.endpoint = endpoint

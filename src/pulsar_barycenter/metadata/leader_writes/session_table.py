@@ -143,8 +143,8 @@ class SessionTable:
         return known is not None and known.state is _OPEN
 
     def message_received(self, session: str) -> bool:
-        """Record that the session's broker has sent a message. Return False if the session does not exist
-        or has ended.
+        """Record that the session's broker has sent a message, and return True. Return False if the session does not
+        exist or has ended.
         """
         if not self.is_open(session):
             return False

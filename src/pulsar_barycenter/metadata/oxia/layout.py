@@ -35,7 +35,9 @@ class Layout:
 
     @property
     def root(self) -> str:
-        """The prefix of all keys of this metadata store."""
+        """The text with which the keys in Oxia begin that represent paths of this metadata store: the
+        encoded chroot.
+        """
         return _encoded(self.chroot)
 
     def key(self, path: str) -> str:

@@ -61,7 +61,7 @@ class Leader:
 
 class OxiaChannel(ServerChannel):
     """The channel to one server of the list, and the channel to the leader of the shard that this server has named.
-    Both are used until they are abandoned, because a server failed.
+    Both are used until they are abandoned, for example because a server failed.
     """
 
     def __init__(self, endpoint: str, settings: OxiaSettings) -> None:

@@ -20,35 +20,40 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Succession(Protocol):
-    """The order of the steps by which a topic gets its next ledger. `make` creates a ledger; `add` writes it to the
-    topic's list, or deletes it if that fails. Errors of `make` and `add` are raised to the caller.
+    """The order in which a topic's next ledger is created and listed, and the former ledger is ended. In the methods,
+    `make` is a function that creates a ledger. `add` is a function that writes a new ledger to the topic's list; if
+    that fails, it deletes the ledger or has it deleted later. Errors of `make` and `add` are raised to the caller.
     """
 
     def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
-        """Start to make the ledger for the next append, while the former owner still has the topic. None: with this
-        order of steps the list may not contain such a ledger when the topic is taken over, so none is made.
+        """Start a task that creates the ledger for the next append by `make`, while the former owner still has the
+        topic. Return None, and create nothing, if with this order of steps the new ledger cannot be listed in the write
+        that takes over the topic.
         """
         ...
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
     ) -> New:
-        """Create and list a ledger for a topic when none of its ledgers is being written, and return it.
+        """Create a ledger by `make`, list it by `add`, and return it. Used when no ledger of the topic is being
+        written.
 
-        `ended` waits until the former ledger, whose writer failed, has ended.
+        `ended` is a function that waits until the former ledger, whose writer failed, is closed.
         """
         ...
 
     async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
-        """Create and list the successor of the ledger that is being written, and return it. `end` makes appends wait,
-        and ends the old ledger.
+        """While a ledger is being written, create its successor by `make`, list the successor by `add`, and return it.
+        `end` is a function that makes appends wait and then closes the old ledger.
 
-        If there is an error before `end` was called, the old ledger is continued.
+        If an error is raised before `end` was called, appends continue in the old ledger.
         """
         ...
 
     async def followed(self, save: Step) -> None:
-        """Store the end of the former ledger by calling `save`, if the stored list does not have it yet."""
+        """Called when appends continue in the new ledger. Call `save`, which writes the list, if the stored list does
+        not say yet that the former ledger has ended.
+        """
         ...
 
 

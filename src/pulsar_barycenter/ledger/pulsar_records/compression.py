@@ -41,10 +41,12 @@ _ARROW_NAMES: Final = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}
 
 
 def unpack(value: bytes) -> tuple[bytes, CompressionType.ValueType]:
-    """Return the bytes of the record that a stored value contains, and how they were compressed.
+    """Decompress a stored value. Return the bytes of the record, and the compression that was found (NONE: the value is
+    not compressed).
 
     Raises:
-        PulsarRecordError: the value exceeds a bound, is damaged, or its compression needs pyarrow.
+        PulsarRecordError: the value is larger than MAX_STORED_BYTES, or than MAX_PLAIN_BYTES after decompression; or it
+            is damaged; or its compression needs pyarrow, which is not installed.
     """
     if len(value) > MAX_STORED_BYTES:
         raise PulsarRecordError(f"the stored value has {len(value):,} bytes, more than {MAX_STORED_BYTES:,}")
@@ -71,10 +73,11 @@ def unpack(value: bytes) -> tuple[bytes, CompressionType.ValueType]:
 
 
 def pack(plain: bytes, compression: CompressionType.ValueType) -> bytes:
-    """Return the value to store for the bytes of a record.
+    """Compress the bytes of a record, and return the value to store.
 
     Raises:
-        PulsarRecordError: the compression needs pyarrow, or the value exceeds a bound.
+        PulsarRecordError: the record is larger than MAX_PLAIN_BYTES, or the value is larger than MAX_STORED_BYTES; or
+            the compression needs pyarrow, which is not installed.
     """
     if len(plain) > MAX_PLAIN_BYTES:
         raise PulsarRecordError(f"the record has {len(plain):,} bytes, more than {MAX_PLAIN_BYTES:,}")

@@ -38,22 +38,24 @@ _MAX_DIGITS: Final = 18
 
 
 def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
-    """Convert Pulsar's record of a topic to ours. The epoch in it is 0, and `open` is False.
+    """Convert Pulsar's record of a topic to a ManagedLedgerRecord. Pulsar's record has no epoch and no field `open`:
+    they are 0 and False in the result.
 
     Raises:
-        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS.
-        ForeignRecordError: parts of the topic are in tiered storage.
+        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS ledgers.
+        ForeignRecordError: a ledger of the topic is in tiered storage, or is being copied there.
     """
     _check_offloads(info)
     return listed_in(info)
 
 
 def listed_in(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
-    """Return what tools need of Pulsar's record: the ledgers that may be on bookies, those that were copied to tiered
-    storage included. Otherwise as `record_of_ledgers`.
+    """Convert Pulsar's record of a topic for command-line tools, as `record_of_ledgers` does. But ledgers in tiered
+    storage are no error: the result has all ledgers of the topic that may be on bookies, including ledgers that were
+    also copied to tiered storage.
 
     Raises:
-        PulsarRecordError: as `record_of_ledgers`.
+        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS ledgers.
     """
     _check(info)
     properties = {pair.key: pair.value for pair in info.properties}
@@ -70,12 +72,12 @@ def listed_in(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
 
 
 def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> ManagedLedgerInfo:
-    """Convert our record of a topic to Pulsar's. Other fields keep the value that they have in `before`, the stored
-    record.
+    """Convert the record of a topic to Pulsar's record. `before` is the stored record; fields that `record` does not
+    have keep the values that they have in `before`.
 
     Raises:
-        ForeignRecordError: Java brokers could not continue with it, because there is a compacted ledger of ours, or a
-            ledger that is not the last one is open.
+        ForeignRecordError: Java brokers could not use the result, because `record` has a compacted ledger, or because a
+            ledger is open that is not the last one.
     """
     if record.compacted_ledgers:
         raise ForeignRecordError(
@@ -122,7 +124,9 @@ def _check_offloads(info: ManagedLedgerInfo) -> None:
 
 
 def has_offload(part: ManagedLedgerInfo.LedgerInfo) -> bool:
-    """Return whether a part of the ledger is, or is being, written to tiered storage."""
+    """Return whether a ledger is in tiered storage, or is being copied there. `part` is the ledger in Pulsar's record
+    of the topic.
+    """
     return part.HasField("offloadContext") and part.offloadContext.ByteSize() > 0
 
 

@@ -16,11 +16,12 @@ _REFUSED_CODES = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTIC
 def translated(
     operation: str, path: str, known: Callable[[aio.AioRpcError], MetadataError | None] = lambda error: None
 ) -> Iterator[None]:
-    """Context manager: raise exceptions of gRPC as errors of the store. `known` returns the error for an exception
-    whose meaning is specific to this store, else None.
+    """Context manager: raise gRPC's exceptions as errors of the metadata store. `operation` and `path` are named in
+    these errors. `known` is a function that returns the error for an exception that has a special meaning for one kind
+    of store, and None for other exceptions.
 
     Raises:
-        StoreRefusedError: the server accepts nothing from this client.
+        StoreRefusedError: the server refuses this client.
         StoreUnavailableError: any other failure; it is unknown whether a write took effect.
     """
     try:

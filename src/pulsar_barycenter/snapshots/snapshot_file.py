@@ -282,8 +282,8 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         raise SnapshotFileError(
             folder,
             "is a data folder without tables: no pipeline has run on it, and its brokers wrote no load reports",
-            "give --url of its running cluster instead,"
-            " or start it with a pipeline (`barycenter standalone --pipeline`)",
+            "take the snapshot from the running cluster with --url, or start the cluster with a pipeline, which writes"
+            " the tables (`barycenter standalone --pipeline`)",
         )
     if foreign is not None:
         raise SnapshotFileError(

@@ -82,7 +82,7 @@ def test_a_data_folder_without_tables_is_named_as_one(tmp_path: Path, file: str)
     assert result.exit_code == 1
     told = result.stderr.replace("\n", " ")
     assert f"{tmp_path}: is a data folder without tables: no pipeline has run on it" in told
-    assert "--url of its running cluster" in told
+    assert "from the running cluster with --url" in told
 
 
 def test_history_without_tables_prints_no_caption(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class Cursors:
                 409,
                 f"Expire message by timestamp not issued on topic {topic.name} for subscription {subscription.name}: "
                 f"it has no backlog, or its consumers have nearly read all and no message is older than {seconds} s. "
-                "Of a partitioned topic, other partitions may have expired messages.",
+                "Other partitions of a partitioned topic may already have expired messages for this request.",
             )
 
     async def expire_by_position(self, request: web.Request) -> web.Response:

@@ -44,7 +44,7 @@ def command(state: Path, yes: bool, reject: bool, name: str | None, why: str) ->
                 f"round {proposal.name} waits for approval, not {name}; look at the waiting round, and approve it by"
                 " its name"
             )
-        click.echo(f"round {proposal.name}: {count_of(len(proposal.moves), 'move')}; {proposal.why}")
+        click.echo(f"round {proposal.name} waits for approval: {count_of(len(proposal.moves), 'move')}; {proposal.why}")
         print_moves(proposal.moves)
         if not (yes or reject):
             click.echo("nothing is done without --yes")

@@ -145,7 +145,9 @@ async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrok
         return understood(broker, answer or {})
     except AdminRequestError as error:
         if has_no_report(error):
-            raise RefusedError(f"{broker} has no load report: it runs the extensible load manager") from error
+            raise RefusedError(
+                f"broker {broker} writes no load report, because it runs the extensible load manager"
+            ) from error
         raise translated(error) from error
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise NotNowError(f"the load report of {broker} cannot be read: {error}") from error

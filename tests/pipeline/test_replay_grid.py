@@ -65,7 +65,7 @@ def traces(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["generated", "traces", "recorded"])
+@pytest.mark.parametrize("kind", ["generated", "traces", pytest.param("recorded", marks=pytest.mark.full_form)])
 def test_a_run_has_the_same_bytes_whatever_it_ran_on(ways: Mapping[str, Way], tmp_path: Path, kind: str) -> None:
     specs = {
         "generated": lambda: InputSpec(paths=("generated",), shape={"brokers": "4", "bundles": "24", "steps": "30"}),
@@ -163,7 +163,13 @@ def test_a_data_folder_elsewhere_is_read_as_one_of_this_machine(spark: SparkSess
     assert "settings are only read from a folder on this machine" in there.warnings[0]
 
 
-@pytest.mark.parametrize("on", [("--processes", "2"), ("--master", "local[2]")], ids=["processes", "Spark"])
+@pytest.mark.parametrize(
+    "on",
+    [
+        pytest.param(("--processes", "2"), id="processes"),
+        pytest.param(("--master", "local[2]"), id="Spark", marks=pytest.mark.full_form),
+    ],
+)
 def test_a_command_that_is_killed_leaves_nobody_behind_and_the_next_does_only_the_rest(
     tmp_path: Path, on: tuple[str, str]
 ) -> None:

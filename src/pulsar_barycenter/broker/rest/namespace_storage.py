@@ -189,7 +189,7 @@ def require_quota(kind: str, quota: BacklogQuota) -> None:
             raise RestError(412, f"Quota type of '{AGE_QUOTA}' needs a time limit: send limitTime in seconds")
         if size > 0:
             raise RestError(
-                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set one of type {SIZE_QUOTA}"
+                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set a quota of type {SIZE_QUOTA}"
             )
 
 

@@ -156,7 +156,7 @@ class Lease:
         producer, began_s = self._producer, time.monotonic()
         if producer is None:
             raise LeaseLostError(
-                f"this process does not hold the lease on {self._topic}, which it needs to change the cluster"
+                f"this process does not hold the lease on {self._topic}, so this process must not change the cluster"
             )
         try:
             producer.send(msgspec.json.encode(note))

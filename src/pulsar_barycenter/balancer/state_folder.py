@@ -203,7 +203,7 @@ def read_file(file: Path, kind: type[T]) -> T | None:
         return None
     except msgspec.DecodeError as error:
         raise StateError(
-            f"{file} is damaged: {error}; restore the file from a copy, or delete it to start without it"
+            f"{file} is damaged: {error}; restore the file from a copy, or delete the file to start without its data"
         ) from error
     except OSError as error:
         raise StateError(f"{file} cannot be read: {error.strerror or error}") from error

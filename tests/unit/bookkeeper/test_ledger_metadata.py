@@ -114,7 +114,7 @@ def bad(**changes: object) -> bytes:
         (bad(ack_quorum=0), "do not fit"),
         (bad(state=LedgerState.CLOSED, last_entry=-2), "the ledger is closed at entry -2"),
         (b"BookieMetadataFormatVersion\t1\n2\n3\nx\n", "invalid literal"),
-        (b"BookieMetadataFormatVersion\t3\n" + bytes(MAX_VALUE_BYTES), "more than 1,048,576"),
+        (b"BookieMetadataFormatVersion\t3\n" + bytes(MAX_VALUE_BYTES), "at most 1,048,576 are allowed"),
     ],
 )
 def test_a_value_that_contradicts_itself_is_refused(value, reason):

@@ -119,7 +119,7 @@ class BundleOwner:
             raise NotServedError(
                 topic,
                 f"the state of bundle {bundle} on this broker is {(holding.state.value if holding else 'not owned')}, "
-                "not serving",
+                "expected serving",
             )
         return term
 

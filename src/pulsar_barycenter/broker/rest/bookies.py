@@ -153,6 +153,6 @@ async def _info_in(request: web.Request) -> dict[str, str]:
         raise RestError(
             412,
             f"Bookie 'rack' parameter is invalid: {info['rack']} has a slash between other characters; "
-            "regions are not served, so name the rack alone, such as /rack1",
+            "regions are not supported, so name the rack alone, such as /rack1",
         )
     return info

@@ -98,7 +98,7 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
     raise RestError(
         409,
         f"Cannot delete non empty namespace {namespace}: clients created topics "
-        "during each attempt. Stop these clients, then try again.",
+        "during each attempt to delete it. Stop these clients, then try again.",
     )
 
 

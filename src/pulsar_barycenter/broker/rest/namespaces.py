@@ -134,7 +134,7 @@ class Namespaces:
         default = self._services.config.default_number_of_namespace_bundles
         asked = wanted.bundles or BundlesData()
         if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
-            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer")
+            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer bundles")
         self._require_partitions_by_use(wanted)
         require_storage_policies(wanted, self._services.config)
         await require_resource_group(self._resources, wanted.resource_group_name)

@@ -180,7 +180,7 @@ class LockOwnership:
             if self._course(holding, LockRequest.ACQUIRE) is LockCourse.REFUSE:
                 raise BundleNotAcquiredError(
                     bundle,
-                    f"this broker cannot acquire the bundle in its state {holding.state.value}: try again",
+                    f"on this broker the bundle is {holding.state.value}, so it cannot be acquired now: try again",
                 )
             return holding.owner
 

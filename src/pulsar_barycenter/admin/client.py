@@ -144,7 +144,9 @@ class AdminClient:
                 return answer
             else:
                 raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
-        raise AdminRequestError(method, url, 307, f"there were more than {MAX_REDIRECTS} redirects")
+        raise AdminRequestError(
+            method, url, 307, f"there were more than {MAX_REDIRECTS} redirects for one request: try again"
+        )
 
     async def ask(self, web_url: str, path: str) -> Answer:
         """Send a GET request to the broker at `web_url`, and return its answer, also if that is an error or a redirect.
@@ -174,7 +176,7 @@ class AdminClient:
         self, method: str, url: str, data: bytes | None, more_headers: Mapping[str, str] | None = None
     ) -> Answer:
         if self._closed:
-            raise AdminRequestError(method, url, 0, "the client is closed, because this broker is stopping")
+            raise AdminRequestError(method, url, 0, "the request was not sent, because this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout,
@@ -223,7 +225,9 @@ class AdminClient:
             size += len(piece)
             if size > self._most_bytes:
                 answer.close()
-                raise AdminRequestError(method, url, 0, f"the answer has more than {self._most_bytes:,} bytes")
+                raise AdminRequestError(
+                    method, url, 0, f"the answer has more than {self._most_bytes:,} bytes, the maximum"
+                )
             pieces.append(piece)
         return b"".join(pieces)
 

@@ -123,7 +123,7 @@ class Lease:
         except (pulsar.PulsarException, ValueError) as error:
             raise LeaseError(
                 f"cannot take the lease on {self._topic}: {error}; check --service-url, and that the token may produce "
-                "to and consume from this topic, or name another one with --lease-topic"
+                "to and consume from this topic, or name another topic with --lease-topic"
             ) from error
         note = self._last_note()
         self._producer = producer
@@ -146,8 +146,8 @@ class Lease:
                 reader.close()
         except pulsar.PulsarException as error:
             raise LeaseError(
-                f"cannot read the last message of {self._topic}, which has what is to be put back: {error}; check that "
-                "the token may consume from this topic, and start again"
+                f"cannot read the last message of {self._topic}, which has the settings to restore in the cluster: "
+                f"{error}; check that the token may consume from this topic, then start this command again"
             ) from error
 
     def _send(self, note: Note) -> None:
@@ -155,7 +155,9 @@ class Lease:
 
         producer, began_s = self._producer, time.monotonic()
         if producer is None:
-            raise LeaseLostError(f"the lease on {self._topic} is not held")
+            raise LeaseLostError(
+                f"this process does not hold the lease on {self._topic}, so this process must not change the cluster"
+            )
         try:
             producer.send(msgspec.json.encode(note))
         except (pulsar.ProducerFenced, pulsar.ProducerBusy, pulsar.AlreadyClosed) as error:

@@ -70,7 +70,8 @@ def read_token(folder: Path) -> str:
     token = read_regular(file, _MAX_TOKEN_BYTES).decode("ascii", errors="replace").strip()
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
         raise StateError(
-            f"{file} has no token of at least {MIN_TOKEN} characters; delete the file, and a new token is made"
+            f"{file} has no token of at least {MIN_TOKEN} characters; delete the file and start balance again, which "
+            "creates a token"
         )
     return token
 

@@ -148,7 +148,10 @@ class RightToAct:
                 await self._restore(self.taken_over.before)
                 await self._forget()
         except LeaseLostError as error:
-            raise BalanceError(f"{error}; this process changes nothing any more") from error
+            raise BalanceError(
+                f"{error}; so this process does not change the settings of the cluster any further. The process that "
+                "holds the lease restores them"
+            ) from error
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self.taken_over is not None
             raise BalanceError(
@@ -190,7 +193,10 @@ class RightToAct:
         self.taken_over = TakenOver(at=_now_ms(), before=before) if before else None
         self._state.remember(self.taken_over)
         if not await self._prove():
-            raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
+            raise LeaseError(
+                "the lease could not be renewed, so this process changes no further settings; start balance again with "
+                "the same --state"
+            )
 
     async def _forget(self) -> None:
         self.taken_over = None

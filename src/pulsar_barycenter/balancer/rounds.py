@@ -202,7 +202,9 @@ class Rounds:
         try:
             policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
         except RefusedError as error:
-            raise RefusedError(f"{error}; nothing moves while the policies cannot be followed") from error
+            raise RefusedError(
+                f"{error}; balance moves no bundle until it can read and follow the policies of the cluster"
+            ) from error
         self.state.policies.note(now_ms, policies)
         return policies
 

@@ -193,7 +193,8 @@ class _Run:
             await self._wait_until(due)
             if self._right.lost:
                 raise BalanceError(
-                    f"{self._right.lost}; this process changes nothing any more. Start it again as a standby"
+                    f"{self._right.lost}; so this process ends, and changes the cluster no further. Start balance "
+                    "again: it waits until the lease is free"
                 )
 
     async def _try_round(self, number: int) -> None:
@@ -218,7 +219,7 @@ class _Run:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
             broker, why = next(iter(look.failed.items()), ("no broker", "none is registered"))
-            raise FactsError(f"no broker returned its load, so there is nothing to decide on; {broker}: {why}")
+            raise FactsError(f"no broker returned its load, so this round decides nothing; for example {broker}: {why}")
         if mode.moves:
             await self._hold_lease(look)
         await self._hand_back_if_over()

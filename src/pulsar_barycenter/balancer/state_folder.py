@@ -202,7 +202,9 @@ def read_file(file: Path, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
-        raise StateError(f"{file} is damaged: {error}; restore it from a copy, or delete it to begin anew") from error
+        raise StateError(
+            f"{file} is damaged: {error}; restore the file from a copy, or delete the file to start without its data"
+        ) from error
     except OSError as error:
         raise StateError(f"{file} cannot be read: {error.strerror or error}") from error
 

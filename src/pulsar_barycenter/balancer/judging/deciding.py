@@ -156,5 +156,5 @@ def checked_changes(strategy: str, changes: Collection[str]) -> None:
     """
     if not configuration_of({}, changes=changes, strategy=strategy).load_balancer_transfer_enabled:
         raise WrongWordError(
-            f"--set {TRANSFER}=false: every move of balance has a destination, so this cannot be switched off"
+            f"--set {TRANSFER}=false: every move of balance has a destination, so this setting must be true"
         )

@@ -144,7 +144,10 @@ class BookiePool:
 
         try:
             if address is None:
-                raise ConnectionError("the bookie is not registered, and its id is not host:port")
+                raise ConnectionError(
+                    "the address of the bookie is not known, because the bookie is not registered and its id "
+                    "is not host:port: start the bookie"
+                )
             async with asyncio.timeout(self._settings.timeout_s):
                 connection = await open_connection(protocol, address, self._settings.opening)
             made.append(connection)

@@ -30,7 +30,9 @@ class LedgerShape:
     def __post_init__(self) -> None:
         check_quorums(self.ensemble_size, self.write_quorum, self.ack_quorum)
         if self.digest_type is DigestType.DUMMY:
-            raise ValueError("digest type DUMMY finds no damaged entry, so new ledgers cannot have it. Use CRC32C")
+            raise ValueError(
+                "digest type DUMMY does not detect damaged entries, so new ledgers cannot have it. Use CRC32C"
+            )
 
 
 @dataclass(frozen=True, slots=True)

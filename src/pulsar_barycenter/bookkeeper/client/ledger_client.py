@@ -324,8 +324,8 @@ class LedgerClient:
             raise WrongPasswordError(ledger)
         if machine.coverage is Coverage.UNCOVERED:
             raise UnreadableEntryError(
-                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer, its last entry is unknown. "
-                "Start these bookies, then try again"
+                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer, so the last entry of the "
+                "ledger is unknown. Start these bookies, then try again"
             )
         return machine
 

@@ -65,7 +65,8 @@ def choose(
     if len(chosen) < count:
         raise TooFewBookiesError(
             f"a ledger needs {count_of(count, 'writable bookie')}, and there are {len(chosen)}: start bookies, or lower"
-            " the ensemble size; for a namespace with a bookie affinity group, those of its groups count"
+            " the ensemble size; for a namespace with a bookie affinity group, only the bookies of its groups and "
+            "those without a group count"
         )
     return tuple(chosen)
 

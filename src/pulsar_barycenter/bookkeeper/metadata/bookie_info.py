@@ -35,7 +35,8 @@ def bookie_address(bookie: str, value: bytes) -> Address:
     host, _, port = bookie.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise LedgerMetadataError(
-            f"bookie {bookie}: its registration has no endpoint of bookie-rpc, and its id is not host:port"
+            f"bookie {bookie}: its address is not known, because its registration has no endpoint of bookie-rpc and "
+            "its id is not host:port"
         )
     return Address(host, int(port))
 

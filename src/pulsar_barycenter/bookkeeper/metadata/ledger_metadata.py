@@ -163,15 +163,15 @@ def decode(ledger: int, value: bytes) -> LedgerMetadata:
 
 def _decode(value: bytes) -> LedgerMetadata:
     if len(value) > MAX_VALUE_BYTES:
-        raise ValueError(f"the value has {len(value):,} bytes, more than {MAX_VALUE_BYTES:,}")
+        raise ValueError(f"the stored metadata has {len(value):,} bytes; at most {MAX_VALUE_BYTES:,} are allowed")
     head, newline, body = value.partition(b"\n")
     if not head.startswith(_HEAD) or not newline:
-        raise ValueError(f"the value begins with {value[:40]!r}, expected {_HEAD!r} and a version")
+        raise ValueError(f"the stored metadata begins with {value[:40]!r}, expected {_HEAD!r} and a version")
     version = head.removeprefix(_HEAD)
     if version == b"3":
         size, start = _read_varint(body)
         if size > len(body) - start:
-            raise ValueError(f"the value ends after {len(body) - start} of {size} bytes")
+            raise ValueError(f"the stored metadata is truncated: it has {len(body) - start} of {size} bytes")
         return _of_format(LedgerMetadataFormat.FromString(body[start : start + size]), 3)
     if version == b"2":
         parsed = LedgerMetadataFormat()
@@ -179,12 +179,12 @@ def _decode(value: bytes) -> LedgerMetadata:
         return _of_format(parsed, 2)
     if version == b"1":
         return _of_lines(body.decode().splitlines())
-    raise ValueError(f"the value has version {version!r}, but this client reads versions 1 to {_CURRENT}")
+    raise ValueError(f"the stored metadata has version {version!r}, but this client reads versions 1 to {_CURRENT}")
 
 
 def _of_format(stored: LedgerMetadataFormat, version: int) -> LedgerMetadata:
     if not stored.IsInitialized():
-        raise ValueError("the value lacks a required field")
+        raise ValueError("the stored metadata lacks a required field")
     state = LedgerState(stored.state)
     is_closed = state is LedgerState.CLOSED
     return LedgerMetadata(
@@ -273,7 +273,8 @@ def _check(metadata: LedgerMetadata) -> None:
             )
     if metadata.last_entry < -1 or metadata.length < 0:
         raise ValueError(
-            f"the ledger is closed at entry {metadata.last_entry} with {metadata.length} bytes, which cannot be"
+            f"the ledger is closed at entry {metadata.last_entry} with {metadata.length} bytes; expected an entry from "
+            "-1 on, and a length from 0 on"
         )
 
 
@@ -286,7 +287,7 @@ def _read_varint(data: bytes) -> tuple[int, int]:
         number |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return number, index + 1
-    raise ValueError("the size of the protobuf is not a number of 32 bits")
+    raise ValueError("the size at the beginning of the stored metadata is not a number of 32 bits")
 
 
 def _varint(number: int) -> bytes:

@@ -120,7 +120,7 @@ class LedgerStore:
         if not 0 <= ledger <= _LAST_SHORT_ID:
             raise ClusterLayoutError(
                 f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up, and this client does not create "
-                "longer ones"
+                "longer ids"
             )
         return ledger
 

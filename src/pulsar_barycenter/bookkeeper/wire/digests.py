@@ -134,7 +134,7 @@ class EntryCodec:
             )
         if number < 0 or not -1 <= last_confirmed < number or length < len(data):
             raise DigestMismatchError(
-                f"ledger {self._ledger}, entry {entry}: the bookie sent numbers that cannot be: entry {number}, "
-                f"last confirmed {last_confirmed}, length {length} with {len(data)} bytes of data"
+                f"ledger {self._ledger}, entry {entry}: the bookie sent numbers that contradict each other: entry "
+                f"{number}, last confirmed {last_confirmed}, length {length} with {len(data)} bytes of data"
             )
         return Entry(ledger, number, last_confirmed, length, data)

@@ -187,7 +187,8 @@ def _decode(data: bytes, offset: int, stop: int) -> Answer | AuthAnswer:
         version, operation, _ = _WORD.unpack_from(data[offset : offset + 4])
         if version == _TAG_OF_VERSION_3:
             raise MalformedAnswerError(
-                "a bookie answers in version 3 of the protocol, as to a client that it refuses. Its log says why"
+                "a bookie answers in version 3 of the protocol, probably because it refuses this client: see the log "
+                "of the bookie"
             )
         if version != _VERSION:
             raise MalformedAnswerError(f"a bookie answers in version {version} of the protocol, expected {_VERSION}")
@@ -231,7 +232,7 @@ def _cut(data: bytes, offset: int, stop: int) -> Sequence[bytes]:
         offset += _SIZE.size
         if size > stop - offset:
             raise MalformedAnswerError(
-                f"a bookie sent an entry of {size:,} bytes where there is room for {stop - offset:,}"
+                f"a bookie announces an entry of {size:,} bytes, but its answer has only {stop - offset:,} more bytes"
             )
         bodies.append(data[offset : offset + size])
         offset += size

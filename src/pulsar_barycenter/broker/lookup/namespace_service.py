@@ -234,7 +234,9 @@ class NamespaceService:
             SplitConflictError: the namespace changed during every attempt.
         """
         if is_broker_bound(bundle.namespace):
-            raise InvalidSplitError(bundle, "the namespace belongs to one broker, so it always has exactly one bundle")
+            raise InvalidSplitError(
+                bundle, "the namespace belongs to one broker and always has one bundle, so it cannot be split"
+            )
         for attempt in range(SPLIT_ATTEMPTS):
             if attempt:
                 await asyncio.sleep(SPLIT_PAUSE_S)

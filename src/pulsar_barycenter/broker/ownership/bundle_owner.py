@@ -117,7 +117,9 @@ class BundleOwner:
             bundle = await self._bundles.bundle_of(topic)
             holding = self._holdings.get(bundle)
             raise NotServedError(
-                topic, f"bundle {bundle} is {(holding.state.value if holding else 'not owned')} on this broker"
+                topic,
+                f"the state of bundle {bundle} on this broker is {(holding.state.value if holding else 'not owned')}, "
+                "expected serving",
             )
         return term
 

@@ -233,7 +233,9 @@ class ChangeCoordinator:
             for index, answer in sorted(answers.items()):
                 if isinstance(answer, Silence):
                     raise ChangePendingError(
-                        topic, change, f"{topic.partition(index)} is not changed yet: {answer.reason}"
+                        topic,
+                        change,
+                        f"the owner of {topic.partition(index)} has not made the change yet: {answer.reason}",
                     )
             if change.kind is ChangeKind.DELETE:
                 await forget_grants(self._resources, topic)

@@ -155,7 +155,7 @@ class PartitionOwner:
         if not isinstance(found, PersistentTopic):
             raise NotAllowedError(
                 f"Topic {part} is not persistent, so it has no subscriptions without "
-                "consumers: create one by subscribing"
+                "consumers: connect a consumer, which creates its subscription"
             )
         if change.subscription in found.subscriptions:
             return _DONE
@@ -220,7 +220,7 @@ class PartitionOwner:
         if not isinstance(topic, PersistentTopic):
             raise NotAllowedError(
                 f"Topic {part} is not persistent, so it has no subscriptions without "
-                "consumers: create one by subscribing"
+                "consumers: connect a consumer, which creates its subscription"
             )
         async with topic.lock:
             if name not in topic.subscriptions:

@@ -31,8 +31,8 @@ class BrokerStats:
         if self._services.control.way.hands_over:
             raise RestError(
                 500,
-                "The extensible load manager makes no load report. Its load data is at /barycenter/v1/snapshot "
-                f"and in the topic {BROKER_LOAD_TOPIC}",
+                "The extensible load manager makes no load report. Read its load data instead, at "
+                f"/barycenter/v1/snapshot or in the topic {BROKER_LOAD_TOPIC}",
             )
         return json_response(self._services.control.load_manager.load_report())
 

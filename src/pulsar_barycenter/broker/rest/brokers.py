@@ -61,7 +61,7 @@ class Brokers:
     async def owned(self, request: web.Request) -> web.Response:
         broker, cluster = request.match_info["broker"], request.match_info["cluster"]
         if cluster != self._services.config.cluster_name:
-            raise RestError(404, f"Cluster does not exist here: {cluster}")
+            raise RestError(404, f"Cluster does not exist here: {cluster}. Name the cluster of this broker.")
         if broker != self._services.urls.broker_id:
             await self._redirect_to(request, broker)
         ownership = self._control.ownership
@@ -87,8 +87,8 @@ class Brokers:
         if url is None:
             raise RestError(
                 412,
-                f"Broker {broker} has to answer this request, but it has no {request.scheme.upper()} port: use "
-                "another scheme",
+                f"Broker {broker} has to answer this request, but it has no {request.scheme.upper()} port: send "
+                "the request with the other scheme, http or https",
             )
         raise RedirectError(location(request, url, authoritative=False))
 

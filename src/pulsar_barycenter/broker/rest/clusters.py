@@ -73,8 +73,8 @@ class Clusters:
         if users:
             raise RestError(
                 412,
-                f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}. Remove it from their "
-                "allowedClusters first.",
+                f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}. Remove the cluster "
+                "from their allowedClusters first.",
             )
         await self._delete_policies(name)
         await self._clusters.delete(name)
@@ -92,7 +92,8 @@ class Clusters:
         if policies:
             raise RestError(
                 412,
-                f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete them first.",
+                f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete these policies "
+                "first.",
             )
         for name in (isolation_policies_of(cluster), failure_domains_of(cluster), policies_of_cluster(cluster)):
             await delete_tree(resources.store, f"{CLUSTERS_ROOT}/{name}")
@@ -118,7 +119,7 @@ class Clusters:
         name = request.match_info["cluster"]
         found = await self._services.resources.cluster_policies.get_fresh(policies_of_cluster(name))
         if found is None:
-            raise RestError(404, f"Cluster does not exist: {name}, or whether it has migrated was never set")
+            raise RestError(404, f"Cluster does not exist: {name}, or its migration was never set")
         return json_response(found)
 
     async def set_migration(self, request: web.Request) -> web.Response:
@@ -127,13 +128,16 @@ class Clusters:
         url = await body_of(request, ClusterUrl) or ClusterUrl()
         _require_schemes(url)
         if migrated and url.is_empty:
-            raise RestError(400, "Cluster url must not be empty: name where the clients go, as in brokerServiceUrl")
+            raise RestError(
+                400,
+                "Cluster url must not be empty: send the address to which its clients move, such as brokerServiceUrl",
+            )
         await self._existing(name)
         if migrated and name == self._services.config.cluster_name:
             raise RestError(
                 405,
-                f"{name} is the cluster of these brokers, which do not send clients to another one: move the clients "
-                "by their service URL",
+                f"{name} is the cluster of these brokers, which cannot redirect their own clients to another cluster: "
+                "change the service URL in the configuration of the clients",
             )
         await self._services.resources.cluster_policies.put(
             policies_of_cluster(name), ClusterPolicies(migrated, None if url.is_empty else url)

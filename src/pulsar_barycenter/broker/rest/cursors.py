@@ -111,8 +111,9 @@ class Cursors:
             raise RestError(
                 409,
                 f"Expire message by timestamp not issued on topic {topic.name} for subscription {subscription.name}: "
-                f"it has no backlog, or its consumers have nearly read all and no message is older than {seconds} s. "
-                "Other partitions of a partitioned topic may already have expired messages for this request.",
+                "the subscription has no backlog, or it has consumers, a small backlog and no message older than "
+                f"{seconds} s. A request for a partitioned topic expires messages in each partition that does not "
+                "refuse the request.",
             )
 
     async def expire_by_position(self, request: web.Request) -> web.Response:
@@ -121,12 +122,15 @@ class Cursors:
         what = "Expire message at position"
         topic = await self._topics.without_partitions(request, what)
         if wanted.excluded or wanted.is_excluded:
-            raise RestError(400, "excluded is true: send the id of the last message to expire, and leave excluded out")
+            raise RestError(
+                400,
+                "excluded is true, which is not supported: send the id of the last message to expire, without excluded",
+            )
         if wanted.partition_index != topic.name.partition_index:
             raise RestError(
                 412,
-                f"Invalid parameter for expire message by position: partitionIndex is {wanted.partition_index}, and "
-                f"that of topic {topic.name} is {topic.name.partition_index}",
+                f"Invalid parameter for expire message by position: partitionIndex is {wanted.partition_index}, but "
+                f"the partition index of topic {topic.name} is {topic.name.partition_index}",
             )
         subscription = subscription_in(topic, name)
         position = Position(wanted.ledger_id, wanted.entry_id)
@@ -139,8 +143,8 @@ class Cursors:
         if not await expire_through(subscription, position):
             raise RestError(
                 409,
-                f"Expire message by position not issued on topic {topic.name} for subscription {name}: it has no "
-                f"backlog, or {position} is after the last message, {topic.ledger.last_position}",
+                f"Expire message by position not issued on topic {topic.name} for subscription {name}: the "
+                f"subscription has no backlog, or {position} is after the last message, {topic.ledger.last_position}",
             )
         return no_content()
 
@@ -176,7 +180,9 @@ class Cursors:
 
     async def set_replicated(self, request: web.Request) -> web.Response:
         if await body_of(request, bool) is None:
-            raise RestError(400, "Send true or false as the body; neither has an effect, nothing is replicated")
+            raise RestError(
+                400, "Send true or false as the body. Neither has an effect, because subscriptions are not replicated"
+            )
         await self._with_subscription(request, "Set replicated subscription status")
         return no_content()
 
@@ -208,7 +214,7 @@ async def _message_id(request: web.Request) -> ResetCursorData:
     if wanted is None:
         raise RestError(400, 'The body is empty: send a message id, such as {"ledgerId": 3, "entryId": 7}')
     if wanted.properties:
-        raise RestError(400, "properties are set when a subscription is created: leave them out")
+        raise RestError(400, "properties can only be set when a subscription is created: leave properties out")
     return wanted
 
 

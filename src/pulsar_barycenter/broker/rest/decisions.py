@@ -117,7 +117,9 @@ async def require_leader(request: web.Request, services: BrokerServices) -> None
     url = await leader_url_for(request, services, leader)
     if url is None:
         raise RestError(
-            503, f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port: use another scheme"
+            503,
+            f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port: send the "
+            "request with the other scheme, http or https",
         )
     raise RedirectError(location(request, url, authoritative=False))
 

@@ -149,7 +149,9 @@ class NamespaceIsolation:
                 log.warning("load_report_not_written", reason=str(error))
         if failed:
             shown = "; ".join(f"{name}: {error}" for name, error in sorted(failed.items()))
-            raise RestError(500, f"The policy is set, but namespaces were not unloaded. Unload these again: {shown}")
+            raise RestError(
+                500, f"The policy is set, but some namespaces were not unloaded. Unload these namespaces: {shown}"
+            )
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:

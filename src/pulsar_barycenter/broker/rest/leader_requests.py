@@ -51,6 +51,6 @@ async def _redirect(request: web.Request, services: BrokerServices) -> RedirectE
         return RestError(
             503,
             f"Only the leader can make this change, and the leader, {leader.broker_id}, has no {scheme} port: "
-            "use another scheme",
+            "send the request with the other scheme, http or https",
         )
     return RedirectError(location(request, url, authoritative=False, keep_destination=True))

@@ -117,8 +117,8 @@ class Messages:
         index = request.rel_url.query.get("index", "")[:100]
         raise RestError(
             412,
-            f"Index {index!r}: GetMessageIDByIndex is not allowed when broker entry metadata is disabled, and here "
-            "messages have no index. Ask for the id by time: /messageid/{timestamp}",
+            f"Index {index!r}: GetMessageIDByIndex is not allowed when broker entry metadata is disabled, and on "
+            "this broker messages have no index. Request the id by time: /messageid/{timestamp}",
         )
 
     async def last_id(self, request: web.Request) -> web.Response:

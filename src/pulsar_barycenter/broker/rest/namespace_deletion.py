@@ -97,8 +97,8 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
             return
     raise RestError(
         409,
-        f"Cannot delete non empty namespace {namespace}: clients create topics again "
-        "and again. Stop them and try again.",
+        f"Cannot delete non empty namespace {namespace}: clients created topics "
+        "during each attempt to delete it. Stop these clients, then try again.",
     )
 
 
@@ -196,7 +196,7 @@ async def _require_no_topics(services: BrokerServices, namespace: NamespaceName)
         raise RestError(
             409,
             f"Cannot delete non empty namespace {namespace}: it has {count_of(len(topics), 'topic')}, such as "
-            f"{topics[0]}. Delete them first, or use force=true.",
+            f"{topics[0]}. Delete all topics first, or use force=true.",
         )
 
 

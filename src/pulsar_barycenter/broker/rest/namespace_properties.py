@@ -32,7 +32,7 @@ def require_few_properties(properties: Mapping[str, str]) -> None:
         raise RestError(
             400,
             f"The properties would have {length} characters; at most {MAX_PROPERTIES_CHARACTERS} are allowed together. "
-            "Remove some first",
+            "Remove some properties first",
         )
 
 

@@ -78,7 +78,7 @@ class NamespaceStorage:
     async def set_message_ttl(self, request: web.Request) -> web.Response:
         ttl_s = await body_of(request, int)
         if ttl_s is None:
-            raise RestError(400, "Send seconds as the body. To use the configured age again, send a DELETE")
+            raise RestError(400, "Send the TTL in seconds as the body. To use the configured TTL again, send a DELETE")
         _require_ttl(ttl_s)
         return await self._change(request, lambda found: replace(found, message_ttl_in_seconds=ttl_s))
 
@@ -177,7 +177,7 @@ def require_quota(kind: str, quota: BacklogQuota) -> None:
     if quota.policy not in QUOTA_POLICIES:
         raise RestError(400, f"policy must be one of {', '.join(QUOTA_POLICIES)}, not {str(quota.policy)[:100]!r}")
     if None not in (quota.limit, quota.limit_size) and quota.limit != quota.limit_size:
-        raise RestError(400, f"limit is {quota.limit} and limitSize is {quota.limit_size}: send limitSize only")
+        raise RestError(400, f"limit is {quota.limit}, but limitSize is {quota.limit_size}: send limitSize only")
     size, seconds = size_limit(quota), quota.limit_time or 0
     if not -LONGEST_TIME <= seconds <= LONGEST_TIME:
         raise RestError(412, f"limitTime must be at most {LONGEST_TIME} seconds, not {seconds}")
@@ -189,7 +189,7 @@ def require_quota(kind: str, quota: BacklogQuota) -> None:
             raise RestError(412, f"Quota type of '{AGE_QUOTA}' needs a time limit: send limitTime in seconds")
         if size > 0:
             raise RestError(
-                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set one of type {SIZE_QUOTA}"
+                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set a quota of type {SIZE_QUOTA}"
             )
 
 

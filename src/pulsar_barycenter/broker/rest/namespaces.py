@@ -124,13 +124,17 @@ class Namespaces:
         known = set(await self._resources.clusters.names())
         for cluster in clusters:
             if cluster not in info.allowed_clusters:
-                raise RestError(403, f"Cluster {cluster} is not in the list of allowed clusters of {namespace.tenant}")
+                raise RestError(
+                    403,
+                    f"Cluster {cluster} is not in the list of allowed clusters of {namespace.tenant}: add the cluster "
+                    "to allowedClusters of that tenant first",
+                )
             if cluster not in known:
                 raise RestError(403, f"Cluster {cluster} does not exist")
         default = self._services.config.default_number_of_namespace_bundles
         asked = wanted.bundles or BundlesData()
         if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
-            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer")
+            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer bundles")
         self._require_partitions_by_use(wanted)
         require_storage_policies(wanted, self._services.config)
         await require_resource_group(self._resources, wanted.resource_group_name)
@@ -148,7 +152,9 @@ class Namespaces:
         force = flag(request, "force")
         if force and not self._services.config.force_delete_namespace_allowed:
             raise RestError(
-                405, "Broker doesn't allow forced deletion of namespaces: set forceDeleteNamespaceAllowed=true"
+                405,
+                "Broker doesn't allow forced deletion of namespaces: set forceDeleteNamespaceAllowed=true in "
+                "broker.conf",
             )
         await require_writable_policies(self._services)
         await delete_namespace(self._services, namespace_of(request), force=force)
@@ -215,7 +221,7 @@ class Namespaces:
         answer = await self._control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is not None:
             if hands_over and answer.broker_id == destination:
-                raise RestError(412, f"Broker {destination} owns {bundle} already")
+                raise RestError(412, f"Broker {destination} owns {bundle} already: name another destination")
             also = {"sentTo": destination} if destination and not hands_over else {}
             go_on_if_local(
                 request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over, also=also

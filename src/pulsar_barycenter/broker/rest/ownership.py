@@ -185,8 +185,8 @@ def go_on_if_local(
     if url is None:
         raise RestError(
             412,
-            f"Broker {answer.broker_id} has to answer this request, but it has no {request.scheme.upper()} port: use "
-            "another scheme",
+            f"Broker {answer.broker_id} has to answer this request, but it has no {request.scheme.upper()} port: send "
+            "the request with the other scheme, http or https",
         )
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative

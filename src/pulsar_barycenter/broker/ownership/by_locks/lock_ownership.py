@@ -178,7 +178,10 @@ class LockOwnership:
             if holding is None:
                 return (await self._take(bundle, reason)).owner
             if self._course(holding, LockRequest.ACQUIRE) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(bundle, f"the bundle is {holding.state.value} on this broker")
+                raise BundleNotAcquiredError(
+                    bundle,
+                    f"on this broker the bundle is {holding.state.value}, so it cannot be acquired now: try again",
+                )
             return holding.owner
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
@@ -211,7 +214,7 @@ class LockOwnership:
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)
             if holding is None or self._course(holding, LockRequest.SPLIT) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(parent, "the bundle is not served on this broker")
+                raise BundleNotAcquiredError(parent, "this broker does not serve the bundle, so it cannot split it")
             await self._divide(holding, children, write_boundaries)
 
     async def _take(self, bundle: Bundle, reason: str) -> LockHolding:

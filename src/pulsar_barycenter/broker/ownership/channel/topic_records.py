@@ -127,13 +127,13 @@ class TopicRecords:
 
     async def catch_up(self) -> None:
         if self._reader is None:
-            raise ChannelUnavailableError("this broker has no connection to the topic with the records")
+            raise ChannelUnavailableError("this broker has no connection to the topic of the ownership records")
         try:
             async with asyncio.timeout(_PUBLISH_S):
                 await self._reader.reach_end()
         except (TimeoutError, SystemTopicError) as error:
             raise ChannelUnavailableError(
-                str(error) or "the topic with the records cannot be read to its end"
+                str(error) or "the topic of the ownership records was not read to its end in time"
             ) from error
 
     async def put(
@@ -146,7 +146,7 @@ class TopicRecords:
         if self._known.get(bundle) is not before or conflict(before, after, self.storage):
             return False
         if self._publisher is None:
-            raise ChannelUnavailableError("this broker has no connection to the topic with the records")
+            raise ChannelUnavailableError("this broker has no connection to the topic of the ownership records")
         key, offer = str(bundle), _Offer(None if after is None else encode_record(after))
         offers = self._offers.setdefault(key, [])
         offers.append(offer)
@@ -186,9 +186,14 @@ class TopicRecords:
         holds: Callable[[], bool],
     ) -> None:
         if not holds():
-            raise ChannelUnavailableError("another broker is the leader, or the ownership records are being moved")
+            raise ChannelUnavailableError(
+                "this broker does not copy ownership records any more: another broker is the leader, or the records "
+                "are being moved to another place"
+            )
         if not await self.put(bundle, before, after):
-            raise ChannelUnavailableError("another broker wrote an ownership record that only the leader may copy")
+            raise ChannelUnavailableError(
+                "an ownership record was not copied, because another broker changed it during the copy"
+            )
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
         """Wait until this broker has read a record that it published; there is no time limit here, the caller has to

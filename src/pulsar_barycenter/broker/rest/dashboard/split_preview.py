@@ -49,7 +49,7 @@ class SplitPreviews:
             raise RestError(412, f"Unsupported split algorithm {algorithm[:100]}: use one of {', '.join(supported)}")
         answer = await services.control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is None:
-            raise RestError(412, f"{bundle} has no owner: look up one of its topics, then split it")
+            raise RestError(412, f"{bundle} has no owner: look up a topic of the bundle, then try again")
         go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}")
         cuts = await services.control.namespaces.boundaries_of(bundle, algorithm)
         hashes = [topic.hash32 for topic in await services.control.namespaces.topics_in(bundle)]

@@ -163,7 +163,7 @@ class RecordRequests:
                 raise BundleNotAcquiredError(bundle, self._taking.refusal)
             record = self._records.get(bundle)
             if record is not None and record.state is ServiceUnitState.OWNED and record.dst_broker != me:
-                raise LockBusyError(f"bundle {bundle}, which broker {record.dst_broker} owns")
+                raise LockBusyError(f"bundle {bundle} is owned by broker {record.dst_broker}")
             if loop.time() >= deadline:
                 raise BundleNotAcquiredError(bundle, failure)
             if self._records.is_read:
@@ -214,7 +214,9 @@ class RecordRequests:
     async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         me = self._terms.broker_id
         if destination == me:
-            raise BundleNotAcquiredError(bundle, f"broker {destination} owns the bundle already")
+            raise BundleNotAcquiredError(
+                bundle, f"broker {destination} owns the bundle already: name another destination"
+            )
         self._check_destination(bundle, destination)
         if destination is None and self._taking.refusal is not None and not is_broker_bound(bundle.namespace):
             destination = await self._choose(bundle, (me,))

@@ -92,7 +92,7 @@ class Splitting:
         record = self._records.get(parent)
         is_served = self._terms.holdings.serving(parent) is not None
         if record is None or self._states.role(parent) is not Role.OWNER or not is_served:
-            raise BundleNotAcquiredError(parent, "the bundle is not served on this broker")
+            raise BundleNotAcquiredError(parent, "this broker does not serve the bundle, so it cannot split it")
         if parent in self._splits:
             raise BundleNotAcquiredError(parent, "the bundle is being split already")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -120,7 +120,11 @@ class Splitting:
             if done.done():
                 return False
             if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
-                raise BundleNotAcquiredError(parent, "another broker got the bundle, and may complete the split")
+                raise BundleNotAcquiredError(
+                    parent,
+                    "another broker got the bundle during the split, and it is not known whether that broker completes "
+                    "the split: read the bundles of the namespace",
+                )
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))

@@ -143,11 +143,13 @@ class FollowingRecords:
         inner = self._inner
         if inner is None or not self._may_write:
             raise ChannelUnavailableError(
-                "the ownership records are being moved, or the metadata store does not answer"
+                "the ownership records are being moved to another place, or the metadata store does not answer"
             )
         await inner.catch_up()
         if inner is not self._inner:
-            raise ChannelUnavailableError("the ownership records were moved to another place meanwhile")
+            raise ChannelUnavailableError(
+                "the ownership records were moved to another place while this broker read them"
+            )
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
         """Read and return all ownership records in the place that is used now, even while this broker must not write.
@@ -156,7 +158,7 @@ class FollowingRecords:
             ChannelUnavailableError: the records cannot be read now.
         """
         if self._inner is None:
-            raise ChannelUnavailableError("the place of the ownership records is not known yet")
+            raise ChannelUnavailableError("this broker does not know the place of the ownership records yet")
         await self._inner.catch_up()
         return dict(self._inner.items())
 
@@ -194,11 +196,11 @@ class FollowingRecords:
             left_s = deadline - loop.time()
             if self._closed or self._session != session or left_s <= 0:
                 raise ChannelUnavailableError(
-                    "the ownership records are being moved, or the metadata store does not answer"
+                    "the ownership records are being moved to another place, or the metadata store does not answer"
                 )
             await self._progress.wait(left_s)
         if self._session != session:
-            raise ChannelUnavailableError("the session ended before the change was written")
+            raise ChannelUnavailableError("the change was not written, because the session of this broker ended before")
 
     # ---- following ----
 

@@ -74,7 +74,9 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
     if stored is None:
         return None
     if len(stored.value) > _MAX_BYTES:
-        raise PlaceUnreadableError(f"the value has {len(stored.value)} bytes, more than {_MAX_BYTES}")
+        raise PlaceUnreadableError(
+            f"the value of this key has {len(stored.value)} bytes; at most {_MAX_BYTES} are allowed"
+        )
     try:
         return StoredPlace(msgspec.json.decode(stored.value, type=Place), stored.stat.version)
     except msgspec.DecodeError as error:

@@ -268,7 +268,7 @@ class RecordsSyncer:
             if loop.time() >= deadline:
                 raise ChannelUnavailableError(
                     f"the ownership records were not moved: {count_of(len(writing), 'broker')} did not stop writing "
-                    f"them within {within_s:.0f} s (first incarnations: {', '.join(writing[:3])}). Check these "
+                    f"them within {within_s:.0f} s (their first incarnations: {', '.join(writing[:3])}). Check these "
                     "brokers; while loadBalancerServiceUnitTableViewSyncer is set, the leader tries the move again"
                 )
             await self._change.wait(_CHECK_AGAIN_S)

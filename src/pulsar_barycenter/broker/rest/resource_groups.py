@@ -74,7 +74,8 @@ class ResourceGroups:
         if user is not None:
             raise RestError(
                 412,
-                f"ResourceGroup is in use: namespace {user} is in group {name}. Remove it from the group first",
+                f"ResourceGroup is in use: namespace {user} is in group {name}. "
+                "Remove the namespace from the group first",
             )
         try:
             await self._groups.delete(name)

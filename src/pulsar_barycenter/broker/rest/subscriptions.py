@@ -81,7 +81,8 @@ class Subscriptions:
             raise NotAllowedError("Create subscription on non-persistent topic can only be done through client")
         if flag(request, "replicated"):
             raise RestError(
-                400, "replicated is true, but this broker does not replicate subscriptions: leave out the parameter"
+                400,
+                "replicated is true, but this broker does not replicate subscriptions: leave out the parameter replicated",
             )
         position, properties = _start(await request.read())
         if await self._owners.partition_count(topic):

@@ -120,7 +120,7 @@ class Topics:
                 412,
                 f"Topic name {topic} has a partition suffix, and there is no partitioned topic "
                 f"{topic.partitioned_name} with this partition. Create the partitioned topic, "
-                "add partitions to it, or use another name.",
+                "add partitions to the existing topic, or use another name.",
             )
 
     async def delete(self, request: web.Request) -> web.Response:

@@ -57,7 +57,7 @@ class AvroCodec:
             raise NotOfSchemaError(f"{len(data)} bytes are not data of the schema: {error!r}") from error
         if source.offset != len(data):
             raise NotOfSchemaError(
-                f"{len(data)} bytes are too many for one value of the schema, which ends at byte {source.offset}"
+                f"{len(data)} bytes are too many for one value of the schema: the value ends at byte {source.offset}"
             )
         return value
 

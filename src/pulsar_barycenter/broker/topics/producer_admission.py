@@ -101,7 +101,8 @@ class ProducerAdmission:
         self._topic.check_open()
         if not self._access.stored(producer):
             raise ProducerFencedError(
-                f"Another producer got exclusive access to topic {self._topic.name}, and this producer was not created"
+                f"Another producer got exclusive access to topic {self._topic.name}, so this producer was not created. "
+                "To take the access back, create the producer again"
             )
 
     def left(self, producer: Producer) -> None:

@@ -206,7 +206,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
     for text in told_then(answer):
         print_text(text, plain_width=PLAIN_WIDTH)
     if found is not None and lines:
-        click.echo(f"\nwhat the leader would have decided with the load at the given time, by {settings}")
+        click.echo(f"\nwhat the leader would have decided with the load at the time given with --at, by {settings}")
         names = found.snapshot.bundles.names
         print_tables(lines, names, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
@@ -222,7 +222,7 @@ def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
     try:
         return read_with_settings(data, at_ms)
     except SnapshotFileError as error:
-        click.echo(f"barycenter: the load at the time of --at is not known: {error}", err=True)
+        click.echo(f"barycenter: the load at the time given with --at is not known: {error}", err=True)
         return None
 
 

@@ -82,7 +82,7 @@ class Subscriptions:
         if flag(request, "replicated"):
             raise RestError(
                 400,
-                "replicated is true, but this broker does not replicate subscriptions: leave out the parameter replicated",
+                "replicated is true, but this broker does not replicate subscriptions: leave out this parameter",
             )
         position, properties = _start(await request.read())
         if await self._owners.partition_count(topic):

@@ -147,7 +147,7 @@ def test_a_folder_in_use_and_a_registered_broker_are_refused(folder: Folder) -> 
         refused = await run()
         await store.close()
         assert refused.exit_code == 1
-        assert "1 broker registered in the metadata store (b:8080): stop them first" in refused.output
+        assert "1 broker still registered in the metadata store (b:8080): stop these brokers first" in refused.output
 
     folder.beside_bookies(play)
 

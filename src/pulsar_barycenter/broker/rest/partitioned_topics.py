@@ -107,7 +107,9 @@ class PartitionedTopics:
         for existing in await self._resources.persistent_topics(topic.namespace):
             if existing.partition_index >= count and existing.partitioned_name == topic:
                 raise RestError(
-                    409, f"{existing} already exists, but {topic} would have only {count_of(count, 'partition')}"
+                    409,
+                    f"Topic {existing} already exists, but {topic} would have only {count_of(count, 'partition')}: "
+                    "delete the existing topic, or request more partitions",
                 )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
@@ -156,7 +158,11 @@ class PartitionedTopics:
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
         if topic.is_partition:
-            raise RestError(412, f"{topic} is one partition: delete {topic.partitioned_name.local_name} instead")
+            raise RestError(
+                412,
+                f"{topic} is a partition, not a partitioned topic: "
+                f"delete the partitioned topic {topic.partitioned_name.local_name} instead",
+            )
         await self._require_partitioned(topic)
         await self._services.changes.delete(topic, force=flag(request, "force"))
         return no_content()

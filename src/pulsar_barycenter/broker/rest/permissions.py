@@ -147,19 +147,24 @@ class Permissions:
 async def _actions(request: web.Request) -> list[str]:
     actions = await body_of(request, list[str])
     if actions is None:
-        raise RestError(400, f"Send a list of actions as the body, of {', '.join(_ACTIONS)}")
+        raise RestError(
+            400, f"The body is empty or null: send a list of actions; the actions are {', '.join(_ACTIONS)}"
+        )
     unknown = sorted({action for action in actions if action not in _ACTIONS})
     if unknown:
-        raise RestError(400, f"Unknown actions {', '.join(unknown)}: use {', '.join(_ACTIONS)}")
+        raise RestError(400, f"Unknown actions {', '.join(unknown)}: send only {', '.join(_ACTIONS)}")
     return actions
 
 
 async def _roles(request: web.Request) -> list[str]:
     roles = await body_of(request, list[str])
     if roles is None:
-        raise RestError(400, "Send a list of roles as the body")
+        raise RestError(400, "The body is empty or null: send a list of roles")
     if not all(0 < len(role) <= LONGEST_ROLE for role in roles) or len(roles) > MOST_GRANTS:
-        raise RestError(412, f"A role must have 1 to {LONGEST_ROLE} characters, and a list at most {MOST_GRANTS} roles")
+        raise RestError(
+            412,
+            f"Each role in the body must have 1 to {LONGEST_ROLE} characters, and the list at most {MOST_GRANTS} roles",
+        )
     return roles
 
 

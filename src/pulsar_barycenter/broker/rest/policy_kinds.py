@@ -99,7 +99,7 @@ def body(kind: Any, *, what: str) -> Callable[[web.Request], Awaitable[Any]]:
     async def read(request: web.Request) -> Any:
         value: Any = await body_of(request, kind)
         if value is None:
-            raise RestError(400, f"Send {what} as the body. To use the namespace's value again, send a DELETE")
+            raise RestError(400, f"The body is empty or null: send {what}. To remove the policy, send a DELETE request")
         return value
 
     return read
@@ -112,7 +112,9 @@ def in_query(name: str, unit: str) -> Callable[[web.Request], Awaitable[int]]:
 
     async def read(request: web.Request) -> int:
         if not request.rel_url.query.get(name):
-            raise RestError(400, f"Send ?{name}=<{unit}>. To use the namespace's value again, send a DELETE")
+            raise RestError(
+                400, f"A parameter is missing: send ?{name}=<{unit}>. To remove the policy, send a DELETE request"
+            )
         return whole_number(request, name, 0, at_most=LONGEST_TIME)
 
     return read
@@ -128,7 +130,9 @@ async def _strategy(request: web.Request) -> Strategy | None:
     text = await text_of(request)
     strategy = Strategy.__members__.get(text)
     if strategy is None:
-        raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(Strategy)}")
+        raise RestError(
+            412, f"{text[:100]!r} is not a schema compatibility strategy: send one of {', '.join(Strategy)}"
+        )
     return None if strategy is Strategy.UNDEFINED else strategy
 
 

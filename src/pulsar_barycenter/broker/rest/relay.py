@@ -79,7 +79,9 @@ async def _followed(services: BrokerServices, request: web.Request, url: str) ->
         url = urljoin(url, location)
         if not await _may_follow(services, request.scheme, url):
             raise RedirectError(url)
-    raise RestError(503, f"This request was redirected more than {MAX_REDIRECTS} times. Try again.")
+    raise RestError(
+        503, f"Brokers redirected this request more than {MAX_REDIRECTS} times, and none carried it out. Try again."
+    )
 
 
 def passed_on(request: web.Request) -> dict[str, str]:

@@ -72,7 +72,11 @@ class ResourceGroups:
         await require_writable_policies(self._services)
         user = await self._user_of(name)
         if user is not None:
-            raise RestError(412, f"ResourceGroup is in use: {user} is in {name}. Remove the namespace from it first")
+            raise RestError(
+                412,
+                f"ResourceGroup is in use: namespace {user} is in group {name}. "
+                "Remove the namespace from the group first",
+            )
         try:
             await self._groups.delete(name)
         except NotFoundError:
@@ -118,7 +122,7 @@ async def require_resource_group(resources: Resources, name: str | None) -> None
         RestError: 412, there is no such group.
     """
     if name is not None and await resources.resource_groups.get_fresh(name) is None:
-        raise RestError(412, f"{_UNKNOWN}: {name[:100]}. Create it first")
+        raise RestError(412, f"{_UNKNOWN}: {name[:100]}. Create the resource group first")
 
 
 _UNLIMITED: Final = ResourceGroup(-1, -1, -1, -1)
@@ -133,7 +137,10 @@ def _changed(group: ResourceGroup, asked: ResourceGroup) -> ResourceGroup:
 async def _rates_in(request: web.Request) -> ResourceGroup:
     asked = await body_of(request, ResourceGroup)
     if asked is None:
-        raise RestError(400, 'Send a JSON object such as {"publishRateInMsgs":100,"publishRateInBytes":1000000}')
+        raise RestError(
+            400,
+            'The body is empty or null: send an object such as {"publishRateInMsgs":100,"publishRateInBytes":1000000}',
+        )
     for name, rate in msgspec.to_builtins(asked).items():
         most = _MOST_MESSAGES if name.endswith("Msgs") else LARGEST_EXACT
         if rate is not None and not -1 <= rate <= most:

@@ -68,7 +68,10 @@ class ResourceQuotas:
 async def _quota_in(request: web.Request) -> ResourceQuota:
     quota = await body_of(request, ResourceQuota)
     if quota is None:
-        raise RestError(400, 'Send a JSON object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}')
+        raise RestError(
+            400,
+            'The body is empty or null: send an object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}',
+        )
     for name in QUOTA_FIGURES:
         value = getattr(quota, name)
         if not 0 <= value <= MOST:

@@ -107,7 +107,9 @@ async def _received(request: web.Request) -> Schema:
     """
     data = await request.read()
     if not data.strip():
-        raise RestError(400, 'Send the schema as the body: {"type": "AVRO", "schema": "…", "properties": {}}')
+        raise RestError(
+            400, 'The body is empty: send a schema such as {"type": "AVRO", "schema": "…", "properties": {}}'
+        )
     payload: PostSchemaPayload = decoded(data, PostSchemaPayload, max_text=MAX_SCHEMA_BYTES)
     kind, definition = type_of_name(payload.type), payload.schema or ""
     encoded = from_json(definition) if kind is SchemaType.KEY_VALUE else definition.encode()
@@ -121,7 +123,9 @@ def _user(request: web.Request) -> str:
 
 def _found(topic: TopicName, stored: StoredSchema | None) -> StoredSchema:
     if stored is None:
-        raise SchemaNotFoundError(f"Schema not found: topic {topic} has no schema, or not this version")
+        raise SchemaNotFoundError(
+            f"Schema not found: topic {topic} has no schema, or its schema does not have the requested version"
+        )
     return stored
 
 

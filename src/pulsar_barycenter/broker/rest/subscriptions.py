@@ -80,7 +80,10 @@ class Subscriptions:
         if not topic.is_persistent:
             raise NotAllowedError("Create subscription on non-persistent topic can only be done through client")
         if flag(request, "replicated"):
-            raise RestError(400, "replicated is true: this broker does not replicate subscriptions. Leave it out.")
+            raise RestError(
+                400,
+                "replicated is true, but this broker does not replicate subscriptions: leave out this parameter",
+            )
         position, properties = _start(await request.read())
         if await self._owners.partition_count(topic):
             start = (position.ledger_id, position.entry_id)
@@ -127,11 +130,15 @@ def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
         return (EARLIEST if wanted == "earliest" else LATEST), None
     if wanted.batch_index >= 0:
         raise RestError(
-            400, f"batchIndex is {wanted.batch_index}: a subscription can only start at a whole entry. Leave it out."
+            400,
+            f"batchIndex is {wanted.batch_index}, but a subscription can only start at a whole entry: "
+            "leave out batchIndex",
         )
     if wanted.excluded or wanted.is_excluded:
         raise RestError(
-            400, "excluded is true: a subscription starts with the entry itself. Send the id of the next entry."
+            400,
+            "excluded is true, but a subscription starts with the entry of the message id that you send: "
+            "leave out excluded, and send the message id of the next entry",
         )
     require_short_properties(wanted.properties or {})
     return _position(wanted), wanted.properties

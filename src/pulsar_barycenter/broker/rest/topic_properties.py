@@ -32,7 +32,8 @@ def require_no_shadow(properties: Mapping[str, str]) -> None:
     """
     if _SHADOW_SOURCE in properties:
         raise NotAllowedError(
-            f"Shadow topics are disabled: messages of {properties[_SHADOW_SOURCE]} are not replicated to other topics"
+            f"Shadow topics are disabled: messages of {properties[_SHADOW_SOURCE]} are not replicated to other topics. "
+            "Leave out the property PULSAR.SHADOW_SOURCE"
         )
 
 

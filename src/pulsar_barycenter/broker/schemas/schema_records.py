@@ -116,7 +116,9 @@ class SchemaRecords:
                 return None
             stored = _decoded(path, found.value, _Definition)
             if stored.type not in SchemaType.__members__:
-                raise InvalidValueError(path, f"{stored.type[:40]!r} is not a schema type")
+                raise InvalidValueError(
+                    path, f"the stored schema has the type {stored.type[:40]!r}, which this broker does not know"
+                )
             schema = Schema(SchemaType[stored.type], stored.data, stored.properties)
             self._kept.put((path, record), schema)
         return StoredSchema(record.version, schema, record.timestamp, record.user)

@@ -103,7 +103,8 @@ class SchemaRegistry:
         async def compare(live: Sequence[VersionRecord]) -> None:
             if of_consumer and not live:
                 raise SchemaNotFoundError(
-                    f"Topic {topic} has no schema, so the consumer's schema cannot be checked against it"
+                    f"Topic {topic} has no schema, so the consumer's schema cannot be checked: "
+                    "upload a schema for the topic, or subscribe without a schema"
                 )
             await self._compare(topic, live, schema, strategy, of_consumer=of_consumer)
 
@@ -200,7 +201,9 @@ class SchemaRegistry:
         for record in live:
             stored = await self._records.read(topic, record)
             if stored is None:
-                raise _ReplacedError(str(topic), f"version {record.version} of the schema has no definition")
+                raise _ReplacedError(
+                    str(topic), f"version {record.version} of the schema has no definition in the metadata store"
+                )
             yield stored
 
     async def _consistent(self, topic: TopicName, read: Callable[[Sequence[VersionRecord]], Awaitable[T]]) -> T:
@@ -228,13 +231,13 @@ def _require_room(topic: TopicName, history: History, schema: Schema) -> None:
     if len(history.versions) >= MAX_VERSIONS:
         raise IncompatibleSchemaError(
             f"The schema of topic {topic} has {len(history.versions)} versions; at most {MAX_VERSIONS} are allowed: "
-            "delete them with force"
+            "delete the schema of the topic with force=true first"
         )
     size = sum(record.size for record in history.live) + len(schema.data)
     if size > MAX_TOPIC_BYTES:
         raise IncompatibleSchemaError(
             f"The schemas of topic {topic} would have {size} bytes together; at most {MAX_TOPIC_BYTES} are allowed: "
-            "delete them"
+            "delete the schema of the topic first"
         )
 
 

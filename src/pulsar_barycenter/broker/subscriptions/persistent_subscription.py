@@ -245,7 +245,10 @@ class PersistentSubscription:
         if self.consumers:
             present_kind = "that read the compacted topic" if was_compacted and not read_compacted else self.type.label
             raise SubscriptionBusyError(
-                self.topic.name, self.name, f"consumers of a different type are connected ({present_kind})"
+                self.topic.name,
+                self.name,
+                f"consumers of a different type or Key_Shared mode are connected ({present_kind}): "
+                "subscribe with the same type and mode, or close these consumers first",
             )
         if self.dispatcher is not None:
             self.dispatcher.close()

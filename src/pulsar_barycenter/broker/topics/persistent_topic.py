@@ -330,7 +330,12 @@ class PersistentTopic(Topic):
             present = self.subscriptions.get(name)
             if present is not None:
                 if present.is_durable != request.is_durable and present.consumers:
-                    raise SubscriptionBusyError(self.name, name, "durable and non-durable consumers do not mix")
+                    raise SubscriptionBusyError(
+                        self.name,
+                        name,
+                        "a subscription cannot have durable and non-durable consumers at the same time; "
+                        "close the connected consumers first, or use another subscription",
+                    )
                 if present.is_durable or present.consumers or present.is_sought:
                     if request.properties and present.is_durable and not present.cursor.properties:
                         await present.cursor.set_properties(request.properties)

@@ -100,7 +100,10 @@ class ProducerAdmission:
             await self._topic.store_producer_epoch(epoch)
         self._topic.check_open()
         if not self._access.stored(producer):
-            raise ProducerFencedError(f"Another producer took topic {self._topic.name} over")
+            raise ProducerFencedError(
+                f"Another producer got exclusive access to topic {self._topic.name}, so this producer was not created. "
+                "To take the access back, create the producer again"
+            )
 
     def left(self, producer: Producer) -> None:
         """Record that a producer detached. If it had exclusive access, the first producer that waits gets it.

@@ -272,7 +272,7 @@ class TopicRegistry:
         except TopicNotFoundError:
             if change is not None and create:
                 self.on_change_seen(name, change)
-                raise TopicFencedError(name, f"a change of its partitioned topic is in progress: {change}") from None
+                raise TopicFencedError(name, f"a change of the partitioned topic is in progress: {change}") from None
             raise
         finally:
             del self._loads[name]
@@ -297,7 +297,9 @@ class TopicRegistry:
         self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
     ) -> Topic:
         if not self._config.enable_non_persistent_topics:
-            raise NotAllowedError(f"Topic {name}: non-persistent topics are not served by this broker")
+            raise NotAllowedError(
+                f"Topic {name}: this broker serves no non-persistent topics, because enableNonPersistentTopics is false"
+            )
         # A partition exists while the record of its partitioned topic exists, whether it is in memory or not.
         if not (create and not ask_policies) and not (
             (create or name.is_partition) and await self._policies.may_create(name)
@@ -325,7 +327,9 @@ class TopicRegistry:
         closed: asyncio.Event | None = None,
     ) -> PersistentTopic:
         if not self._config.enable_persistent_topics:
-            raise NotAllowedError(f"Topic {name}: persistent topics are not served by this broker")
+            raise NotAllowedError(
+                f"Topic {name}: this broker serves no persistent topics, because enablePersistentTopics is false"
+            )
         if create and ask_policies and not await self._policies.may_create(name):
             create = False
         topic = PersistentTopic(name, owned, self)

@@ -242,7 +242,7 @@ class Topic:
         if not self.is_served:
             raise TopicFencedError(self.name, "the topic is being closed or moved to another broker")
         if self.change is not None and self.change.blocks_clients:
-            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
+            raise TopicFencedError(self.name, f"a change of the partitioned topic is in progress: {self.change}")
 
     def check_writable(self) -> None:
         """Check that the topic accepts messages.
@@ -258,7 +258,7 @@ class Topic:
             TopicFencedError: a change is deleting the subscription.
         """
         if self.change is not None and self.change.blocks_subscription(name):
-            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
+            raise TopicFencedError(self.name, f"a change of the partitioned topic is in progress: {self.change}")
 
     async def add_producer(
         self,

@@ -321,7 +321,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
             properties (empty ones need memory, too), or a key or value is not UTF-8.
     """
     if len(pairs) > longest:
-        raise NotAllowedError(f"there are {count_of(len(pairs), 'property')}; at most {longest} are allowed")
+        raise NotAllowedError(f"the request has {count_of(len(pairs), 'property')}; at most {longest} are allowed")
     found: dict[str, str] = {}
     length = 0
     for pair in pairs:
@@ -329,7 +329,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
             raise NotAllowedError("a property is not UTF-8")
         length += len(pair.key) + len(pair.value)
         if length > longest:
-            raise NotAllowedError(f"the properties have more than {longest} characters together")
+            raise NotAllowedError(f"the properties in the request have more than {longest} characters together")
         found[pair.key] = pair.value
     return found or None
 

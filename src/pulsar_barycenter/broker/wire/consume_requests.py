@@ -99,7 +99,9 @@ def _part(id_: api.MessageIdData) -> tuple[Position, int]:
     words = len(id_.ack_set)
     if words > ACK_SET_WORDS:
         entry = f"{id_.ledgerId}:{id_.entryId}"
-        raise NotAllowedError(f"The ack_set of {entry} has {words} words: send up to {ACK_SET_WORDS}")
+        raise NotAllowedError(
+            f"The ack_set of entry {entry} has {words} 64-bit words; at most {ACK_SET_WORDS} are allowed"
+        )
     return Position(id_.ledgerId, id_.entryId), bits_of(id_.ack_set)
 
 

@@ -56,7 +56,7 @@ async def look_up(connection: Connection, request: api.CommandScalableTopicLooku
     topic = TopicName.parse(request.topic)
     if topic.is_partition:
         raise NotAllowedError(
-            f"{topic} is one partition, which has no layout. Open the topic {topic.partitioned_name} instead"
+            f"{topic} is a partition, which has no layout of segments. Open the topic {topic.partitioned_name} instead"
         )
     # One at a time, and only when the client has read earlier answers: a short request may have a long one.
     async with connection.listing:

@@ -233,7 +233,10 @@ def _picture(url: str | None) -> Picture:
     except ClusterUnreadableError as error:
         fail(f"cannot ask the cluster: {error}")
     if not any(broker.settings for broker in picture.answering):
-        fail("no broker returned its configuration; this may need a superuser's token in BARYCENTER_TOKEN")
+        fail(
+            "no broker returned its configuration; if the cluster checks tokens, put a superuser's token into"
+            " BARYCENTER_TOKEN"
+        )
     return picture
 
 

@@ -119,7 +119,9 @@ def command(
             named = _bundles_named(bundles, found.snapshot.bundles.names)
             rounds = [list(placement_lines(found.snapshot, config, named, seed, manager))]
         elif strategy and role_of(strategy) is Role.PLACEMENT:
-            raise click.UsageError(f"{short_name(strategy)} places bundles: name them with --place BUNDLE")
+            raise click.UsageError(
+                f"{short_name(strategy)} is a placement strategy: name the bundles to assign with --place BUNDLE"
+            )
         else:
             by = f"{shedder_name(config, manager)} sheds, {placer_name(config, manager)} places"
             memory = read_memory(history) if history else found.memory
@@ -192,7 +194,7 @@ def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
         except InvalidNameError as error:
             raise click.UsageError(f"--place {name}: {error}") from error
         if subject.span is None:
-            raise click.UsageError(f"--place {name}: give a bundle or a topic")
+            raise click.UsageError(f"--place {name}: this is neither a bundle nor a topic; give a bundle or a topic")
         bundle = subject.name
         if subject.kind == "topic":
             bundle = next((reported for reported in known if subject.span.is_covered_by(reported)), "")

@@ -157,7 +157,7 @@ def _print_bundles(title: str, lines: Sequence[Decided], window: str, *, explain
         if line.placement is not None:
             click.echo(f"      to {_words(line.placement, '', explain=explain)}")
     if len(lines) > _MAX_ROWS:
-        click.echo(f"  … and {len(lines) - _MAX_ROWS:,} more; --json prints all")
+        click.echo(f"  … and {len(lines) - _MAX_ROWS:,} more bundles; --json prints all")
 
 
 def _words(reason: Reason, subject: str, *, explain: bool) -> str:

@@ -41,7 +41,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
             if taken_over is None:
                 click.echo(f"nothing to do: according to {state}, the balancer left no setting to put back")
                 return
-            click.echo(f"before the balancer changed them: {taken_over.sentence}")
+            click.echo(f"settings before the balancer changed them: {taken_over.sentence}")
             if not yes:
                 click.echo("nothing is done without --yes")
                 return

@@ -178,7 +178,7 @@ def _print_bookies(found: BookieReport) -> None:
     counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
     click.echo(
         f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} missing;"
-        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users"
+        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users of the bookies"
     )
 
 

@@ -130,7 +130,7 @@ def print_moves(moves: Sequence[PlannedMove]) -> None:
         plain_width=_WIDTH,
     )
     if len(moves) > _MAX_SHOWN:
-        click.echo(f"… and {len(moves) - _MAX_SHOWN:,} more")
+        click.echo(f"… and {len(moves) - _MAX_SHOWN:,} more moves")
     reasons = Counter((m.destination, _glance(m)) for m in moves if m.sentence)
     for (destination, sentence), count in reasons.most_common(_MAX_REASONS):
         click.echo(printable(f"why {count:,} to {destination}: {sentence}"))

@@ -216,7 +216,8 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
         _print_plan(output, found.order, found.plan, found.naive)
         if found.plan.no_room:
             raise RefusedError(
-                f"{count_of(found.plan.no_room, 'bundle')} would fit on no broker; add brokers, or raise --room"
+                f"{count_of(found.plan.no_room, 'bundle')} would fit on no other broker, so nothing was begun;"
+                " add brokers, or raise --room"
             )
         await _must_be_healthy(found.order, cluster)
         if errors := await _findings(given, output):
@@ -420,7 +421,9 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
         if not await cluster.is_healthy(broker):
             raise RefusedError(f"{broker} is not healthy at its own address; repair it first (`barycenter doctor`)")
         if not await cluster.resolves(broker):
-            raise RefusedError(f"the host of {broker} has no address on this machine; repair the name service first")
+            raise RefusedError(
+                f"this machine cannot resolve the host name of {broker} to an address; repair the name service first"
+            )
 
 
 async def _findings(given: Given, output: Output) -> int:
@@ -467,7 +470,7 @@ def _print_staying(plan: RollPlan) -> None:
     for bundle, why in list(left.items())[:_MAX_NAMED]:
         click.echo(printable(f"barycenter: {bundle} cannot leave: {why}"), err=True)
     if len(left) > _MAX_NAMED:
-        click.echo(f"barycenter: {len(left) - _MAX_NAMED:,} more cannot leave either", err=True)
+        click.echo(f"barycenter: {len(left) - _MAX_NAMED:,} more of these bundles cannot leave", err=True)
 
 
 def _print_stop(roll: Roll, output: Output, why: str) -> None:

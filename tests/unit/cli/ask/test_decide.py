@@ -191,7 +191,7 @@ FORMER = ["--set", "barycenterPulsarCompatibility=4.x"]
     ("words", "code", "said"),
     [
         (["--strategy", "ThreshldShedder"], 2, "did you mean ThresholdShedder?"),
-        (["--strategy", "RoundRobinBrokerSelector"], 2, "name them with --place BUNDLE"),
+        (["--strategy", "RoundRobinBrokerSelector"], 2, "name the bundles to assign with --place BUNDLE"),
         (["--set", f"{THRESHOLD[:-1]}=5"], 2, f"did you mean {THRESHOLD}"),
         (["--set", "zzz=5"], 2, "docs/configuration.md lists the keys"),
         (["--set", THRESHOLD], 2, "give key=value"),

@@ -108,7 +108,9 @@ class TopicSchemas:
         if schema is None or schema.type is SchemaType.AUTO_CONSUME:
             return
         if schema.type in CLIENT_SIDE:
-            raise InvalidSchemaError(f"Schema {schema.type.name} is a client-side schema type")
+            raise InvalidSchemaError(
+                f"Schema {schema.type.name} is a client-side schema type: subscribe with another type, or AUTO_CONSUME"
+            )
         rules = await topic.host.policies.schema_rules(topic.name)
         if not _is_in_use(topic) and not await self._registry.has_schema(topic.name):
             await self._registry.add(topic.name, schema, rules, user=user)

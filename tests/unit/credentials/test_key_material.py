@@ -67,7 +67,7 @@ def url(data: bytes) -> str:
 
 
 def test_secret_keys_that_are_none() -> None:
-    with pytest.raises(KeyMaterialError, match=r"must have 32 bytes or more, this one has 5; .*create-secret-key"):
+    with pytest.raises(KeyMaterialError, match=r"32 bytes or more, and the given key has 5; .*create-secret-key"):
         secret_key(url(b"short"))
     _, public = new_key_pair("ES256")
     pem = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(public) + b"\n-----END PUBLIC KEY-----\n"
@@ -87,7 +87,7 @@ def test_keys_of_another_kind_are_refused() -> None:
     with pytest.raises(KeyMaterialError, match="is not a private key"):
         private_key(url(public), "ES256", "--private-key")
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()
-    with pytest.raises(KeyMaterialError, match="2048 bits or more, this one has 1024"):
+    with pytest.raises(KeyMaterialError, match="2048 bits or more, and the given key has 1024"):
         public_key(url(weak.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)))
     encrypted = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame")

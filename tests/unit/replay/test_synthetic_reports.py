@@ -153,7 +153,7 @@ def test_the_command_writes_what_brokers_write(tmp_path: Path) -> None:
         (("--duration", "soon"), "--duration soon: give a span"),
         (("--interval", "0s"), "--interval 0s: give a span"),
         (("--start", "noon"), "--start noon: give a span"),
-        (("--from-traces", "."), "has no .csv files"),
+        (("--from-traces", "."), "has .csv files of timestamp,value"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], said: str, tmp_path: Path) -> None:

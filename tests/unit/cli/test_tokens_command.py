@@ -97,7 +97,7 @@ def test_a_token_is_taken_from_where_pulsars_tool_takes_it(tmp_path: Path) -> No
         (["validate", "-sk", SECRET_URL], 2, "Give a token"),
         (["show", "sesame"], 1, "not a JSON Web Token"),
         (["create", "-s", "a"], 2, "Give either --secret-key or --private-key"),
-        (["create", "-s", "", "-sk", SECRET_URL], 2, "a role has 1"),
+        (["create", "-s", "", "-sk", SECRET_URL], 2, "give a role of 1 to"),
         (["create", "-s", "a", "-sk", SECRET_URL, "-e", "soon"], 2, ": give a span such as 1h"),
         (["create", "-s", "a", "-sk", SECRET_URL, "-hs", "kid"], 2, "write NAME=VALUE"),
         (["create", "-s", "a", "-pk", SECRET_URL], 1, "--private-key: the given data is not a private key"),

@@ -118,7 +118,7 @@ def test_traces_make_a_scenario_more_of_days_of_its_own_for_each_seed(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "there are no traces"),
+        ("", "the folder has no .csv files"),
         ("timestamp,value\n2026-01-01 00:00:00,1\n2026-01-01 01:00:00,1\n", "fewer than 2 days in common"),
         ("time,value\n", "line 1 must name the columns"),
     ],
@@ -148,7 +148,7 @@ def test_a_scenario_from_a_file_is_told_with_its_expectations(tmp_path: Path) ->
     (tmp_path / "still.toml").write_text(SCENARIO)
     done = run("--file", str(tmp_path / "still.toml"), "--seeds", "1-2")
     assert done.exit_code == 0, done.output
-    assert done.stdout.count("holds: unloads: it is 0; at most 0 is allowed") == 2
+    assert done.stdout.count("as expected: unloads: it is 0; at most 0 is allowed") == 2
 
 
 def test_an_expectation_of_a_file_that_does_not_hold_ends_with_a_sentence(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class IssuerHttp:
         status, body = await self._ask("GET", url, None)
         if status != 200:
             raise IssuerError(
-                url, f"answered a request, which needs status 200, with status {status}{_redirect_hint(status)}"
+                url, f"must answer with status 200, but answered with status {status}{_redirect_hint(status)}"
             )
         return body
 
@@ -89,9 +89,7 @@ class IssuerHttp:
         """
         status, body = await self._ask("POST", url, form)
         if 300 <= status < 400:
-            raise IssuerError(
-                url, f"answered a request with the status of a redirect, {status}{_redirect_hint(status)}"
-            )
+            raise IssuerError(url, f"answered with a redirect, status {status}{_redirect_hint(status)}")
         return status, body
 
     async def _ask(self, method: str, url: str, form: Mapping[str, str] | None) -> tuple[int, bytes]:

@@ -91,7 +91,7 @@ def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicK
         key = load_pem_public_key(data) if data.startswith(_PEM) else load_der_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
         raise KeyMaterialError(
-            setting, "the given data is not a public key in DER (X.509) or PEM: give the file of such a key"
+            setting, "the given data is not a public key in DER (X.509) or PEM: give such a key"
         ) from None
     return VerifyingKey(_of_kind(key, algorithm, setting), _algorithms_like(algorithm, setting))
 
@@ -112,7 +112,7 @@ def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
         raise KeyMaterialError(setting, "the private key is encrypted; give a private key without a password") from None
     except (ValueError, UnsupportedAlgorithm):
         raise KeyMaterialError(
-            setting, "the given data is not a private key in DER (PKCS #8) or PEM: give the file of such a key"
+            setting, "the given data is not a private key in DER (PKCS #8) or PEM: give such a key"
         ) from None
     if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
         raise KeyMaterialError(setting, f"{algorithm} needs {_kind(algorithm)}")

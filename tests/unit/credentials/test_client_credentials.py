@@ -102,7 +102,7 @@ async def test_a_token_goes_on_while_the_issuer_is_away_and_ends_with_its_time()
         await obtained.renew()
         assert obtained.token == first
         clock.now_s += 5
-        with pytest.raises(NoTokenError, match="answered a request, which needs status 200, with status 503"):
+        with pytest.raises(NoTokenError, match="must answer with status 200, but answered with status 503"):
             await obtained.renew()
         asked = sum(issuer.asked.values())
         for _ in range(10):

@@ -71,7 +71,7 @@ def test_secret_keys_that_are_none() -> None:
         secret_key(url(b"short"))
     _, public = new_key_pair("ES256")
     pem = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(public) + b"\n-----END PUBLIC KEY-----\n"
-    with pytest.raises(KeyMaterialError, match="set a public key in tokenPublicKey"):
+    with pytest.raises(KeyMaterialError, match="a public key belongs in tokenPublicKey"):
         secret_key(url(pem))
     assert public_key(url(pem), "ES256").algorithms == ("ES256",)
 
@@ -92,5 +92,5 @@ def test_keys_of_another_kind_are_refused() -> None:
     encrypted = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame")
     )
-    with pytest.raises(KeyMaterialError, match="encrypted; set one without a password"):
+    with pytest.raises(KeyMaterialError, match="encrypted; give a private key without a password"):
         private_key(url(encrypted), "ES256", "--private-key")

@@ -148,7 +148,7 @@ def test_settings_that_are_not_allowed_are_refused(installed: Installer, setting
         ("class AcmeShedder: pass", "not a subclass of Shedder"),
         (
             "from pulsar_barycenter.strategies import Shedder\nclass AcmeShedder(Shedder): name = 'Other'",
-            "the name in its class is another one, 'Other'",
+            "its class has the name 'Other', not",
         ),
     ],
 )

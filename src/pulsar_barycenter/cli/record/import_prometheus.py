@@ -218,8 +218,8 @@ def _warn_of_clock(url: str, now_ms: int) -> None:
     if abs(off_ms) > _CLOCK_OFF_MS:
         click.echo(
             f"barycenter: the clock of {url} is {abs(off_ms) / 1000:,.0f} s {'ahead of' if off_ms > 0 else 'behind'}"
-            " the clock of this machine: the times in reports are of the former, but spans in --since and --until count"
-            " back from the time of this machine. Set this clock, or give --since and --until as times",
+            " the clock of this machine: reports get the times of the first clock, but spans in --since and --until"
+            " count back from the time of this machine. Correct the clocks, or give --since and --until as times",
             err=True,
         )
 

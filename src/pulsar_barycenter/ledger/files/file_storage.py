@@ -177,7 +177,7 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
     except FileExistsError as error:
         raise LedgerError(
             f"{path}: the file of a new ledger exists already, so the ledger cannot be created; check that this folder"
-            " and the metadata store are of the same cluster and time"
+            " and the metadata store are of the same cluster, and that neither was restored from an old copy"
         ) from error
     try:
         header = fmt.encode_header(ledger_id, epoch)

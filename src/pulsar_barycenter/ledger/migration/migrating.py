@@ -102,8 +102,8 @@ class Migration:
         after = await self._stores.next.get(FOLDER_KEY)
         if identity is None or stored is None:
             raise LedgerError(
-                f"{self._folder} or the metadata store does not have an identity of the folder yet: start a broker of"
-                " this release on both, stop the broker, and run this command again"
+                f"{self._folder} or the metadata store does not have the identity of the folder yet: start a broker of"
+                " this release with both, stop the broker, and run this command again"
             )
         unfinished = await unfinished_migration(self._stores.next)
         mark = migrated_to(self._folder)

@@ -110,7 +110,7 @@ def phase_of(
         return Phase.UNFINISHED
     raise LedgerError(
         f"another program changed the storage of the cluster during the migration: the present metadata store names"
-        f" {_shown(stored.present)}, the next metadata store {_shown(stored.next)}. Restore what they named before, and"
+        f" {_shown(stored.present)}, the next metadata store {_shown(stored.next)}. Restore the former values, and"
         " run this command again"
     )
 

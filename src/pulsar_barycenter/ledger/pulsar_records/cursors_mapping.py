@@ -216,6 +216,6 @@ def _numbers(name: str, record: CursorRecord) -> Iterator[LongProperty]:
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and -(1 << 63) <= int(text) < 1 << 63):
             raise ForeignRecordError(
-                f"the property {key} of cursor {name} is {text[:40]!r}, but must be a whole number: set a number"
+                f"the property {key} of cursor {name} is {text[:40]!r}, but must be a whole number in Pulsar's form"
             )
         yield LongProperty(name=key, value=int(text))

@@ -63,7 +63,7 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
         version = snapshot.brokers.versions[row]
         if version is None:
             raise FilterFailedError(
-                f"{snapshot.brokers.names[row]} reports no version, so the brokers cannot be compared"
+                f"{snapshot.brokers.names[row]} reports no version, so the candidates cannot be compared by version"
             )
         keys[row] = version_key(version)
     latest = max(keys.values())

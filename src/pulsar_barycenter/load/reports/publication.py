@@ -154,7 +154,7 @@ class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
         """
         if self.changed.id != (self.batch_id, self.published_at):
             raise ValueError(
-                f"the change to publication {self.batch_id} has rows of another one, {self.changed.batch_id}"
+                f"the change to publication {self.batch_id} has rows of another publication, {self.changed.batch_id}"
             )
 
     @property

@@ -38,7 +38,7 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
             rows = db.execute("SELECT path, value FROM keys WHERE path > ? AND path < ? LIMIT ?", below).fetchall()
             if len(rows) > most:
                 raise MetadataError(
-                    folder, f"not read, because there are more than {most:,} keys below this path, the maximum"
+                    folder, f"the keys below this path were not read: there are more than {most:,} keys, the maximum"
                 )
             found.update((path, bytes(value)) for path, value in rows)
         for key in keys:

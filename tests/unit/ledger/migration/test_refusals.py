@@ -108,7 +108,7 @@ async def test_a_broker_that_runs_and_a_store_of_another_cluster_are_refused(tmp
         with pytest.raises(LedgerError, match="do not keep messages in this folder, but in '000"):
             await world.plan()
         await store.delete(FOLDER_KEY)
-        with pytest.raises(LedgerError, match="does not have an identity of the folder yet"):
+        with pytest.raises(LedgerError, match="does not have the identity of the folder yet"):
             await world.plan()
 
 

@@ -228,7 +228,7 @@ def _give_out(secret: bytes, output: Path | None) -> None:
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & 0o077:
             click.echo(
-                "barycenter: the key or token was written to standard output, a file to which others than the owner have"
+                "barycenter: the key or token was written to standard output, a file to which other users have"
                 f" access (mode {stat.S_IMODE(mode):04o}). Set the mode with chmod 600, or use --output FILE",
                 err=True,
             )

@@ -143,7 +143,7 @@ def test_a_scenario_that_kills_its_process_is_told(ways: Mapping[str, Way], tmp_
 def test_a_folder_is_worked_in_by_one_command_at_a_time(tmp_path: Path) -> None:
     with one_command(tmp_path):
         (tmp_path / SHARED).touch()
-        with pytest.raises(ReplayInputError, match="another replay uses"), one_command(tmp_path):
+        with pytest.raises(ReplayInputError, match="another replay writes into"), one_command(tmp_path):
             pass
         assert (tmp_path / SHARED).exists()
     assert not (tmp_path / SHARED).exists()

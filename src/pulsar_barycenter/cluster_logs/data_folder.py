@@ -59,5 +59,5 @@ def check_no_history(data: Path) -> None:
     found = next((name for name in _HISTORIES if any((data / name).rglob("*.*"))), None)
     if found is not None:
         raise WrongFolderError(
-            f"{data / found} already has a history, and would mix it with the new one; give another folder, or --add"
+            f"{data / found} already has a history; give another folder, or --add to continue this history"
         )

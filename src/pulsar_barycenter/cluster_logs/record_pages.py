@@ -88,7 +88,7 @@ def parse_cursor(text: str) -> Key:
     """
     parts = text.split(":", 2)
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) <= 16 for part in parts[:2]):
-        raise ValueError(f"{text[:100]!r} is not the cursor of a page; give the cursor that the last page returned")
+        raise ValueError(f"{text[:100]!r} is not the cursor of a page; give the cursor that the previous page returned")
     return int(parts[0]), parts[2], int(parts[1])
 
 

@@ -286,7 +286,10 @@ class RecordedHistory:
         [{'brokers': 3}]
         """
         if not isinstance(self._storage, LocalStorage):
-            raise ValueError(f"DuckDB reads folders of this machine, and {self.address} is not one: use spark(session)")
+            raise ValueError(
+                f"sql() reads only folders of this machine, and {self.address} is not a folder of this machine:"
+                " use spark(session) instead"
+            )
         return run_local_sql(self._storage, query, limit=limit)
 
     def _questions(self) -> History:

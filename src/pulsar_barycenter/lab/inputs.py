@@ -166,7 +166,9 @@ def is_elsewhere(spec: InputSpec) -> bool:
         raise ReplayInputError(str(error)) from None
     traces = [path for path in found if _is_trace(path)]
     if traces:
-        raise ReplayInputError(f"{traces[0]}: CSV traces are read from this machine; copy the file here")
+        raise ReplayInputError(
+            f"{traces[0]}: CSV traces can be read only from this machine; copy the file to this machine"
+        )
     return bool(found)
 
 
@@ -234,7 +236,9 @@ def _within(demand: Demand, spec: InputSpec) -> Demand:
 def _local(address: str) -> Storage:
     folder = local_folder(address)
     if folder is None:
-        raise ReplayInputError(f"only Spark can read {address}, and there is no Spark session; give one, or --master")
+        raise ReplayInputError(
+            f"only Spark can read {address}, and no Spark session was given; give --master, or from Python a session"
+        )
     check_load_folder(folder)
     return PipelineLayout.of(folder)
 

@@ -201,7 +201,9 @@ def one_command(out: Path) -> Iterator[None]:
         try:
             stack.enter_context(locked_folder(out))
         except FolderInUseError:
-            raise ReplayInputError(f"another replay uses {out}; wait for it, or give another folder") from None
+            raise ReplayInputError(
+                f"another replay writes into {out} now; wait for its end, or give another folder as --out"
+            ) from None
         stack.callback((out / SHARED).unlink, missing_ok=True)
         yield
 

@@ -93,6 +93,6 @@ class SparkGrid:
         except TaskError as error:
             which = "" if error.place is None else f" on {scenarios[error.place].told}"
             raise GridError(
-                f"the Spark job failed{which}: {error}; if memory is short, give executors more with --conf, or fewer "
-                "cores: the same command continues with the remaining runs"
+                f"the Spark job failed{which}: {error}; if memory is short, give executors more memory or fewer cores "
+                "with --conf: the same command continues with the remaining runs"
             ) from error

@@ -19,7 +19,9 @@ def csv_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         found = sorted(path.glob("*.csv")) if path.is_dir() else [path]
         if not found:
-            raise ReplayInputError(f"{path}: the folder has no CSV files, so there are no traces")
+            raise ReplayInputError(
+                f"{path}: the folder has no .csv files; give CSV files of timestamp,value, or a folder with such files"
+            )
         files += found
     return files
 

@@ -161,7 +161,7 @@ async def check_one_bookie_cluster(store: MetadataStore, instance_id: str, *, re
             f"the brokers of this metadata store keep lists of ledgers and cursors with"
             f" barycenterLedgerRecords={user.records}, as the key {FOLDER_KEY} says, and this broker has"
             f" barycenterLedgerRecords={records}. Set barycenterLedgerRecords={user.records}, or use another metadata"
-            " store: a cluster keeps its choice"
+            " store: a cluster cannot change the form of its records"
         )
     return user.cluster
 
@@ -176,7 +176,10 @@ async def bookie_user(store: MetadataStore, instance_id: str) -> BookieUser:
     """
     found = await store.get(FOLDER_KEY)
     if found is None:
-        raise LedgerError(f"the key {FOLDER_KEY} is absent: no broker of this metadata store has kept messages yet")
+        raise LedgerError(
+            f"the key {FOLDER_KEY} is absent: no broker of this metadata store has stored messages yet. Start a broker,"
+            " or give another metadata store"
+        )
     for records, beginning in _ON_BOOKIES.items():
         instance, _, cluster = found.value.removeprefix(beginning).decode(errors="replace").rpartition(":")
         if found.value.startswith(beginning) and instance == instance_id:
@@ -208,7 +211,7 @@ def identity_of(folder: str) -> str | None:
     except OSError as error:
         raise ledger_error(error) from error
     if not _FORM.fullmatch(text):
-        raise LedgerError(f"{path}: the file does not contain 32 hexadecimal digits; restore it from a copy")
+        raise LedgerError(f"{path}: the file does not contain 32 hexadecimal digits; restore the file from a copy")
     return text
 
 

@@ -390,7 +390,9 @@ def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strateg
     except (StrategyError, ValueError):
         raise
     except (Exception, SystemExit) as error:
-        raise StrategyError(f"the strategy {strategy.name} cannot be made: {type(error).__name__}: {error}") from error
+        raise StrategyError(
+            f"the strategy {strategy.name} cannot be created: {type(error).__name__}: {error}"
+        ) from error
 
 
 def are_apart(config: "BrokerConfig") -> bool:

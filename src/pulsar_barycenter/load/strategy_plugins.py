@@ -63,7 +63,7 @@ class Plugin:
             )
         if getattr(found, "name", None) != self.name:
             raise PluginError(
-                f"{source}: its class has another name, {getattr(found, 'name', None)!r}:"
+                f"{source}: its class has the name {getattr(found, 'name', None)!r}, not the name of the strategy:"
                 " report this to the authors of the package"
             )
         return found

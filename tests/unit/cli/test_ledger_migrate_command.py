@@ -140,7 +140,7 @@ def test_a_damaged_ledger_is_named_and_nothing_is_moved(folder: Folder) -> None:
 def test_a_folder_in_use_and_a_registered_broker_are_refused(folder: Folder) -> None:
     async def play(run: Callable[..., Awaitable[Result]]) -> None:
         storage = FileLedgerStorage(folder.data / LEDGERS)
-        assert "a broker runs on these ledgers; stop it first" in (await run()).output
+        assert "a broker uses these ledgers; stop the broker first" in (await run()).output
         await storage.close()
         store = await open_store(f"sqlite:{folder.data / METADATA}")
         await store.put("/loadbalance/brokers/b:8080", b"", ephemeral=True)

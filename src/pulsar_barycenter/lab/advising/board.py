@@ -37,7 +37,7 @@ def print_advice(advice: Advice) -> None:
         if advice.worse:
             print_differences(advice)
         else:
-            click.echo("No measure is worse once the configuration has settled.")
+            click.echo("No measure is worse than at present, except while the change settles.")
         over, today = advice.advised.going_over, advice.today.going_over
         _print_text(
             "",

@@ -43,7 +43,7 @@ def run(
     with nullcontext() if processes == 1 else pool_of(processes) as pool:
         while batch := wanted(question, known):
             what = f"trying {count_of(len(batch), 'configuration')} on {count_of(len(seeds), 'seed')}"
-            click.echo(f"{what}; {count_of(len(known), 'configuration')} done already", err=True)
+            click.echo(f"{what}; {count_of(len(known), 'configuration')} tried already", err=True)
             # ordered by seed, because a process keeps the input of one seed
             jobs = [(scenario, seed) for seed in seeds for scenario in batch]
             found: dict[tuple[str, int], Trial] = {}

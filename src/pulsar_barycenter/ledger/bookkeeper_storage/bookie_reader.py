@@ -69,7 +69,7 @@ class BookieReads:
             if begin <= first <= end:
                 raise LostEntriesError(
                     self._ledger.ledger,
-                    f"the entries {begin} to {end} are on none of the bookies that should have them",
+                    f"the entries {begin} to {end} cannot be read: none of the bookies that should have them has them",
                     (begin, end),
                 )
             if begin > first:

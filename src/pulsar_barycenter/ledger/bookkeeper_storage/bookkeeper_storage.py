@@ -197,7 +197,7 @@ class BookKeeperStorage:
             if await self.client.set_custom(ledger_id, stored, with_epoch(stored.metadata.custom, epoch)):
                 return
         raise LedgerUnavailableError(
-            f"{ledger_name(ledger_id)}: its metadata was changed by other clients during each of "
+            f"{ledger_name(ledger_id)}: other clients changed the ledger's metadata during each of "
             f"{_MAX_FENCE_ATTEMPTS} attempts. Try again"
         )
 

@@ -175,7 +175,10 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
     try:
         descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
     except FileExistsError as error:
-        raise LedgerError(f"{path}: the ledger cannot be created, because its file exists already") from error
+        raise LedgerError(
+            f"{path}: the file of a new ledger exists already, so the ledger cannot be created; check that this folder"
+            " and the metadata store are of the same cluster, and that neither was restored from an old copy"
+        ) from error
     try:
         header = fmt.encode_header(ledger_id, epoch)
         if os.pwrite(descriptor, header, 0) != len(header):

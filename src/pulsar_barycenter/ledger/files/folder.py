@@ -158,7 +158,7 @@ def exclusive(root: str) -> Iterator[None]:
         os.makedirs(root, mode=FOLDER_MODE, exist_ok=True)
         descriptor = _locked(root, fcntl.LOCK_EX)
     except BlockingIOError:
-        raise LedgerFolderInUseError(f"{root}: a broker runs on these ledgers; stop it first") from None
+        raise LedgerFolderInUseError(f"{root}: a broker uses these ledgers; stop the broker first") from None
     except OSError as error:
         raise ledger_error(error) from error
     try:

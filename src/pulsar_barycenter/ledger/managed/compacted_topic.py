@@ -404,7 +404,9 @@ class CompactedTopic:
         assert self._task is None, "one compaction at a time"
         if self._stopped:
             work.close()
-            raise LedgerClosedError(f"{self._owner.name}: the managed ledger is closed")
+            raise LedgerClosedError(
+                f"{self._owner.name}: the managed ledger is closed, so the compaction was not started"
+            )
         self._task = asyncio.get_running_loop().create_task(work, name=f"compaction-{self._owner.name}")
 
         def ended(task: asyncio.Task[None]) -> None:

@@ -228,7 +228,9 @@ class ManagedLedger(Generic[Context]):
         if self._state is _State.FENCED:
             raise self._fence.with_traceback(None)
         if self._state is not _State.OPEN:
-            raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
+            raise LedgerClosedError(
+                f"{self.topic}: the managed ledger is closed on this broker; look up the topic again"
+            )
 
     async def first_ledger(self, ended: Step) -> NewLedger:
         return await self._ledgers.begin(self._store, self.clock, self._appender.group_done, ended)

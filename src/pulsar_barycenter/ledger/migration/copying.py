@@ -73,8 +73,8 @@ class LedgerCopier:
                     await self._continue(ledger, stored)
             except TooFewBookiesError as error:
                 raise LedgerFullError(
-                    f"ledger {ledger.ledger_id}: too few bookies answer to store its entries, and it is left open."
-                    " Start bookies, then run this command again"
+                    f"ledger {ledger.ledger_id}: too few bookies answer to store the entries of this ledger, which"
+                    " stays open. Start bookies, then run this command again"
                 ) from error
             await self._compare(ledger)
         return step is not Step.COMPARE
@@ -144,8 +144,9 @@ def _check_equal(ledger: SourceLedger, first: int, expected: list[bytes], found:
             position = Position(ledger.ledger_id, entry)
             raise LedgerError(
                 f"entry {position} on the bookies differs from {ledger.path}: {len(data):,} bytes on the bookies,"
-                f" {len(wanted):,} in the file; if these are equal, the bytes differ. The cluster was not switched to"
-                " the bookies; the brokers can continue on the files"
+                f" {len(wanted):,} in the file; if these are equal, the bytes differ. The cluster was not"
+                " switched to the bookies, and the brokers can continue on the files. To copy the ledger again,"
+                " delete it on the bookies with `bookkeeper shell deleteledger`, and run this command again"
             )
 
 

@@ -102,8 +102,8 @@ class Migration:
         after = await self._stores.next.get(FOLDER_KEY)
         if identity is None or stored is None:
             raise LedgerError(
-                f"{self._folder} and its metadata store have no identity in common yet: start a broker of this release"
-                " on them, and stop it"
+                f"{self._folder} or the metadata store does not have the identity of the folder yet: start a broker of"
+                " this release with both, stop the broker, and run this command again"
             )
         unfinished = await unfinished_migration(self._stores.next)
         mark = migrated_to(self._folder)
@@ -192,7 +192,7 @@ class Migration:
             await self._stores.next.put(MIGRATION_KEY, encode_migration(begun), expected_version=MUST_NOT_EXIST)
         except BadVersionError:
             raise LedgerError(
-                "another migration of this cluster has begun at the same time: wait for its end"
+                "another migration of this cluster has begun at the same time: wait until that migration has ended"
             ) from None
         return begun
 
@@ -238,11 +238,13 @@ class Migration:
         """
         await self._check_stopped()
         if await self._listed() != list(plan.listed):
-            raise LedgerError("the lists of topics have changed since they were read: run this command again")
+            raise LedgerError("the lists of topics have changed since this command read them: run this command again")
         await self._stores.check()
         found = await compare(self._stores.next, self._client, cluster, read_list_with_epoch)
         for lacking in found.lacking:
-            raise LedgerError(f"{lacking.topic}: ledger {lacking.ledger} on the bookies: {lacking.detail}")
+            raise LedgerError(
+                f"{lacking.topic}: ledger {lacking.ledger} is not as expected on the bookies: {lacking.detail}"
+            )
         await delete_unlisted(self._stores.next, self._client, found.unlisted, read_list_with_epoch)
 
     async def _switch(self, plan: Plan, unfinished: UnfinishedMigration) -> None:

@@ -98,10 +98,10 @@ def phase_of(
         )
     if (unfinished.folder, unfinished.bookies) != (identity, instance):
         raise LedgerError(
-            f"another migration is unfinished: of the folder with the identity {unfinished.folder} to the bookies with"
-            f" the instance id {unfinished.bookies}; this is the folder {identity}, these are the bookies {instance}."
-            f" End that one first; or, to abandon it, delete the key {MIGRATION_KEY}, and the ledgers with"
-            f" barycenter-cluster={unfinished.cluster} on those bookies"
+            f"an earlier migration is unfinished: from the folder with the identity {unfinished.folder} to the bookies"
+            f" with the instance id {unfinished.bookies}; this command was given the folder {identity} and the bookies"
+            f" {instance}. End the earlier migration first; or, to abandon it, delete the key {MIGRATION_KEY}, and, on"
+            f" the bookies of the earlier migration, the ledgers with barycenter-cluster={unfinished.cluster}"
         )
     on_bookies = bookies_value(RECORDS, instance, unfinished.cluster)
     if stored.next == on_bookies:
@@ -109,8 +109,9 @@ def phase_of(
     if stored.present in (in_files, moved_value(on_bookies)) and is_next_before:
         return Phase.UNFINISHED
     raise LedgerError(
-        f"the storage of the cluster was changed during the migration, to {_shown(stored.present)} in the present"
-        f" metadata store and {_shown(stored.next)} in the next one"
+        f"another program changed the storage of the cluster during the migration: the present metadata store names"
+        f" {_shown(stored.present)}, the next metadata store {_shown(stored.next)}. Restore the former values, and"
+        " run this command again"
     )
 
 
@@ -191,7 +192,10 @@ def step_of(ledger: SourceLedger, stored: LedgerMetadata | None, cluster: str, s
         return Step.CREATE
     number = ledger.ledger_id
     if not is_of(cluster, stored.custom):
-        raise LedgerError(f"another program created ledger {number} on the bookies during the migration")
+        raise LedgerError(
+            f"another program created ledger {number} on the bookies during the migration: stop that program, delete"
+            " the ledger on the bookies if no program needs it, and run this command again"
+        )
     if (stored.digest_type, stored.password) != (shape.digest_type, shape.password):
         raise LedgerError(
             f"ledger {number} on the bookies was written with another managedLedgerDigestType or managedLedgerPassword:"
@@ -203,7 +207,7 @@ def step_of(ledger: SourceLedger, stored: LedgerMetadata | None, cluster: str, s
         return Step.COMPARE
     raise LedgerError(
         f"ledger {number} on the bookies has {count_of(stored.last_entry + 1, 'entry')} and is {stored.state.name}, its"
-        f" file has {count_of(ledger.entries, 'entry')}: another program, such as BookKeeper's auto recovery, ended it."
-        f" Delete it with `bookkeeper shell deleteledger -ledgerid {number}`, wait until the bookies have removed its"
-        " entries (gcWaitTime), and run this command again"
+        f" file has {count_of(ledger.entries, 'entry')}: another program, such as BookKeeper's auto recovery, closed it"
+        f" early. Delete the ledger with `bookkeeper shell deleteledger -ledgerid {number}`, wait until the"
+        " bookies have removed the entries (gcWaitTime), and run this command again"
     )

@@ -107,7 +107,7 @@ def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
     found: list[Range] = []
     for count, range_ in enumerate(ranges, 1):
         if count > MAX_RANGES:
-            raise PulsarRecordError(f"the cursor has more than {MAX_RANGES:,} acknowledged ranges")
+            raise PulsarRecordError(f"the cursor has more than {MAX_RANGES:,} acknowledged ranges, the maximum")
         found.append(range_)
     joined: list[Range] = []
     for ledger, first, last in sorted(found):

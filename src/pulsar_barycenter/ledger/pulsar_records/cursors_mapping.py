@@ -57,7 +57,7 @@ def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
         ForeignRecordError: the record contains something that cursors of Python brokers do not support.
     """
     if not info.HasField("markDeleteLedgerId") or not info.HasField("markDeleteEntryId"):
-        raise PulsarRecordError("the cursor's record has no mark-delete position, and no ledger")
+        raise PulsarRecordError("the cursor's record has neither a mark-delete position nor a ledger that contains one")
     return _record(
         name,
         info,
@@ -210,11 +210,12 @@ def _numbers(name: str, record: CursorRecord) -> Iterator[LongProperty]:
     for key, text in record.properties.items():
         if name == COMPACTION and key == COMPACTED_LEDGER:
             raise ForeignRecordError(
-                "Java brokers cannot read the compacted ledgers of this broker; compact the topic on a Java broker"
+                "the topic has a compacted ledger, which Java brokers cannot read, so the record is not stored: compact"
+                " the topic on a Java broker"
             )
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and -(1 << 63) <= int(text) < 1 << 63):
             raise ForeignRecordError(
-                f"the property {key} of cursor {name} is {text[:40]!r}, but Pulsar keeps numbers only: set a number"
+                f"the property {key} of cursor {name} is {text[:40]!r}, but must be a whole number in Pulsar's form"
             )
         yield LongProperty(name=key, value=int(text))

@@ -62,7 +62,9 @@ def listed_in(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
     deleting = _ids(properties.pop(DELETING, ""))
     listed = {part.ledgerId for part in info.ledgerInfo}
     if listed.intersection(deleting):
-        raise PulsarRecordError(f"the property {DELETING} names ledgers that are listed: the topic's list has them too")
+        raise PulsarRecordError(
+            f"the topic's property {DELETING} names ledgers to delete, but the topic's list of ledgers has some of them"
+        )
     return ManagedLedgerRecord(
         ledgers=_ledgers(info),
         deleting=deleting,
@@ -81,13 +83,14 @@ def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> M
     """
     if record.compacted_ledgers:
         raise ForeignRecordError(
-            "Java brokers cannot read the compacted ledgers of this broker; compact the topic on a Java broker"
+            "the topic has a compacted ledger, which Java brokers cannot read, so the record is not stored: compact the"
+            " topic on a Java broker"
         )
     for ledger in record.ledgers[:-1]:
         if not ledger.closed:
             raise ForeignRecordError(
-                f"ledger {ledger.ledger_id} is open but not the last one, and Java brokers recover the last one "
-                "only; close it before its successor is listed"
+                f"ledger {ledger.ledger_id} is open, and another ledger follows it, but Java brokers recover only the "
+                "last ledger of a topic; close this ledger first"
             )
     info = ManagedLedgerInfo()
     info.CopyFrom(before)
@@ -104,10 +107,14 @@ def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> M
 
 def _check(info: ManagedLedgerInfo) -> None:
     if len(info.ledgerInfo) > MAX_LEDGERS:
-        raise PulsarRecordError(f"the topic has {count_of(len(info.ledgerInfo), 'ledger')}, more than {MAX_LEDGERS:,}")
+        raise PulsarRecordError(
+            f"the topic has {count_of(len(info.ledgerInfo), 'ledger')}, more than the maximum of {MAX_LEDGERS:,}"
+        )
     for part in info.ledgerInfo:
         if min(part.ledgerId, part.entries, part.size, part.timestamp) < 0:
-            raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number in the topic's record")
+            raise PulsarRecordError(
+                f"ledger {part.ledgerId} has a negative id, size, time or number of entries in the topic's record"
+            )
     for sooner, later in pairwise(part.ledgerId for part in info.ledgerInfo):
         if later <= sooner:
             raise PulsarRecordError(

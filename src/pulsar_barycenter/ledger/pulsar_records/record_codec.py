@@ -96,7 +96,7 @@ def write_position(info: PositionInfo) -> bytes:
     entry = info.SerializeToString()
     if len(entry) > MAX_ENTRY_BYTES:
         raise PulsarRecordError(
-            f"the cursor takes {len(entry):,} bytes, more than the {MAX_ENTRY_BYTES:,} that an entry may have"
+            f"the state of the cursor has {len(entry):,} bytes, more than the {MAX_ENTRY_BYTES:,} of an entry"
         )
     return entry
 

@@ -153,7 +153,9 @@ class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
         publication.
         """
         if self.changed.id != (self.batch_id, self.published_at):
-            raise ValueError(f"the change to batch {self.batch_id} has rows of batch {self.changed.batch_id}")
+            raise ValueError(
+                f"the change to publication {self.batch_id} has rows of another publication, {self.changed.batch_id}"
+            )
 
     @property
     def rows(self) -> int:

@@ -52,7 +52,7 @@ class ListedPlan:
         if any(not 0 <= row < count for row in rows) or len(set(rows)) < len(rows):
             raise PluginError(
                 f"{self.strategy} lists bundles {rows[:16]}: each must be the number of a row, from 0 to {count - 1},"
-                " and occur once"
+                " and occur once; report this to the authors of the strategy"
             )
         numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
         if not all(map(math.isfinite, numbers)):

@@ -102,7 +102,7 @@ class EtcdWatch:
                         self._take(answer)
                 finally:
                     call.cancel()
-        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
+        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts the watch again")
 
     async def _find_revision(self) -> None:
         """Determine the revision from which to receive changes: the one after the last reported change. If etcd does

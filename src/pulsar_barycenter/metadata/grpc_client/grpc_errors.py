@@ -31,7 +31,8 @@ def translated(
     except TimeoutError:
         raise StoreUnavailableError(
             path,
-            f"{operation} failed: there was no answer, or the connection was abandoned, so its outcome is not known",
+            f"{operation} failed: there was no answer, or the connection was abandoned, so it is not known whether the"
+            " operation was done",
         ) from None
     except (aio.BaseError, asyncio.InvalidStateError) as error:  # the channel or call was closed
         raise StoreUnavailableError(path, f"{operation} failed: {error}") from None
@@ -39,7 +40,7 @@ def translated(
         if _is_cancelled():
             raise
         raise StoreUnavailableError(
-            path, f"{operation} failed: the connection was abandoned, so its outcome is not known"
+            path, f"{operation} failed: the connection was abandoned, so it is not known whether the operation was done"
         ) from None
 
 

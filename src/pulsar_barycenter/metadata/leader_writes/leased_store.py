@@ -139,7 +139,9 @@ class LeasedStore:
             async with asyncio.timeout(within_s):
                 await self._open_again()
         except TimeoutError:
-            raise StoreUnavailableError("/", f"no leader granted a session within {within_s:.0f} s") from None
+            raise StoreUnavailableError(
+                "/", f"this broker got no session from the leader within {within_s:.0f} s; check that a leader runs"
+            ) from None
         self._tasks.start(self._keep_session(), "session with the leader")
         self._tasks.start(self._send_heartbeats(), "heartbeats to the leader")
 
@@ -291,7 +293,7 @@ class LeasedStore:
                 return answer.stat
             except TimeoutError:
                 raise StoreUnavailableError(
-                    path, "the leader did not answer: it is unknown whether it executed the request"
+                    path, "the leader did not answer, so it is unknown whether the leader executed the request"
                 ) from None
             except NotLeadingError:
                 if loop.time() + _RETRY_S >= deadline_s:
@@ -309,7 +311,9 @@ class LeasedStore:
         """
         self._check_open(path)
         if len(path) > MAX_PATH_CHARACTERS:
-            raise StoreRefusedError(path[:100], f"a path has at most {MAX_PATH_CHARACTERS:,} characters")
+            raise StoreRefusedError(
+                path[:100], f"the path is too long; the maximum is {MAX_PATH_CHARACTERS:,} characters"
+            )
         session = self._lease.session
         if session is None:
             raise SessionLostError(path, "the session has ended, and no other session is open yet. Try again.")
@@ -376,8 +380,7 @@ class LeasedStore:
         if split_lease(value)[0] is not None:
             raise StoreRefusedError(
                 path,
-                "the value begins like that of a key which is leased to a session, which is not allowed: store "
-                "another value",
+                "the value begins with the text by which the leader marks ephemeral keys: store another value",
             )
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
         stat = await self._change(path, fitted(put))

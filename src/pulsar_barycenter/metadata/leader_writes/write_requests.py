@@ -245,5 +245,7 @@ def inflated(put: DeflatedPut) -> Put:
     except zlib.error:
         raise InvalidValueError(put.path, "the value is not valid zlib data") from None
     if not inflating.eof:
-        raise InvalidValueError(put.path, f"the value is truncated, or has more than {MAX_INFLATED_BYTES:,} bytes")
+        raise InvalidValueError(
+            put.path, f"the compressed value is truncated, or has more than {MAX_INFLATED_BYTES:,} bytes uncompressed"
+        )
     return Put(put.path, value, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

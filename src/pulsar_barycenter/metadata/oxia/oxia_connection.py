@@ -114,7 +114,7 @@ class OxiaChannel(ServerChannel):
             raise NoLeaderError(f"{self.endpoint} ended the request for the leader of the shard without an answer")
         shard = shard_of(answer, settings.namespace)
         if shard is None or not shard.leader:
-            raise NoLeaderError(f"{self.endpoint} knows no leader of the shard of the store's keys")
+            raise NoLeaderError(f"{self.endpoint} does not know the leader of the shard that has the store's keys")
         if shard.leader != self.endpoint:
             channel = open_channel(shard.leader, settings.tls)
             self._channels.append(channel)

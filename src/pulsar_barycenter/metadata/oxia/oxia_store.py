@@ -163,7 +163,7 @@ class OxiaStore(GrpcStore):
         if path == "/":
             raise InvalidPathError(path)
         if len(data) > MAX_VALUE_BYTES:
-            raise ValueTooLargeError(path, len(data), f"a value has up to {MAX_VALUE_BYTES} bytes")
+            raise ValueTooLargeError(path, len(data), f"a value in Oxia can have at most {MAX_VALUE_BYTES} bytes")
         if sequential:
             path = sequential_path(path, await self._next_number(path))
         options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)

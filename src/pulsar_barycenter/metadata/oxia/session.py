@@ -109,7 +109,7 @@ class OxiaSession(HeartbeatSession):
 
         answer = await self._ask(show)
         if answer.puts[0].status != api.OK:
-            raise StoreUnavailableError("/", "the session ended immediately after it began")
+            raise StoreUnavailableError("/", "the session with Oxia ended immediately after it began")
         if answer.puts[0].version.version_id != MARK:
             raise StoreRefusedError(
                 "/", "Oxia's servers are too old: they do not support chosen version ids. Oxia 0.16 or newer is needed"

@@ -103,7 +103,7 @@ class OxiaWatch:
                         self._back_off.reset()
                         self._failures.recovered("watch", line.endpoint)
                         self._take(leader.shard, batch)
-        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
+        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts the watch again")
 
     async def _find_offset(self, leader: Leader) -> int:
         """Return the number (offset) of a write in the shard: the changes of all later writes are to be received. If
@@ -114,7 +114,7 @@ class OxiaWatch:
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
             raise StoreUnavailableError(
-                "/", "the server ended the watch of changes at its begin; the broker starts it again"
+                "/", "the server ended the watch before it sent any change; the broker starts the watch again"
             )
         is_followed = (
             self._reported is not None

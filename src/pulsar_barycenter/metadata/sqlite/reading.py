@@ -37,7 +37,9 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
             below = (f"{folder}/", f"{folder}0", most + 1)  # "0" is the character after "/"
             rows = db.execute("SELECT path, value FROM keys WHERE path > ? AND path < ? LIMIT ?", below).fetchall()
             if len(rows) > most:
-                raise MetadataError(folder, f"there are more than {most:,} keys below this path")
+                raise MetadataError(
+                    folder, f"the keys below this path were not read: there are more than {most:,} keys, the maximum"
+                )
             found.update((path, bytes(value)) for path, value in rows)
         for key in keys:
             row = db.execute("SELECT value FROM keys WHERE path = ?", (key,)).fetchone()

@@ -58,7 +58,9 @@ def check_size(path: str, value: bytes) -> None:
     """
     limit = MAX_REQUEST_BYTES - _REQUEST_OVERHEAD_BYTES - len(path.encode())
     if len(value) > limit:
-        raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts at most {limit} bytes at this path")
+        raise ValueTooLargeError(
+            path, len(value), f"for a key with this path, the maximum in ZooKeeper is {limit} bytes"
+        )
 
 
 def node_of(root: str, path: str) -> str:

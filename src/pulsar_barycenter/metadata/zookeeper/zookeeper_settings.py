@@ -101,7 +101,7 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
     for location, kind in ((_TRUST, _TRUST_TYPE), (_KEY, _KEY_TYPE)):
         if location in pairs and pairs.get(kind, "PEM").upper() != "PEM":
             raise StoreSettingsError(
-                config_path, f"{kind}: only PEM is supported; convert it with `keytool` and `openssl`"
+                config_path, f"{kind}: only PEM is supported; convert the file to PEM with `keytool` and `openssl`"
             )
     if bool(pairs.get(_USER)) != bool(pairs.get(_PASSWORD)):
         raise StoreSettingsError(config_path, "set both user and password, or neither")

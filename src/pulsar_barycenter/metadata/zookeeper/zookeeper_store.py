@@ -313,7 +313,7 @@ class ZooKeeperStore(StoreClient):
             with suppress(NoNodeError):
                 return await self._create(path, value, options, session)
         raise StoreUnavailableError(
-            path, f"put failed: other clients deleted the parent during each of {MAX_RACES} attempts. Try again."
+            path, f"put failed: other clients deleted the parent key during each of {MAX_RACES} attempts. Try again."
         )
 
     async def _fill(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
@@ -480,9 +480,11 @@ class ZooKeeperStore(StoreClient):
         if self._closed:
             raise StoreClosedError(path)
         if session is not None and session != self._keeper.session:
-            raise SessionLostError(path, "the session has ended; nothing was sent")
+            raise SessionLostError(path, "the session has ended, so the request was not sent")
         if self._keeper.session is None:
-            raise StoreUnavailableError(path, "there is no session now; nothing was sent")
+            raise StoreUnavailableError(
+                path, "there is no session with ZooKeeper now, so the request was not sent. Try again."
+            )
         return await self._keeper.link_of(session).ask(ask)
 
     async def _operate(self, path: str, operate: Callable[[], Awaitable[Result]]) -> Result:

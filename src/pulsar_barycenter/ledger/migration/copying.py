@@ -146,7 +146,8 @@ def _check_equal(ledger: SourceLedger, first: int, expected: list[bytes], found:
                 f"entry {position} on the bookies differs from {ledger.path}: {len(data):,} bytes on the bookies,"
                 f" {len(wanted):,} in the file; if these are equal, the bytes differ. The cluster was not"
                 " switched to the bookies, and the brokers can continue on the files. To copy the ledger again,"
-                " delete it on the bookies with `bookkeeper shell deleteledger`, and run this command again"
+                " delete it on the bookies with `bookkeeper shell deleteledger`, wait until the bookies have"
+                " removed the entries (gcWaitTime), and run this command again"
             )
 
 

@@ -177,7 +177,7 @@ class _Run:
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
                 raise RefusedError(
-                    f"{owner} serves the bundle, not {move.source}, from which it was to be moved: another operator"
+                    f"{owner} serves the bundle, not the planned source {move.source}: another operator"
                     " or program, or the cluster itself, moved the bundle; plan the move again"
                 )
         self._tell(move, MoveState.BEGUN, "", None)

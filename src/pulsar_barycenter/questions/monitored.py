@@ -97,8 +97,9 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
     ]
     if not found:
         raise NothingReportedError(
-            f"no broker of {url} returns a load report: with the extensible load manager of Apache Pulsar, brokers"
-            " publish their load in a topic instead; record this load with `barycenter collect`"
+            f"no broker of {url} returns a load report; brokers with the extensible load manager of Apache Pulsar"
+            " publish their load in a topic instead: if the brokers use that load manager, record the load with"
+            " `barycenter collect`"
         )
     return found
 

@@ -185,7 +185,7 @@ def _varied(text: str) -> list[tuple[str, str]]:
 
 def _check_key(key: str, source: str) -> None:
     if key not in keys():
-        raise ReplayInputError(f"{source}: there is no configuration key {key}; {similar_keys(key)}")
+        raise ReplayInputError(f"{source}: there is no key {key}; {similar_keys(key)}")
 
 
 def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:

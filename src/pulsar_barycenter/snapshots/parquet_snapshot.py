@@ -160,7 +160,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
     """
     document = (table.schema.metadata or {}).get(METADATA_KEY)
     if document is None:
-        raise NoSnapshotError(f"the metadata of the Parquet file has no key {METADATA_KEY.decode()}")
+        raise NoSnapshotError(f"the metadata of the file has no key {METADATA_KEY.decode()}")
     rest = decode_json(document, _Rest)
     if rest.version != _VERSION:
         raise NoSnapshotError(f"the snapshot has format version {rest.version}; this program reads version {_VERSION}")

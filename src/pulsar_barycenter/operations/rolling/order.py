@@ -71,8 +71,8 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     others = [name for name in listed if name not in brokers]
     if not wanted.pool and wanted.batch > len(brokers) - (not others):
         raise RefusedError(
-            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no broker would stay in"
-            " service, or the roll restarts fewer brokers; give a smaller --batch"
+            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: either no broker would"
+            " stay in service, or the roll has fewer brokers to restart; give a smaller --batch"
         )
     return brokers
 

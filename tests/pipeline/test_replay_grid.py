@@ -103,7 +103,11 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(ways: Mapping[str, Way],
         Scenario(strategy="no-op", period=(5, 9)),
         Scenario(strategy="AvgShedder", settings={_LOW: "x"}, period=(0, 5)),
     ]
-    reasons = ("there is no shedder or load manager 'Nonsense'", "the period has no data: steps 5 to 9 of 5", _LOW)
+    reasons = (
+        "there is no shedder or load manager 'Nonsense'",
+        "the chosen period, step 5 to step 9, is not within the 5 steps",
+        _LOW,
+    )
     for name, run in ways.items():
         out = folder(tmp_path / name, source)
         why = {each.scenario.name: each.reason for each in run([bad[0], *good, *bad[1:]], source, out)}

@@ -89,7 +89,7 @@ class NamespaceBundles:
             ValueError: the topic belongs to another namespace.
         """
         if topic.namespace is not self.namespace and topic.namespace != self.namespace:
-            raise ValueError(f"{topic} is not a topic of namespace {self.namespace}")
+            raise ValueError(f"topic {topic} belongs to another namespace, not to {self.namespace}")
         return self.find_hash(topic.hash32)
 
     def find_hash(self, hash32: int) -> Bundle:
@@ -141,7 +141,9 @@ class NamespaceBundles:
 def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[int]:
     lower, upper, width = target.range.lower, target.range.upper, target.range.width
     if width <= 1:
-        raise InvalidSplitError(target, "the range of the bundle contains a single hash")
+        raise InvalidSplitError(
+            target, "the range of the bundle has only one hash, and each part of a split needs at least one"
+        )
     if positions:
         outside = [position for position in positions if not lower < position < upper]
         if outside:

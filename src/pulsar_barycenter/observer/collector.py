@@ -238,7 +238,10 @@ class Collector:
         try:
             self._numbers.keep()
         except OSError as error:
-            raise CollectError(f"cannot write the numbers of the reports, which a restart needs: {error}") from error
+            raise CollectError(
+                "cannot store the numbers of the load reports, which the command needs to continue after a restart:"
+                f" {error}"
+            ) from error
         if self._keep_settings is not None:
             await self._tell_settings(source, self._keep_settings)
         for report in found:
@@ -357,7 +360,7 @@ class Collector:
             try:
                 keep(record)
             except OSError as error:
-                raise CollectError(f"cannot write the settings of the cluster: {error}") from error
+                raise CollectError(f"cannot record the settings of the cluster in a file: {error}") from error
             self._settings = record
 
     async def _read_policies(self, url: str) -> str:
@@ -378,7 +381,7 @@ class Collector:
         except PoliciesUnreadableError as error:
             return str(error)
         except OSError as error:
-            raise CollectError(f"cannot write the policies of the cluster: {error}") from error
+            raise CollectError(f"cannot record the policies of the cluster in a file: {error}") from error
         return ""
 
     async def _leader(self, address: str) -> str:

@@ -100,9 +100,11 @@ def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | Non
         msgspec.DecodeError: the value is not a record, or has an unknown state.
     """
     if len(key) > _MAX_KEY_LENGTH:
-        raise msgspec.DecodeError(f"the key has {len(key):,} characters, too many for a bundle")
+        raise msgspec.DecodeError(
+            f"the key of the message has {len(key):,} characters, more than the name of a bundle can have"
+        )
     if len(value) > _LARGEST_RECORD:
-        raise msgspec.DecodeError(f"the record has {len(value):,} bytes, too many for a record")
+        raise msgspec.DecodeError(f"the message has {len(value):,} bytes, more than an ownership record can have")
     return Bundle.parse(key), decode_record(value) if value else None
 
 
@@ -134,7 +136,9 @@ class OwnershipTopic:
                 is_read_compacted=True,
             )
         except pulsar.PulsarException as error:
-            raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read: {error}") from error
+            raise OwnershipUnreadableError(
+                f"the ownership records in {SERVICE_UNIT_STATE_TOPIC} cannot be read: {error}"
+            ) from error
         try:
             for _ in range(MAX_MESSAGES):
                 if not reader.has_message_available():
@@ -144,11 +148,14 @@ class OwnershipTopic:
                 message = reader.read_next(_WAIT_MS)
                 records.take(message.partition_key(), message.data())
         except pulsar.PulsarException as error:
-            raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read to its end: {error}") from error
+            raise OwnershipUnreadableError(
+                f"reading the ownership records in {SERVICE_UNIT_STATE_TOPIC} failed before the end of the topic:"
+                f" {error}"
+            ) from error
         finally:
             with suppress(pulsar.PulsarException):
                 reader.close()
         raise OwnershipUnreadableError(
-            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s, or has too many messages;"
-            " check that it is compacted"
+            f"not all ownership records in {SERVICE_UNIT_STATE_TOPIC} were read: reading took more than"
+            f" {MAX_SECONDS:.0f} s, or the topic has too many messages; check that the topic is compacted"
         )

@@ -95,7 +95,10 @@ async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
     answer: Mapping[str, Any] = await _answer(client, url, f"/{topic.lookup_name}/partitions", {})
     count = msgspec.convert(answer.get("partitions", 0), int)
     if count > MAX_PARTITIONS:
-        raise ClusterError(f"{topic} has {count_of(count, 'partition')}; name one, such as {topic.partition(0)}")
+        raise ClusterError(
+            f"{topic} has {count_of(count, 'partition')}, too many to look up at once; name one of its partitions,"
+            f" such as {topic.partition(0)}"
+        )
     return max(0, count)
 
 

@@ -328,7 +328,9 @@ class AdminCluster:
         if not self._cluster:
             settings = await self.settings()
             if "clusterName" not in settings:
-                raise RefusedError(f"{self._url} does not name its cluster (clusterName)")
+                raise RefusedError(
+                    f"the settings that {self._url} returned do not include the name of the cluster (clusterName)"
+                )
             self._cluster = settings["clusterName"]
         return self._cluster
 
@@ -359,7 +361,9 @@ class AdminCluster:
         """
         namespace = str(bundle.namespace)
         if str(bundle) not in await self.bundles_of(namespace):
-            raise RefusedError(f"{bundle} does not exist: it is not between the boundaries of {namespace}")
+            raise RefusedError(
+                f"{bundle} does not exist: no bundle of {namespace} has this range; the bundle was perhaps split"
+            )
         if namespace not in self._listed:
             names: list[str] = await self._call("GET", self._url, f"/admin/v2/persistent/{namespace}")
             self._listed[namespace] = [TopicName.parse(name) for name in names]

@@ -97,8 +97,8 @@ async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
             others = set(found.brokers) - {broker, *(found.drained or ())}
             if not others:
                 raise RefusedError(
-                    f"no broker can take the bundles of {broker}: there is no other broker that is not drained; "
-                    "start one, or undrain one"
+                    f"no broker can take the bundles of {broker}: every other broker is drained, or there is no other"
+                    " broker; start another broker, or undrain one of the drained brokers"
                 )
             bundles = to_move(await when_told(partial(cluster.owned, broker)))
             if found.drained is None:
@@ -158,7 +158,7 @@ async def set_drained(new_client: NewClient, url: str, broker: str, *, is_draine
     async def know(name: str) -> None:
         known = drained_names((await cluster.settings(name))[DRAINED_KEY])
         if (broker in known) is not is_drained:
-            raise NotNowError(f"{name} does not use the new list of drained brokers yet")
+            raise NotNowError(f"{name} still uses the previous list of drained brokers; wait and try again")
 
     try:
         async with asyncio.timeout(_WITHIN_S):

@@ -176,7 +176,10 @@ class _Run:
         if not await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"{owner} serves the bundle, not {move.source}: something else moves bundles too")
+                raise RefusedError(
+                    f"{owner} serves the bundle, not the planned source {move.source}: another operator"
+                    " or program, or the cluster itself, moved the bundle; plan the move again"
+                )
         self._tell(move, MoveState.BEGUN, "", None)
         await self._unload(move)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -185,7 +188,10 @@ class _Run:
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"the bundle moved to {owner} instead of {move.destination}")
+                raise RefusedError(
+                    f"the bundle was unloaded, but {owner} became its owner instead of {move.destination}; plan the"
+                    " move again"
+                )
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:

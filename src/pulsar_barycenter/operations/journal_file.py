@@ -88,7 +88,9 @@ class JournalFile(Generic[E]):
             raise JournalError(f"{self._file} is not a regular file; name another file with --journal")
         with self._file.open("ab") as file:
             if not _is_locked_now(file.fileno()):
-                raise JournalError(f"another process uses the journal {self._file}; `barycenter cancel` stops it")
+                raise JournalError(
+                    f"another process uses the journal {self._file}; `barycenter cancel` stops that process"
+                )
             self._asked_file.unlink(missing_ok=True)
             yield
 

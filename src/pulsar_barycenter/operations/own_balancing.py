@@ -191,6 +191,8 @@ class Balancing:
             for broker, settings in (await self._in_force()).items():
                 for key, value in values.items():
                     if settings.get(key, "").lower() != value:
-                        raise NotNowError(f"{broker} does not use {key}={value} yet")
+                        raise NotNowError(
+                            f"{broker} does not use the new setting {key}={value} yet; wait and try again"
+                        )
 
         await when_told(look)

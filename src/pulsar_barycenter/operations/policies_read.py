@@ -72,8 +72,8 @@ class PoliciesReader:
         """
         if len(namespaces) > MAX_NAMESPACES:
             raise RefusedError(
-                f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-                f"{MAX_NAMESPACES:,} are read"
+                f"the policies are not read: the cluster has load in {count_of(len(namespaces), 'namespace')}, and"
+                f" policies can be read for at most {MAX_NAMESPACES:,}"
             )
         async with asyncio.timeout(self._within_s):
             if self._rules_ms is None or now_ms - self._rules_ms >= RULES_MS:
@@ -131,7 +131,9 @@ class PoliciesOfCluster:
         try:
             return await self._reader.read(namespaces, now_ms)
         except TimeoutError:
-            raise PoliciesUnreadableError(f"the cluster did not answer within {_WITHIN_A_ROUND_S:g} s") from None
+            raise PoliciesUnreadableError(
+                f"the policies were not read: the cluster did not answer within {_WITHIN_A_ROUND_S:g} s"
+            ) from None
         except (NotNowError, RefusedError, msgspec.ValidationError) as error:
             raise PoliciesUnreadableError(str(error)) from error
 

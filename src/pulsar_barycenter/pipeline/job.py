@@ -185,7 +185,8 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
     on_phase("starting Spark")
     if options.ui_port is not None and (reason := page_refusal(options.master, os.environ)):
         raise OSError(
-            f"--ui-port serves only this machine: {reason}. Leave it out; docs/spark.md says how to see the page"
+            f"Spark's page is served only if no other machine can open it: {reason}. Leave --ui-port out;"
+            " docs/spark.md says how to see the page"
         )
     settings = _session_settings(options, compilers)
     session = create_session("barycenter pipeline", options.master, settings, compilers=compilers, on_phase=on_phase)

@@ -69,7 +69,7 @@ def _print_as_table(rows: pa.Table) -> None:
     shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MAX_ROWS).to_pylist()]
     print_table(columns, shown, plain_width=PLAIN_WIDTH)
     if len(rows) > _MAX_ROWS:
-        click.echo(f"… and {len(rows) - _MAX_ROWS:,} more rows; --format csv or json prints all")
+        click.echo(f"… and {len(rows) - _MAX_ROWS:,} more rows; --format csv or json prints all rows")
 
 
 def _kind(field: pa.Field) -> Kind:

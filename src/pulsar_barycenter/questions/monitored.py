@@ -97,8 +97,9 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
     ]
     if not found:
         raise NothingReportedError(
-            f"no broker of {url} has a load report: the extensible load manager of Apache Pulsar has its load in a "
-            "topic, which `barycenter collect` reads"
+            f"no broker of {url} returns a load report; brokers with the extensible load manager of Apache Pulsar"
+            " publish their load in a topic instead: if the brokers use that load manager, record the load with"
+            " `barycenter collect`"
         )
     return found
 
@@ -125,8 +126,8 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
         if len(names) > _MAX_BROKERS:
             raise MetadataError(
                 folder,
-                f"this folder of the store has more than {_MAX_BROKERS:,} keys, the maximum; give the web address of a"
-                " broker instead",
+                f"this folder of the metadata store has more than {_MAX_BROKERS:,} keys, the maximum; give the web"
+                " address of a broker instead of the metadata store",
             )
         for name in names:
             record = await store.get(f"{folder}/{name}")

@@ -114,7 +114,8 @@ class Demand:
         """
         if not 0 <= first < end <= self.steps:
             raise ReplayInputError(
-                f"the period has no data: steps {first} to {end} of {self.steps}; choose one that the input covers"
+                f"the chosen period, step {first} to step {end}, is not within the {self.steps} steps of the input;"
+                " choose a period that the input covers"
             )
         parts = {name: getattr(self, name)[first:end] for name in FIGURES}
         rest = {
@@ -131,13 +132,15 @@ def check(demand: Demand) -> None:
         ReplayInputError: the demand has no steps or no bundles, is too large, or has a value that is not allowed.
     """
     if demand.steps == 0 or not demand.bundles:
-        raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")
+        raise ReplayInputError(
+            "the input has no load, because it has no time step or no bundle; give an input with samples"
+        )
     if not 1_000 <= demand.step_ms <= 3_600_000:
         raise ReplayInputError(f"the step is {demand.step_ms} ms; give a step from 1 s to 1 h")
     if demand.steps * demand.sources > MOST_SAMPLES:
         raise ReplayInputError(
-            f"{count_of(demand.steps, 'step')} of {demand.sources} sources are more than {MOST_SAMPLES}; replay a"
-            " shorter period"
+            f"{count_of(demand.steps, 'step')} of {demand.sources} load sources are more than the maximum of"
+            f" {MOST_SAMPLES} samples; replay a shorter period"
         )
     _check_names(demand.bundles)
     if len(demand.owners) != len(demand.bundles):
@@ -157,7 +160,9 @@ def check(demand: Demand) -> None:
                 " rates must be numbers of at least 0"
             )
     if demand.spans is not None and not (demand.spans[0] < demand.spans[1]).all():
-        raise ReplayInputError("the hash range of a source is empty; a range goes from a hash to a greater hash")
+        raise ReplayInputError(
+            "the hash range of a load source is empty; the end of a range must be greater than its begin"
+        )
     if (demand.sessions < 0).any() or (demand.topics < 0).any():
         raise ReplayInputError("a bundle has a negative number of sessions or topics; these must be at least 0")
 
@@ -165,7 +170,10 @@ def check(demand: Demand) -> None:
 def _check_names(bundles: tuple[str, ...]) -> None:
     for before, name in zip(("", *bundles), bundles, strict=False):
         if name <= before:
-            raise ReplayInputError(f"bundle {name} does not come after {before}; give each once, sorted by name")
+            raise ReplayInputError(
+                f"bundle {name} follows {before} in the input, although its name is not greater; give each bundle"
+                " once, sorted by name"
+            )
         try:
             Bundle.parse(name)
         except InvalidNameError as error:

@@ -394,7 +394,7 @@ def _event(each: Happens, names: tuple[str, ...]) -> Event:
             return LeaderLost(at_ms, minutes(each.minute + each.minutes))
         case Sets():
             return SettingChanged(at_ms, each.key, each.value)
-    raise ReplayInputError(f"{each} changes the load, so it is no event of the cluster")
+    raise ReplayInputError(f"the scenario event {each} changes the load and not the cluster")
 
 
 # ---- what is expected ----

@@ -145,7 +145,10 @@ class _Run:
         for bundle, owner in zip(demand.bundles, demand.owners, strict=True):
             if owner:
                 if owner not in cluster.brokers:
-                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is not a broker of the cluster")
+                    raise ReplayInputError(
+                        f"bundle {bundle} is on {owner}, which is not a broker of the cluster; correct"
+                        " the owner, or add this broker"
+                    )
                 self._bundles.owner[self._bundles.row_of(bundle)] = self._row[owner]
         self._check_events()
 
@@ -160,7 +163,9 @@ class _Run:
             if isinstance(event, SettingChanged):
                 config = with_overrides(config, {event.key: event.value})
                 if (manager_in_force(config) is ManagerKind.EXTENSIBLE) != (self._kind is ManagerKind.EXTENSIBLE):
-                    raise ReplayInputError(f"{event}: a replay cannot change to or from the extensible load manager")
+                    raise ReplayInputError(
+                        f"{event}: a replay cannot change to or from the extensible load manager; leave this change out"
+                    )
 
     def _apply_settings(self, config: "BrokerConfig") -> None:
         """Use the configuration `config` from now on. The memories of the shedder and the splitter are kept if the

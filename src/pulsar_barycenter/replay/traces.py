@@ -75,7 +75,7 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
             apart, usual = (times[-1] - times[-2]) / 1000, (times[1] - times[0]) / 1000
             raise ReplayInputError(
                 f"{row.where}: {apart:g} s after the row before, but rows are {usual:g} s apart; fill the gap, or"
-                " choose a part of the file without one"
+                " choose a part of the file that has no gap"
             )
     _check_length(name, times)
     return Trace(name, times[0], times[1] - times[0], tuple(values))
@@ -130,5 +130,7 @@ def unique_names(traces: Sequence[Trace]) -> Sequence[Trace]:
     names = [trace.name for trace in traces]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ReplayInputError(f"two traces are named {doubled[0]}; each trace is a topic and needs its own name")
+        raise ReplayInputError(
+            f"two traces are named {doubled[0]}; each trace becomes a topic, so rename one of the two traces"
+        )
     return traces

@@ -140,7 +140,8 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
     names = snapshot.brokers.names
     if not names or snapshot.bundles.broker_bound.all():
         raise ReplayInputError(
-            "the snapshot has no broker with bundles, so there is nothing to forecast; give another one"
+            "the snapshot has no broker, or no bundle that can move, so there is nothing to forecast; give another"
+            " snapshot"
         )
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:

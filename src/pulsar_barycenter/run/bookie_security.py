@@ -59,8 +59,9 @@ def _authentication(config: BrokerConfig) -> tuple[OpeningStep, ...]:
         raise ConfigError(
             "bookkeeperClientAuthenticationPlugin",
             name,
-            f"blank, or the name of a plug-in of an installed package ({known}): classes of Java cannot be loaded."
-            " With bookkeeperTLSClientAuthentication=true bookies know brokers by their certificates",
+            f"blank, or the name of a plug-in of an installed Python package ({known}); classes of Java cannot be"
+            " loaded. To identify brokers by their certificates instead, leave this key blank and set"
+            " bookkeeperTLSClientAuthentication=true",
         )
     try:
         return (Authenticate(found[name].load()(config.bookkeeper_client_authentication_parameters)),)
@@ -68,6 +69,6 @@ def _authentication(config: BrokerConfig) -> tuple[OpeningStep, ...]:
         raise ConfigError(
             "bookkeeperClientAuthenticationPlugin",
             name,
-            "the name of a plug-in that can be loaded and accepts bookkeeperClientAuthenticationParameters; this one"
-            f" raised {type(error).__name__}: {error}",
+            "the name of a plug-in that can be loaded and accepts bookkeeperClientAuthenticationParameters; the"
+            f" named plug-in raised {type(error).__name__}: {error}",
         ) from error

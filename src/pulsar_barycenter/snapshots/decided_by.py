@@ -151,7 +151,9 @@ def read_memory(file: Path) -> MemoryDocument:
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():
-        raise SnapshotFileError(file, "the file has the memory of a shedder, but the memory is empty", accepted)
+        raise SnapshotFileError(
+            file, "the memory of the shedder in this file is empty, so there is nothing to use", accepted
+        )
     return memory
 
 
@@ -178,6 +180,6 @@ def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
     if ManagerKind.MODULAR in known:
         return ManagerKind.MODULAR
     raise WrongWordError(
-        f"{short_name(strategy)} needs load data of the extensible load manager; {found.source} has none. "
-        "Choose a strategy of the modular load manager, or a snapshot of brokers with the extensible one"
+        f"{short_name(strategy)} needs load data of the extensible load manager; {found.source} has none. Choose a"
+        " strategy of the modular load manager, or a snapshot of brokers with the extensible load manager"
     )

@@ -163,7 +163,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
         raise NoSnapshotError(f"the metadata of the file has no key {METADATA_KEY.decode()}")
     rest = decode_json(document, _Rest)
     if rest.version != _VERSION:
-        raise NoSnapshotError(f"it has format version {rest.version}; this program reads version {_VERSION}")
+        raise NoSnapshotError(f"the snapshot has format version {rest.version}; this program reads version {_VERSION}")
     brokers = _unflat(BrokerTable, {name: _column_of(name, items) for name, items in rest.brokers.items()})
     column_of = {name: table.column(name).to_numpy() for name in table.column_names if name not in _TEXTS}
     extensible = None
@@ -239,7 +239,7 @@ def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
         chunks.append(indices[chunk.indices.to_numpy()].astype(np.int32))
     rows = np.concatenate(chunks)
     if len(rows) and rows.min() < 0:
-        raise NoSnapshotError(f"a name of column {name} is not in the metadata")
+        raise NoSnapshotError(f"column {name} of the table has a name that the metadata of the file does not list")
     return rows
 
 

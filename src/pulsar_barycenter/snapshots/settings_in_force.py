@@ -55,7 +55,9 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     """
     if str(path) == STANDARD_INPUT:
         if at_ms is not None:
-            raise SnapshotFileError(path, "it holds the state at one time only", "give a data folder to choose a time")
+            raise SnapshotFileError(
+                path, "this input has the load of one time only", "give a data folder to choose a time"
+            )
         return snapshot_of_bytes(sys.stdin.buffer.read(), Path("standard input"))
     found = read_snapshot_file(path, at_ms)
     if not path.is_dir() or found.configuration:

@@ -116,7 +116,10 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
             return _of_tables(tables, at_ms, silence_ms)
     if at_ms is not None:
         raise SnapshotFileError(
-            path, "it holds the state at one time only", "give the pipeline's tables (DATA/tables) to choose a time"
+            path,
+            "this input has the load of one time only",
+            "only the tables of a pipeline have the load of several times: to choose a time, give the folder"
+            " with these tables (DATA/tables)",
         )
     if path.is_dir():
         log = path / _REPORT_LOG
@@ -168,7 +171,7 @@ def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
     try:
         snapshot, leader = read_columns(file)
     except (NoSnapshotError, PolicyError) as error:
-        raise SnapshotFileError(path, f"is a Parquet file, but not a snapshot: {error}") from error
+        raise SnapshotFileError(path, f"the file is a Parquet file, but not a snapshot: {error}") from error
     manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
     return SnapshotFile(snapshot, "a snapshot", manager, memory=leader.memory, configuration=leader.configuration)
 
@@ -180,7 +183,9 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
         document = read_tables(folder, at_ms, silence_ms=silence_ms)
     except TablesError as error:
         raise SnapshotFileError(
-            folder, str(error), "give a folder with tables of a pipeline that ran at the time of the snapshot"
+            folder,
+            str(error),
+            "for a snapshot, give a folder with tables of a pipeline that ran at the time of the snapshot",
         ) from error
     return replace(of_document(document, folder), source="the pipeline's tables")
 
@@ -218,7 +223,11 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
     kinds = {_KINDS[type(report)]: file for file, report in found}
     if len(kinds) > 1:
         mixed = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
-        raise SnapshotFileError(path, mixed, "give load reports of one load manager only")
+        raise SnapshotFileError(
+            path,
+            mixed,
+            "a snapshot is made from reports of one load manager: give load reports of one load manager only",
+        )
     if ManagerKind.SIMPLE in kinds:
         return _of_simple([(file, report) for file, report in found if isinstance(report, LoadReport)])
     if ManagerKind.EXTENSIBLE in kinds:
@@ -281,13 +290,14 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     if foreign is not None and _is_data_folder(folder):
         raise SnapshotFileError(
             folder,
-            "is a data folder without tables: no pipeline has run on it, and its brokers wrote no load reports",
-            "take the snapshot from the running cluster with --url, or start the cluster with a pipeline, which writes"
-            " the tables (`barycenter standalone --pipeline`)",
+            "the data folder has no tables and no load reports: no pipeline has run on it, and its brokers wrote no"
+            " load reports",
+            "to get a snapshot, take it from the running cluster with --url, or start the cluster with a pipeline"
+            " (`barycenter standalone --pipeline`), which writes tables to the data folder",
         )
     if foreign is not None:
         raise SnapshotFileError(
-            folder, f"is neither a folder of load reports nor a data folder: it contains {foreign}/"
+            folder, f"the folder is neither a folder of load reports nor a data folder: it contains {foreign}/"
         )
     files = (file for parent in (folder, *below) for kind in ("*.json", "*.txt") for file in parent.glob(kind))
     for file in sorted(files):
@@ -295,12 +305,14 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(
                 file,
-                "is a snapshot in a folder of load reports",
-                "give either this snapshot alone or a folder without it",
+                "the file is a snapshot, but is in a folder of load reports, and only one kind can be read at a time",
+                "give either the file of this snapshot alone, or a folder that has only load reports",
             )
         found += parsed
     if not found:
-        raise SnapshotFileError(folder, "the folder has no *.json or *.txt files, and no folders of them by day")
+        raise SnapshotFileError(
+            folder, "the folder has no *.json or *.txt files, neither directly nor in folders named by day (YYYY-MM-DD)"
+        )
     return found
 
 

@@ -114,7 +114,9 @@ class AsyncCluster:
                 is ended.
         """
         if self._folder is not None:
-            raise TestClusterError("the cluster was started already; make another one")
+            raise TestClusterError(
+                "this cluster object was started already, and can be started only once; create a new object"
+            )
         async with AsyncExitStack() as opened:
             folder = opened.enter_context(ephemeral_folder()) if self._data is None else self._data
             directory = DataDirectory(folder)
@@ -246,7 +248,9 @@ class AsyncCluster:
         """
         chosen = self._broker(broker)
         if self._is_stopped:
-            raise TestClusterError("the cluster was stopped; make another one")
+            raise TestClusterError(
+                "this cluster object was stopped, and its brokers cannot be started again; create a new object"
+            )
         await chosen.stop()
         await chosen.start()
 
@@ -347,7 +351,9 @@ class Cluster:
     def start(self) -> None:
         """Start all brokers and return when all of them serve clients. Raises the errors of `AsyncCluster.start`."""
         if self._thread is not None:
-            raise TestClusterError("the cluster was started already; make another one")
+            raise TestClusterError(
+                "this cluster object was started already, and can be started only once; create a new object"
+            )
         thread = LoopThread("barycenter-cluster")
         try:
             thread.run(self._cluster.start())
@@ -453,7 +459,7 @@ def _checked(key: str, value: object) -> str:
         TestClusterError: brokers do not know the key, the cluster sets it itself, or the value has several lines.
     """
     if key in OWN_KEYS:
-        raise TestClusterError(f"config: the cluster sets {key} itself; leave it out")
+        raise TestClusterError(f"config: the cluster sets {key} itself; leave this key out")
     if key not in keys() and key not in FORMER_NAMES:
         near = difflib.get_close_matches(key, keys(), n=1)
         raise TestClusterError(

@@ -121,8 +121,8 @@ def read_files(paths: Sequence[Path]) -> list[Series]:
     size = sum(path.stat().st_size for path in paths)
     if size > MAX_FILE_BYTES:
         raise ImportRefusedError(
-            f"{count_of(len(paths), 'file')} with {size:,} bytes together exceed the limit of"
-            f" {MAX_FILE_BYTES:,}; import a shorter period, and add the others with the same --out later"
+            f"{count_of(len(paths), 'file')} with {size:,} bytes together exceed the limit of {MAX_FILE_BYTES:,};"
+            " import fewer files or a shorter period now, and the remaining files later with the same --out"
         )
     return [series for path in paths for series in _series_in(path)]
 
@@ -135,8 +135,8 @@ def _series_in(path: Path) -> list[Series]:
         found = decode_json(read_regular(path, MAX_FILE_BYTES), _Answer).data.result
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ImportRefusedError(
-            f"{path} is not an answer of query_range: {error}; store one with"
-            " curl --data-urlencode 'query={__name__=~\"pulsar_.*\"}' …/api/v1/query_range"
+            f"{path} is not an answer of Prometheus's query_range: {error}; store an answer with curl"
+            " --data-urlencode 'query={__name__=~\"pulsar_.*\"}' …/api/v1/query_range"
         ) from error
     check_times(found, str(path))
     return found
@@ -179,7 +179,10 @@ def _labels(name: str | None, text: str, where: str, number: int) -> dict[str, s
     while place < len(text):
         label = _LABEL.match(text, place)
         if label is None:
-            raise ImportRefusedError(f"{where} line {number}: the labels {text[place : place + 80]!r} cannot be read")
+            raise ImportRefusedError(
+                f"{where} line {number}: {text[place : place + 80]!r} does not have the form of labels,"
+                ' name="value",name="value"'
+            )
         found[label[1]] = _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], label[2])
         place = label.end()
     return found

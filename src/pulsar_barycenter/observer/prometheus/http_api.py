@@ -161,11 +161,15 @@ class PrometheusApi:
                 f"{self._url} refused the request ({status}); give a file with a bearer token: --token-file FILE"
             )
         if 300 <= status < 400:
-            raise ImportRefusedError(f"{self._url} redirects ({status}), which is not followed; give the final address")
+            raise ImportRefusedError(
+                f"{self._url} redirects ({status}), and redirects are not followed; give the final address"
+            )
         try:
             answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise self._no_prometheus(f"it answered {status}, but not in the form of Prometheus's API") from error
+            raise self._no_prometheus(
+                f"the server answered {status}, but not in the form of Prometheus's API"
+            ) from error
         if answer.status == "success":
             return bytes(answer.data)
         if any(sign in answer.error for sign in _TOO_MUCH):

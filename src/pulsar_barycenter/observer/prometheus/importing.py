@@ -110,8 +110,9 @@ class Boundaries:
         if unknown and self._client is None:
             shown = ", ".join(unknown[:3])
             raise ImportRefusedError(
-                f"the boundaries of {count_of(len(unknown), 'namespace')} are not known: {shown}; add them to the file"
-                " of --bundles, or give a broker to ask: --admin-url"
+                f"the boundaries of {count_of(len(unknown), 'namespace')} are not known: {shown}; add these"
+                " boundaries to the file of --bundles, or give the address of a broker that returns them:"
+                " --admin-url"
             )
         if len(self.bundles) + len(unknown) > MAX_NAMESPACES:
             raise ImportRefusedError(f"there are more than {MAX_NAMESPACES:,} namespaces; give a file with --bundles")
@@ -183,8 +184,9 @@ async def _opened(source: MetricsSource, boundaries: Boundaries | None, wanted: 
         check_no_history(wanted.out)
     elif wanted.since_ms < before.since_ms - wanted.step_ms:
         raise ImportRefusedError(
-            f"{wanted.out / FILE} begins at {before.since_ms} (epoch ms), after the wanted begin {wanted.since_ms};"
-            " reports can only be added at the end: give a later --since, or another folder"
+            f"the import in {wanted.out / FILE} begins at {before.since_ms} (epoch ms), but the given --since is"
+            f" earlier, {wanted.since_ms}; reports can be added only after the present ones: give a later --since, or"
+            " another folder"
         )
     since_ms = before.next_ms if before is not None else wanted.since_ms
     extent = chosen(await source.extents(since_ms, wanted.until_ms), wanted)
@@ -257,7 +259,8 @@ def chosen(extents: Sequence[Extent], wanted: Options) -> Extent | None:
         found = [extent for extent in extents if extent.cluster == wanted.cluster]
         if not found and names:
             raise ImportRefusedError(
-                f"{wanted.source} has no cluster {wanted.cluster} in that period; it has {', '.join(names)}"
+                f"{wanted.source} has no metrics of cluster {wanted.cluster} in that period; choose one of its"
+                f" clusters with --cluster: {', '.join(names)}"
             )
         return found[0] if found else None
     if len(names) > 1:
@@ -297,8 +300,8 @@ class _Import:
         whole = max(0, -(-(self._end_ms - self._progress.next_ms) // step_ms))
         if whole > MAX_STEPS:
             raise ImportRefusedError(
-                f"the range has {count_of(whole, 'step')}, more than {MAX_STEPS:,};"
-                " give a later --since, or a greater --step"
+                f"the period has {count_of(whole, 'step')}, more than the maximum of {MAX_STEPS:,}; give a later"
+                " --since, or a greater --step"
             )
         left = whole
         while left > 0:
@@ -309,7 +312,9 @@ class _Import:
             self._steps = next_steps(sums.window.steps, sums.points // max(1, len(self._placing.metrics)))
             tell(whole - left, whole)
         if whole and not self._reports and not self._progress.reports:
-            raise ImportRefusedError(f"no step has a metric of a broker of {self._wanted.source}; try a greater --step")
+            raise ImportRefusedError(
+                f"no step of the period contains a value of a broker from {self._wanted.source}; try a greater --step"
+            )
 
     async def _read(self, window: Window) -> WindowSums:
         """Return the sums of the metrics over a window of steps; if the answers for the window are too large, the sums
@@ -352,9 +357,9 @@ class _Import:
         reasons = "; ".join(f"{count:,} {why}" for why, count in self._placing.left_out.most_common(3))
         if "label topic" in reasons:
             raise ImportRefusedError(
-                f"no series can be assigned to a bundle: {reasons}. Without bundles,"
-                " only the sums of namespaces are stored;"
-                f" if {BUNDLE_SERIES[RATE_IN]} is stored, leave out --admin-url and --bundles"
+                f"no series can be assigned to a bundle: {reasons}. Without the label topic, the series are sums of"
+                f" whole namespaces; if the metrics include {BUNDLE_SERIES[RATE_IN]}, leave out --admin-url and"
+                " --bundles"
             )
 
     def _keep(self, sums: WindowSums) -> None:

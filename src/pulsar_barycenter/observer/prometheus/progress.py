@@ -78,7 +78,8 @@ def read_progress(out: Path) -> Progress | None:
         return None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ImportRefusedError(
-            f"{file} cannot be read: {error}; import into another folder, since report numbers must not repeat"
+            f"{file} cannot be read: {error}; without this file report numbers could repeat, so import into another"
+            " folder"
         ) from error
 
 

@@ -137,6 +137,6 @@ def _check_once(before: Series, series: Series, what: str) -> None:
     common = {at for at, _ in before.values} & {at for at, _ in series.values}
     if common:
         raise ImportRefusedError(
-            f"{what} is stored twice for {count_of(len(common), 'time')}: two series differ in"
-            f" {', '.join(differing(before.metric, series.metric)) or 'nothing'}; {_CHOOSE}"
+            f"{what} has two values at {count_of(len(common), 'time')}, from two series that differ in"
+            f" {', '.join(differing(before.metric, series.metric)) or 'no label'}; {_CHOOSE}"
         )

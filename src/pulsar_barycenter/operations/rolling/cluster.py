@@ -137,11 +137,14 @@ class RunningCluster:
         found = next((one for one in isolation.policies if one.name == policy), None)
         if found is None:
             names = ", ".join(sorted(one.name for one in isolation.policies)) or "none"
-            raise RefusedError(f"there is no isolation policy {policy}; those of the cluster: {names}")
+            raise RefusedError(f"there is no isolation policy {policy}; the isolation policies of the cluster: {names}")
         brokers = tuple(await self.brokers())
         rows = isolation.hosts(brokers).matching(found.primary)
         if not rows:
-            raise RefusedError(f"the isolation policy {policy} has no primary broker among {', '.join(brokers)}")
+            raise RefusedError(
+                f"none of the registered brokers is a primary broker of the isolation policy {policy}; the registered"
+                f" brokers: {', '.join(brokers)}"
+            )
         return tuple(brokers[row] for row in sorted(rows))
 
     async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:

@@ -83,16 +83,17 @@ class CommandHooks:
             except TimeoutError:
                 await _end(process, self.ends_within_s)
                 raise RollStopped(
-                    f"the command for {broker} did not end within {self.timeout_s:g} s and was ended: {line}"
-                    f"{_last_line(output)}; look at the broker, then give the same command again"
+                    f"the shell command for {broker} did not end within {self.timeout_s:g} s and was stopped:"
+                    f" {line}{_last_line(output)}; check the state of the broker, then start `barycenter roll` again"
+                    " with the same options"
                 ) from None
             except asyncio.CancelledError:
                 await _end(process, self.ends_within_s)
                 raise
             if status != 0:
                 raise RollStopped(
-                    f"the command for {broker} failed with status {status}: {line}{_last_line(output)}; repair it, and "
-                    "give the same command again"
+                    f"the shell command for {broker} failed with status {status}: {line}{_last_line(output)}; repair"
+                    " the cause of the failure, and start `barycenter roll` again with the same options"
                 )
 
 

@@ -49,13 +49,18 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
         RefusedError: the options do not fit the cluster.
     """
     if len(listed) > MAX_BROKERS:
-        raise RefusedError(f"there are {count_of(len(listed), 'broker')}, and a roll plans at most {MAX_BROKERS:,}")
+        raise RefusedError(
+            f"the cluster has {count_of(len(listed), 'broker')}, and a roll can be planned for at most {MAX_BROKERS:,}"
+        )
     for broker in wanted.only:
         if broker not in listed:
             raise RefusedError(f"there is no broker {broker} in the cluster; the brokers are {', '.join(listed)}")
     brokers = tuple(name for name in (wanted.only or listed) if name not in wanted.pool)
     if not brokers:
-        raise RefusedError("all listed brokers are of the second pool, so there is none to replace")
+        raise RefusedError(
+            "all brokers to replace are in --second-pool, so no broker would be replaced; name only the new brokers"
+            " in --second-pool"
+        )
     if wanted.pool and wanted.canary:
         raise RefusedError(
             "canary brokers and a second pool cannot be combined: roll without --canary, and stop the command after"
@@ -66,7 +71,8 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     others = [name for name in listed if name not in brokers]
     if not wanted.pool and wanted.batch > len(brokers) - (not others):
         raise RefusedError(
-            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no broker would be left"
+            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: either no broker would"
+            " stay in service, or the roll has fewer brokers to restart; give a smaller --batch"
         )
     return brokers
 
@@ -87,8 +93,8 @@ def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wan
     canary = tuple(broker for broker in wanted.canary if broker in brokers and broker != leader)
     if wanted.canary and not canary:
         raise RefusedError(
-            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each is the leader,"
-            " or is not to restart"
+            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each is the leader, which"
+            " restarts last, or is a broker that this roll does not restart; choose another policy with --canary"
         )
     plan = _plan(cluster, brokers, leader, canary, ready, wanted)
     order = RollOrder(

@@ -146,7 +146,8 @@ async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrok
     except AdminRequestError as error:
         if has_no_report(error):
             raise RefusedError(
-                f"broker {broker} writes no load report, because it runs the extensible load manager"
+                f"broker {broker} returns no load report, because this broker runs the extensible load manager, which"
+                " publishes its load in topics; set the same load manager on all brokers"
             ) from error
         raise translated(error) from error
     except (msgspec.ValidationError, msgspec.DecodeError) as error:

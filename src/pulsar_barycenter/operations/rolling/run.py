@@ -457,17 +457,20 @@ class Roll:
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(
-                "shedding or splitting, which the roll had switched off, is on again; "
-                "set loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or give --abort"
+                "shedding or splitting, which the roll had switched off, is on again; set"
+                " loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or end the roll with"
+                " --abort"
             )
         listed = await self._ask(self._cluster.brokers)
         for broker in expected or self._serving():
             if broker in leaving:
                 continue
             if broker not in listed:
-                raise RollStopped(f"{broker} is not among the running brokers of the cluster; start it first")
+                raise RollStopped(f"{broker} is not among the running brokers of the cluster; start this broker first")
             if not await self._is_healthy(broker):
-                raise RollStopped(f"{broker} is not healthy at its own address; repair it first")
+                raise RollStopped(
+                    f"{broker} is not healthy: the health check at its own address fails; repair this broker first"
+                )
 
     def _serving(self) -> tuple[str, ...]:
         """Return the brokers of the roll that have to be in service at this point. Those of the present step are among
@@ -491,8 +494,8 @@ class Roll:
         if left := {broker: len(await self._movable(broker)) for broker in brokers if await self._movable(broker)}:
             told = ", ".join(f"{broker} has {count_of(count, 'bundle')}" for broker, count in left.items())
             raise RollStopped(
-                f"{told} after {_PASSES} passes:"
-                " something assigns bundles to this broker faster than the roll moves them away"
+                f"{told} after {_PASSES} passes of moves: a program or the cluster assigns bundles to the broker"
+                " faster than the roll moves them away; stop these assignments"
             )
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
@@ -515,14 +518,15 @@ class Roll:
         if step.no_room:
             bundle, why = min(step.no_room.items())
             raise RollStopped(
-                f"{count_of(len(step.no_room), 'bundle')} of {', '.join(brokers)} fit on no other broker ({bundle}: "
-                f"{why}); add brokers, or allow receivers more with --room"
+                f"{count_of(len(step.no_room), 'bundle')} of {', '.join(brokers)} fit on no other broker ({bundle}:"
+                f" {why}); add brokers, or allow more load on the other brokers with a greater --room"
             )
         if step.stay and not self._options.leaves_behind:
             bundle, why = min(step.stay.items())
             raise RollStopped(
-                f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change "
-                "the isolation policy, or give --leave-behind, then their topics are not served during the restart"
+                f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change"
+                " the isolation policy, or give --leave-behind to accept that the topics of these bundles are not"
+                " served during the restart"
             )
         return step
 
@@ -568,8 +572,8 @@ class Roll:
                 return found.sentence
             if waited_s > max(self._options.reports_s, time_s):
                 raise RollStopped(
-                    f"the report of {broker} did not arrive within {waited_s:.0f} s: {found.sentence}; "
-                    "look at the broker's log, or wait longer with --reports-timeout"
+                    f"the load report of {broker} did not arrive within {waited_s:.0f} s: {found.sentence}; look at"
+                    " the broker's log, or wait longer with --reports-timeout"
                 )
             await self._pause_for(pauses.next_s())
 
@@ -608,7 +612,8 @@ class Roll:
                 return
             if loop.time() - began > within_s:
                 raise RollStopped(
-                    f"{broker} is not back within {within_s:g} s: {missing}; repair it and give the same command again"
+                    f"{broker} is not in service again after {within_s:g} s: {missing}; repair this broker, and start"
+                    " `barycenter roll` again with the same options"
                 )
             await self._pause_for(pauses.next_s())
 
@@ -637,8 +642,8 @@ class Roll:
         while broker in await self._ask(self._cluster.brokers):
             if loop.time() - began > self._options.back_s:
                 raise RollStopped(
-                    f"{broker} is still listed {self._options.back_s:g} s after it was to end; stop it, and give the "
-                    "same command again"
+                    f"{broker} is still registered {self._options.back_s:g} s after it should have ended; end the"
+                    " process of this broker, and start `barycenter roll` again with the same options"
                 )
             await self._pause_for(pauses.next_s())
 

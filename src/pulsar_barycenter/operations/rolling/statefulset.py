@@ -266,7 +266,9 @@ async def _kubectl(*words: str) -> bytes:
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise RefusedError(f"`{command}` did not end within {_TIMEOUT_S:g} s; check its context") from None
+        raise RefusedError(
+            f"`{command}` did not end within {_TIMEOUT_S:g} s; check which cluster the context of kubectl selects"
+        ) from None
     if process.returncode != 0:
         lines = said.decode(errors="replace").strip().splitlines()
         raise RefusedError(f"`{command}` failed: {lines[-1][:300] if lines else f'status {process.returncode}'}")

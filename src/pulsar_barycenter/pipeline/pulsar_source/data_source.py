@@ -74,7 +74,9 @@ class PulsarDataSource(DataSource):
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         if self._options.subscription is not None:
-            raise OptionError("subscription", "only a stream can have a subscription; leave it out in a batch query")
+            raise OptionError(
+                "subscription", "only a stream can have a subscription; leave this option out in a batch query"
+            )
         return PulsarReader(_checked(schema, self._options))
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name

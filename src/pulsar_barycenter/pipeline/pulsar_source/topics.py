@@ -80,7 +80,7 @@ def _authentication(service: ServiceOptions) -> pulsar.Authentication:
         made = pulsar.Authentication(service.auth_plugin, service.auth_params)
     except (RuntimeError, ValueError) as error:
         raise OptionError(
-            "pulsar.client.authParams", f"it does not have the form that {service.auth_plugin} needs: {error}"
+            "pulsar.client.authParams", f"the value does not have the form that {service.auth_plugin} needs: {error}"
         ) from error
     if made.auth is None:  # the client would continue without authentication
         raise OptionError(
@@ -185,8 +185,9 @@ class Topics:
                     waited_ms += _STEP_MS
                     if waited_ms >= options.poll_timeout_ms:
                         raise PulsarSourceError(
-                            f"{topic} returned no message for {waited_ms} ms (pollTimeoutMs), although it has messages "
-                            f"after {reached.to_json()}: check the broker that owns it, and try again"
+                            f"{topic} returned no message for {waited_ms} ms (pollTimeoutMs), although it has"
+                            f" messages after {reached.to_json()}: check the broker that owns the topic, and try"
+                            " again"
                         ) from None
                     continue
                 waited_ms = 0

@@ -91,7 +91,8 @@ def _alone(cache: JavaCache) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
         if shutil.disk_usage(cache.folder).free < MOST_BYTES:
             raise CannotMakeError(
-                f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}, too little for an archive of classes"
+                f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}, and an archive of classes needs that"
+                " much; free disk space there"
             )
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=cache.folder) as made:  # with mode 0700
             yield Path(made)

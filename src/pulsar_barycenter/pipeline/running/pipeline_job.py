@@ -262,7 +262,10 @@ class PipelineJob:
         """
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
-            raise _BacklogError("more reports wait than one batch takes: the pipeline folds them as a backlog")
+            raise _BacklogError(
+                "more reports wait than one batch can take: the batch is stopped before it changes anything, and the"
+                " pipeline reads the waiting reports as a backlog"
+            )
 
     def _note_first_look(self, query: StreamingQuery) -> None:
         if not self._has_looked and (self._status.status.batches or query.lastProgress is not None):

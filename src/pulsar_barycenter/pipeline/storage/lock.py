@@ -120,7 +120,7 @@ def _locked(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunningError(f"another process runs the pipeline of {root}: stop it first") from None
+            raise AlreadyRunningError(f"another process runs the pipeline of {root}: stop that process first") from None
         yield
     finally:
         os.close(file)

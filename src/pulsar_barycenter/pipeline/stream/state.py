@@ -172,7 +172,9 @@ class StateFolder:
             with self._naming_damage(whole):
                 change = msgspec.json.decode(self._storage.read(self._path(whole, _MEMORY)), type=MemoryChange)
                 if change.follows not in kept or change.follows >= whole:
-                    raise msgspec.DecodeError(f"it follows the state of batch {change.follows}, which is missing")
+                    raise msgspec.DecodeError(
+                        f"the state has only the changes since batch {change.follows}, whose state is missing"
+                    )
                 changes.append((change, self._rows(whole, _CHANGES)))
             whole = change.follows
         with self._naming_damage(whole):

@@ -60,7 +60,8 @@ def parts_as_of(storage: Storage, name: str, batch_id: int) -> list[FilePart]:
             if rows is None:
                 raise TimeTravelError(
                     f"{storage.address(file.path)} has the batches {file.first} to {file.last}, but does not record"
-                    f" their rows separately: ask for batch {file.last} or a later one, or for one before {file.first}"
+                    f" which rows each batch wrote: ask for the tables after batch {file.last} or a later one, or"
+                    f" after a batch before {file.first}"
                 )
             found.append(FilePart(file.path, rows))
     return found

@@ -93,7 +93,9 @@ def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Rec
             of any broker.
     """
     if not len(samples.at_ms):
-        raise ReplayInputError("the history has no sample of a bundle in that period; choose one that it covers")
+        raise ReplayInputError(
+            "the history has no sample of a bundle in that period; choose a period that the history covers"
+        )
     start_ms = int(samples.at_ms.min()) // step_ms * step_ms
     end_ms = int(samples.at_ms.max()) // step_ms * step_ms + step_ms
     _check_gaps(np.unique(samples.at_ms))

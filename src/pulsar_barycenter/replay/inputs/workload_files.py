@@ -57,7 +57,8 @@ def workload_of(name: str, content: bytes) -> Workload:
         raise ReplayInputError(f"{name} is not a workload of the OpenMessaging benchmark: {error}") from None
     if found.producer_rate == 0:
         raise ReplayInputError(
-            f"{name}: producerRate 0 means the maximum that brokers can take, which a replay does not know; give msg/s"
+            f"{name}: producerRate 0 means the maximum that brokers can take, which a replay does not know; set"
+            " producerRate to a rate in msg/s"
         )
     if found.topics * found.partitions_per_topic > MOST_PARTITIONS:
         raise ReplayInputError(f"{name}: more than {MOST_PARTITIONS:,} partitions; give fewer topics")

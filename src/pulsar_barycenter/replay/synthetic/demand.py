@@ -57,8 +57,8 @@ def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
     """
     if not 1 <= namespaces <= bundles <= MOST_BUNDLES:
         raise ReplayInputError(
-            f"{count_of(bundles, 'bundle')} in {count_of(namespaces, 'namespace')}; give 1 to {MOST_BUNDLES} bundles,"
-            " and no more namespaces"
+            f"{count_of(bundles, 'bundle')} in {count_of(namespaces, 'namespace')} cannot be generated; give 1 to"
+            f" {MOST_BUNDLES} bundles, and 1 or more namespaces, but not more namespaces than bundles"
         )
     each, rest = divmod(bundles, namespaces)
     found = []

@@ -231,7 +231,8 @@ class DataFolder:
             named[identity.cluster] = None
         if len(named) > 1:
             raise WatchError(
-                f"{self._path} has load of several clusters, {' and '.join(named)}: record each in a folder of its own"
+                f"{self._path} has load of several clusters, {' and '.join(named)}: record each cluster in a separate"
+                " folder"
             )
 
     def _identity(self) -> Identity | None:

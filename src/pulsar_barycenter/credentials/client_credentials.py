@@ -249,7 +249,9 @@ def _timeout_s(given: Mapping[str, str], name: str, usual_s: float, setting: str
         return usual_s
     found = _SECONDS.fullmatch(given[name])
     if found is None or int(found[1]) == 0:
-        raise KeyMaterialError(setting, f"{name} must be a number of seconds from PT1S to PT999S")
+        raise KeyMaterialError(
+            setting, f"{name} must be a whole number of seconds between PT and S, from PT1S to PT999S, such as PT30S"
+        )
     return float(found[1])
 
 

@@ -45,8 +45,9 @@ class RightSizing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     broker-hours a week would take less if each hour had only the brokers that it needs, instead of `today` brokers.
     `least` and `most` are the smallest and the greatest need of an hour.
 
-    `plan`, `cpu_rule` and `fixed` (always `today` brokers) are replays over the last `hours` hours of the history.
-    None: the history is shorter than two days.
+    Three replays over the last `hours` hours of the history follow, each with another number of brokers over time:
+    `plan` has in each hour the brokers that the week needs, `cpu_rule` adds and removes brokers by a threshold of the
+    measured CPU, `fixed` always has `today` brokers. None: the history is shorter than two days.
     """
 
     rule: SizingRule

@@ -92,8 +92,9 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
 
 
 def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str, Any]]:
-    """Return the last row of each bundle and broker in the table `name` whose column `time` is at most `at_ms` (None:
-    no limit). Only the files of the newest date up to then and of the date before are read. Empty if the table does not
+    """Return the last row, by the column `time`, of each pair of bundle and broker in the table `name`; in a table
+    without one of these columns, of each bundle or of each broker. Rows after `at_ms` do not count (None: no limit).
+    Only the files of the newest date up to then and of the calendar day before it are read. Empty if the table does not
     exist.
 
     Raises:

@@ -185,7 +185,7 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
         raise SnapshotFileError(
             folder,
             str(error),
-            "for a snapshot, give a folder with tables of a pipeline that ran at the time of the snapshot",
+            "for a snapshot, give a data folder whose tables have rows of the time of the snapshot",
         ) from error
     return replace(of_document(document, folder), source="the pipeline's tables")
 

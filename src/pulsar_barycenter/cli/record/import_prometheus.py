@@ -109,8 +109,8 @@ def command(
     --bundles. With neither, the metrics of bundles are read, which brokers have with exposeBundlesMetricsInPrometheus.
 
     A run that was interrupted goes on if it is started again with the same options; a later run adds what is new.
-    OUT/import.json has the state. Credentials in the options are for --admin-url; the Prometheus gets only the token
-    in --token-file.
+    OUT/import.json has the state. The token in --token-file is sent to the Prometheus only. All other credentials are
+    sent to --admin-url only.
 
     Exit code: 0; 1 if the metrics cannot be read or used; 2 for wrong usage.
     """

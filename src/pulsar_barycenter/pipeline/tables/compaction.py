@@ -164,7 +164,7 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: li
     """Yield the rows of `files` as tables of about `_PIECE_BYTES`, so that memory is bounded. Each table becomes one
     row group of the merged file.
 
-    Append to `segments`, for each source file, which of its rows belong to which batches.
+    Append to `segments`, for each of `files`, which of its rows were written by which batches of the pipeline.
     """
     piece: list[pa.Table] = []
     for file in files:

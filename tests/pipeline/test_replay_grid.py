@@ -105,7 +105,7 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(ways: Mapping[str, Way],
     ]
     reasons = (
         "there is no shedder or load manager 'Nonsense'",
-        "the chosen period, step 5 to step 9, is not within the 5 steps",
+        "the chosen period, step 5 to step 9, is not within the steps of the input (0 to 5)",
         _LOW,
     )
     for name, run in ways.items():

@@ -474,5 +474,5 @@ def format_figure(value: float, unit: str, *, digits: int = 3) -> str:
 
 
 def _rounded(value: float, digits: int) -> str:
-    whole = value == int(value) or abs(round(value)) >= 10**digits
+    whole = value == int(value) or abs(value) >= 10**digits - 0.5
     return f"{value:.0f}" if whole and abs(value) < 1e15 else f"{value:.{digits}g}"

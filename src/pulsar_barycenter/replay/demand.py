@@ -114,8 +114,8 @@ class Demand:
         """
         if not 0 <= first < end <= self.steps:
             raise ReplayInputError(
-                f"the chosen period, step {first} to step {end}, is not within the {self.steps} steps of the input;"
-                " choose a period that the input covers"
+                f"the chosen period, step {first} to step {end}, is not within the steps of the input"
+                f" (0 to {self.steps}); choose a period that the input covers"
             )
         parts = {name: getattr(self, name)[first:end] for name in FIGURES}
         rest = {

@@ -76,7 +76,7 @@ def test_policies_that_cannot_be_followed_are_said() -> None:
         cluster.isolation = cluster.no_isolation
         policies = await reader.read(["t/n", "t/m"], 0)
         assert (policies.groups, policies.domains) == ({"t/n": "group"}, {"0": "d1"})
-        with pytest.raises(RefusedError, match="at most 10,000 are read"):
+        with pytest.raises(RefusedError, match="can be read for at most 10,000"):
             await reader.read([str(number) for number in range(10_001)], 0)
 
     on_virtual_time(lambda _world: scene())

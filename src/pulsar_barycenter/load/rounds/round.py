@@ -48,6 +48,7 @@ class UnloadOutcome(NamedTuple):
 
 
 CARRIED_OUT: Final = UnloadOutcome(True)
+NOT_CARRIED_OUT: Final = UnloadOutcome(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def moves(
     (`Shedder.why_it_stays`). The destinations are closed at the end, also after an error.
     """
     moved, placements, refused = [], [], []
+    is_newer = not destinations.load.has_the_reports_of(plan.snapshot)
     try:
         for position, (row, unload) in enumerate(zip(plan.rows.tolist(), plan, strict=True)):
             found = destinations.choose(unload)
@@ -96,7 +98,7 @@ def moves(
             move = unload
             if unload.destination != found.broker:
                 move = msgspec.structs.replace(unload, destination=found.broker)
-            if not destinations.load.has_the_reports_of(plan.snapshot):
+            if is_newer:
                 why = shedder.why_it_stays(plan.decided, position, move, destinations.load)
                 if why is not None:
                     refused.append(Refusal("unload", move.bundle, why, move.source))
@@ -108,6 +110,8 @@ def moves(
                 destinations.leaves(row, found, carried.load)
                 moved.append(move)
                 placements.append(found)
+                if carried.load is not None:  # no other move changes the reports of the load
+                    is_newer = not destinations.load.has_the_reports_of(plan.snapshot)
     finally:
         destinations.close()
     after = mark_unloaded(destinations.load, [move.bundle for move in moved])
@@ -161,7 +165,10 @@ class Round(Generic[Memory]):
         try:
             step = next(steps)
             while True:
-                step = steps.send(None if isinstance(step, Refusal) else UnloadOutcome(takes(step)))
+                if isinstance(step, Refusal):
+                    step = steps.send(None)
+                else:
+                    step = steps.send(CARRIED_OUT if takes(step) else NOT_CARRIED_OUT)
         except StopIteration as end:
             outcome: RoundOutcome = end.value
         for move in outcome.moves:

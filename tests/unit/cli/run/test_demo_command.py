@@ -110,7 +110,7 @@ def test_every_csv_file_is_a_topic(tmp_path: Path) -> None:
 def test_traces_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
-    assert f"{folder}: the folder has no CSV files" in invoke(tmp_path, "--trace", str(folder), code=1).stderr
+    assert f"{folder}: the folder has no .csv files" in invoke(tmp_path, "--trace", str(folder), code=1).stderr
     file = tmp_path / "a.csv"
     file.write_text("time,count\n")
     assert f"{file}: line 1 must name the columns" in invoke(tmp_path, "--trace", str(file), code=1).stderr

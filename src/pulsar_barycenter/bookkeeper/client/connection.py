@@ -172,9 +172,8 @@ class BookieConnection(asyncio.Protocol):
         self._write(request.frame)
 
     def _send_adds(self, request: AddRequest) -> None:
-        waiting = self._waiting_adds.get(request.ledger)
-        if waiting is not None:
-            waiting.append(request)
+        if request.ledger in self._waiting_adds:
+            self._waiting_adds[request.ledger].append(request)
         elif self._is_under_way(request):
             self._waiting_adds[request.ledger] = deque([request])
         else:
@@ -185,9 +184,14 @@ class BookieConnection(asyncio.Protocol):
         return adds is not None and not adds.keys().isdisjoint(request.entries)
 
     def _send_adds_now(self, request: AddRequest) -> None:
-        under_way = request.on_answer, self._loop.time() + self._timeout_s
-        self._adds.setdefault(request.ledger, {}).update(zip(request.entries, repeat(under_way)))
-        self._write(request.frame)
+        ledger, entries, frame, on_answer = request
+        under_way = dict.fromkeys(entries, (on_answer, self._loop.time() + self._timeout_s))
+        adds = self._adds.get(ledger)
+        if adds is None:
+            self._adds[ledger] = under_way
+        else:
+            adds.update(under_way)
+        self._write(frame)
 
     def _write(self, frame: bytes) -> None:
         if not self._frames:

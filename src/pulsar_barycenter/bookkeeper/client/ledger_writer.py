@@ -86,9 +86,10 @@ class LedgerWriter:
             EntryTooLargeError: an entry is larger than a bookie accepts; nothing has changed.
             WriterStoppedError: the writer does not write any more.
         """
-        entry = self._machine.next_entry
-        actions = self._machine.extend(datas)
-        self._room.take(sum(map(len, datas)))
+        machine = self._machine
+        entry, length = machine.next_entry, machine.length
+        actions = machine.extend(datas)
+        self._room.take(machine.length - length)
         self._driver.act(actions)
         return entry
 

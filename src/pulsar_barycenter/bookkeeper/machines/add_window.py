@@ -67,13 +67,13 @@ class AddWindow:
         entries = range(first, first + len(bodies))
         self._sent.update(zip(entries, zip(bodies, lengths, strict=True), strict=True))
         self._stored.update(zip(entries, repeat(0)))
-        size = len(self.ensemble)
-        members = write_set(self.ensemble, first, size)
-        if self._write_quorum == size:
-            return [(bookie, entries, bodies) for bookie in members]
+        size, quorum = len(self.ensemble), self._write_quorum
+        members = self.ensemble[first % size :] + self.ensemble[: first % size]
+        if quorum == size or len(bodies) == 1:
+            return [(bookie, entries, bodies) for bookie in members[:quorum]]
         sends: list[Send] = []
         for offset, bookie in enumerate(members):
-            chosen = [number for number in range(len(bodies)) if (offset - number) % size < self._write_quorum]
+            chosen = [number for number in range(len(bodies)) if (offset - number) % size < quorum]
             if chosen:
                 sends.append((bookie, [first + number for number in chosen], [bodies[number] for number in chosen]))
         return sends

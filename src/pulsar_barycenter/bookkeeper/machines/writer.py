@@ -143,7 +143,7 @@ class Writer:
         if largest > self._max_data_bytes:
             raise EntryTooLargeError(largest, self._max_data_bytes)
         first, window = self._next, self._window
-        lengths = list(accumulate(map(len, datas), initial=self._length))[1:]
+        _, *lengths = accumulate(map(len, datas), initial=self._length)
         bodies = self._codec.pack_all(first, window.confirmed, lengths, datas)
         self._next, self._length = first + len(bodies), lengths[-1] if lengths else self._length
         sends = window.extend(first, bodies, lengths)

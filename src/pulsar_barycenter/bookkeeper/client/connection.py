@@ -152,19 +152,21 @@ class BookieConnection(asyncio.Protocol):
             self._failure = str(exc or "") or "the connection ended before the first answer"
         if self._check is not None:
             self._check.cancel()
-        left = [Request(key, b"", on_answer) for key, (on_answer, _) in self._under_way.items()]
+        left: list[Request | AddRequest] = [
+            Request(key, b"", on_answer) for key, (on_answer, _) in self._under_way.items()
+        ]
         left += [request for queue in self._waiting.values() for request in queue]
-        left_adds = [
+        left += [
             AddRequest(ledger, [entry for entry, _ in run], b"", on_answer)
             for ledger, adds in self._adds.items()
             for on_answer, run in groupby(adds.items(), key=lambda add: add[1][0])
         ]
-        left_adds += [request for queue in self._waiting_adds.values() for request in queue]
+        left += [request for queue in self._waiting_adds.values() for request in queue]
         for unanswered in (self._under_way, self._waiting, self._adds, self._waiting_adds):
             unanswered.clear()
         self._frames.clear()
         self._on_lost()
-        for request in (*left, *left_adds):
+        for request in left:
             request.fail()
 
     def _send_now(self, request: Request) -> None:

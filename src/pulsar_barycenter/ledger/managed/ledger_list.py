@@ -236,17 +236,20 @@ class LedgerList:
         """
         return await self._succession.begin(lambda: self._make(store, clock, group_done), self._add, ended)
 
-    async def follow(self, store: MetadataStore, clock: Clock, group_done: GroupDone, end: Step) -> NewLedger:
-        """Create the successor of the ledger that is being written, list it, and end the old ledger by calling `end`.
-        Call `followed` when appends continue. The other arguments and the errors are those of `begin`.
+    async def follow(
+        self, store: MetadataStore, clock: Clock, group_done: GroupDone, pause: Step, end: Step
+    ) -> NewLedger:
+        """Create and list the successor of the ledger that is being written, by calling `pause`, and `end` if the old
+        ledger has to end before that (see `Succession`). Call `followed` when appends continue. The other arguments and
+        the errors are those of `begin`.
         """
-        return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, end)
+        return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, pause, end)
 
-    async def followed(self) -> None:
-        """Store that the former ledger has ended, if the stored list does not say so yet. Raises the errors of
-        `save`.
+    async def followed(self, end: Step) -> None:
+        """End the former ledger by calling `end`, and store that it has ended, as far as `follow` has not done so.
+        Raises the errors of `save`.
         """
-        await self._succession.followed(self.save)
+        await self._succession.followed(end, self.save)
 
     async def _add(self, new: NewLedger) -> None:
         """Add a new ledger to the list. If that fails, close the ledger and raise the error. The ledger is deleted

@@ -2,7 +2,8 @@
 (`RecordForm`).
 
 If every later owner recovers all open ledgers of a list, the list may have two of them: then the successor is listed
-while the full ledger is still written, and appends wait for one group commit only (`SuccessorFirst`). Java brokers
+while the full ledger is still written, appends wait for one group commit only, and the full ledger is closed while
+they continue in the successor (`SuccessorFirst`). Java brokers
 recover the last ledger of a list only. With them, a ledger ends before its successor is listed, and one write of the
 list stores both, the end and the successor (`EndFirst`). A crash before that write leaves a list whose last ledger has
 ended, and a successor that no list contains.
@@ -39,16 +40,20 @@ class Succession(Protocol):
         """
         ...
 
-    async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
-        """Create and list the successor of the ledger that is being written, and return it. `end` makes appends wait,
-        and ends the old ledger.
+    async def follow(
+        self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
+    ) -> New:
+        """Create and list the successor of the ledger that is being written, and return it. `pause` makes appends wait,
+        and returns when all entries of the old ledger are reported. `end` ends the old ledger after that.
 
-        If there is an error before `end` was called, the old ledger is continued.
+        If there is an error before `pause` was called, the old ledger is continued.
         """
         ...
 
-    async def followed(self, save: Step) -> None:
-        """Store the end of the former ledger by calling `save`, if the stored list does not have it yet."""
+    async def followed(self, end: Step, save: Step) -> None:
+        """Complete what `follow` left, when appends continue in the successor: end the old ledger, and store its end in
+        the list by calling `save`.
+        """
         ...
 
 
@@ -67,12 +72,15 @@ class SuccessorFirst:
         await add(new)
         return new
 
-    async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
+    async def follow(
+        self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
+    ) -> New:
         new = await self.begin(make, add, end)
-        await end()
+        await pause()
         return new
 
-    async def followed(self, save: Step) -> None:
+    async def followed(self, end: Step, save: Step) -> None:
+        await end()
         await save()
 
 
@@ -92,10 +100,16 @@ class EndFirst:
         await add(new)
         return new
 
-    async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
-        return await self.begin(make, add, end)
+    async def follow(
+        self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
+    ) -> New:
+        async def ended() -> None:
+            await pause()
+            await end()
 
-    async def followed(self, save: Step) -> None:
+        return await self.begin(make, add, ended)
+
+    async def followed(self, end: Step, save: Step) -> None:
         return
 
 

@@ -53,8 +53,8 @@ class Appender(Generic[Context]):
     """Writes one topic's entries to one ledger after the other."""
 
     __slots__ = (
-        "_index", "_owner", "_queue", "_releases", "_reported", "_roll_at_s", "_rolls", "_segment", "_stats", "_stopped",
-        "_switch", "_writer",
+        "_index", "_owner", "_queue", "_releases", "_reported", "_roll_at_s", "_rolls", "_segment", "_stats",
+        "_stopped", "_switch", "_writer",
     )  # fmt: skip
 
     def __init__(self, owner: AppenderOwner[Context]) -> None:
@@ -170,6 +170,7 @@ class Appender(Generic[Context]):
 
     async def _roll(self, old: Segment, old_writer: LedgerWriter) -> None:
         """Create a new ledger, and continue in it when all entries in the old one are reported."""
+
         async def pause() -> None:
             if self._writer is old_writer:
                 self._writer = None  # appends wait from now on

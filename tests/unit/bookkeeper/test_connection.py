@@ -94,7 +94,7 @@ class Asker:
             self.added += [(name, entry, code) for entry in some]
             self._came.set()
 
-        self._connection.send(AddRequest(ledger, entries, frame, answered))
+        self._connection.send(AddRequest(ledger, entries, [frame], answered))
 
     async def until(self, count: int) -> None:
         """Return once so many requests are answered."""

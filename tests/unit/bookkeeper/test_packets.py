@@ -45,7 +45,12 @@ def test_a_run_of_adds_is_their_requests_one_after_the_other():
     codec = EntryCodec(LEDGER, DigestType.CRC32C, PASSWORD)
     bodies = codec.pack_all(7, 5, [123, 123, 130], [DATA, b"", bytes(7)])
     assert bodies == [codec.pack(7, 5, 123, DATA), codec.pack(8, 5, 123, b""), codec.pack(9, 5, 130, bytes(7))]
-    assert encode_adds(KEY, bodies) == b"".join(encode_add(KEY, body) for body in bodies)
+    large = [bytes(100_000), *bodies]
+    for run, most_parts in ((bodies, 1), (large, 8)):
+        parts = encode_adds(KEY, run)
+        assert b"".join(parts) == b"".join(encode_add(KEY, body) for body in run)
+        assert len(parts) <= most_parts
+    assert any(part is large[0] for part in encode_adds(KEY, large)), "a large body is not copied"
 
 
 @pytest.mark.parametrize("kind", DigestType)

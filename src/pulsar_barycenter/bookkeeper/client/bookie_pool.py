@@ -100,7 +100,7 @@ class BookiePool:
         if waiting.unsent_bytes > self._settings.max_unsent_bytes:
             _fail([request])
             return
-        waiting.unsent_bytes += len(request.frame)
+        waiting.unsent_bytes += sum(map(len, request.frames))
         waiting.requests.append(request)
 
     def _shuffled(self) -> list[str]:

@@ -22,7 +22,14 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import structlog
 
 from pulsar_barycenter.bookkeeper.errors import MalformedAnswerError
-from pulsar_barycenter.bookkeeper.wire.packets import AddAnswers, Answer, AnswerDecoder, Code, Operation
+from pulsar_barycenter.bookkeeper.wire.packets import (
+    AddAnswers,
+    Answer,
+    AnswerDecoder,
+    Code,
+    Operation,
+    joined_if_small,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -42,18 +49,22 @@ class Request(NamedTuple):
     frame: bytes
     on_answer: OnAnswer
 
+    @property
+    def frames(self) -> Sequence[bytes]:
+        return (self.frame,)
+
     def fail(self) -> None:
         self.on_answer(Code.NO_ANSWER, b"")
 
 
 class AddRequest(NamedTuple):
     """Requests to add entries of one ledger, which are sent together: the numbers of the entries, the bytes of all
-    requests, and the function that gets their answers. It is called once or more, and gets each entry once.
+    requests in parts, and the function that gets their answers. It is called once or more, and gets each entry once.
     """
 
     ledger: int
     entries: Sequence[int]
-    frame: bytes
+    frames: Sequence[bytes]
     on_answer: OnAddAnswers
 
     def fail(self) -> None:
@@ -157,7 +168,7 @@ class BookieConnection(asyncio.Protocol):
         ]
         left += [request for queue in self._waiting.values() for request in queue]
         left += [
-            AddRequest(ledger, [entry for entry, _ in run], b"", on_answer)
+            AddRequest(ledger, [entry for entry, _ in run], (), on_answer)
             for ledger, adds in self._adds.items()
             for on_answer, run in groupby(adds.items(), key=lambda add: add[1][0])
         ]
@@ -171,7 +182,7 @@ class BookieConnection(asyncio.Protocol):
 
     def _send_now(self, request: Request) -> None:
         self._under_way[request.key] = (request.on_answer, self._loop.time() + self._timeout_s)
-        self._write(request.frame)
+        self._write(request.frames)
 
     def _send_adds(self, request: AddRequest) -> None:
         if request.ledger in self._waiting_adds:
@@ -186,26 +197,26 @@ class BookieConnection(asyncio.Protocol):
         return adds is not None and not adds.keys().isdisjoint(request.entries)
 
     def _send_adds_now(self, request: AddRequest) -> None:
-        ledger, entries, frame, on_answer = request
+        ledger, entries, frames, on_answer = request
         under_way = dict.fromkeys(entries, (on_answer, self._loop.time() + self._timeout_s))
         adds = self._adds.get(ledger)
         if adds is None:
             self._adds[ledger] = under_way
         else:
             adds.update(under_way)
-        self._write(frame)
+        self._write(frames)
 
-    def _write(self, frame: bytes) -> None:
+    def _write(self, frames: Sequence[bytes]) -> None:
         if not self._frames:
             self._loop.call_soon(self._flush)
-        self._frames.append(frame)
+        self._frames.extend(frames)
 
     def _flush(self) -> None:
         frames, self._frames = self._frames, []
         if not frames or self._is_lost:
             return
         transport = self._transport[0]
-        transport.write(b"".join(frames))
+        transport.writelines(joined_if_small(frames))
         if transport.get_write_buffer_size() > self._max_unsent_bytes:
             log.warning("bookie_too_slow", bookie=self._bookie, unsent_bytes=transport.get_write_buffer_size())
             self.abort()

@@ -102,14 +102,14 @@ class Driver:
         if self._is_closed:
             return
         bodies: Sequence[bytes] = ()
-        frame = b""
+        frames: Sequence[bytes] = ()
         for action in actions:
             match action:
                 case SendAdds():
                     if action.bodies is not bodies:  # where all members get the entries, they get the same bytes
                         bodies = action.bodies
-                        frame = encode_adds(self._key, bodies, RECOVERY_ADD if action.is_recovery else PLAIN)
-                    self._send_adds(action, frame)
+                        frames = encode_adds(self._key, bodies, RECOVERY_ADD if action.is_recovery else PLAIN)
+                    self._send_adds(action, frames)
                 case SendRead():
                     self._send_read(action)
                 case SwapMetadata():
@@ -123,12 +123,12 @@ class Driver:
         self._is_closed = True
         self._tasks.cancel()
 
-    def _send_adds(self, adds: SendAdds, frame: bytes) -> None:
+    def _send_adds(self, adds: SendAdds, frames: Sequence[bytes]) -> None:
         bookie = adds.bookie
         taker = self._takers.get(bookie)
         if taker is None:
             taker = self._takers[bookie] = partial(self._adds_answered, bookie)
-        self._pool.send(bookie, AddRequest(self._ledger, adds.entries, frame, taker))
+        self._pool.send(bookie, AddRequest(self._ledger, adds.entries, frames, taker))
 
     def _adds_answered(self, bookie: str, entries: Sequence[int], code: Code) -> None:
         self.act(self._machine.adds_answered(bookie, entries, verdict_of(code)))

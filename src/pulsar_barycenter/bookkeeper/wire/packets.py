@@ -21,6 +21,7 @@ KEY_BYTES: Final = 20
 ADD_HEAD_BYTES: Final = 4 + KEY_BYTES
 """The number of bytes of a request to add an entry that are not the entry."""
 
+_SMALL_PART_BYTES: Final = 4096
 _VERSION: Final = 2
 _TAG_OF_VERSION_3: Final = 0x0A
 """The first byte of each packet of version 3, which is a protobuf message."""
@@ -111,17 +112,24 @@ class AuthAnswer(NamedTuple):
 
 def encode_add(key: bytes, body: bytes, flags: Flag = PLAIN) -> bytes:
     """Return the request to store the entry `body`, which contains its ledger and number."""
-    return encode_adds(key, (body,), flags)
+    return b"".join(encode_adds(key, (body,), flags))
 
 
-def encode_adds(key: bytes, bodies: Sequence[bytes], flags: Flag = PLAIN) -> bytes:
-    """Return the requests to store the entries `bodies`, one after the other, as `encode_add` makes each."""
+def encode_adds(key: bytes, bodies: Sequence[bytes], flags: Flag = PLAIN) -> list[bytes]:
+    """Return the requests to store the entries `bodies`, one after the other, as `encode_add` makes each. They are cut
+    into parts, so that large bodies are not copied.
+    """
     pack, operation, bits = _ADD.pack, int(Operation.ADD), int(flags)
     parts: list[bytes] = []
     for body in bodies:
         parts.append(pack(ADD_HEAD_BYTES + len(body), _VERSION, operation, bits, key))
         parts.append(body)
-    return b"".join(parts)
+    return joined_if_small(parts)
+
+
+def joined_if_small(parts: list[bytes]) -> list[bytes]:
+    """Return `parts`, joined to one part if they are small, because a copy costs less than to send each by itself."""
+    return parts if sum(map(len, parts)) > _SMALL_PART_BYTES * len(parts) else [b"".join(parts)]
 
 
 def encode_read(ledger: int, entry: int) -> bytes:

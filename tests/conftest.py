@@ -34,7 +34,7 @@ TRACED = {"unit", "contract"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
-    group.addoption("--sim-seeds", type=int, default=100, metavar="N", help="play the histories of N seeds")
+    group.addoption("--sim-seeds", type=int, default=50, metavar="N", help="play the histories of N seeds")
     group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
@@ -58,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with this in the brokers' configuration; may be repeated",
     )
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
-    group.addoption("--peer-cases", type=int, default=400, metavar="N", help="draw N random cases of each kind")
+    group.addoption("--peer-cases", type=int, default=150, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
     group.addoption(
         "--peer-version",
@@ -76,8 +76,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--peer-write", action="store_true", help="write what was seen into docs/compatibility.md")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
-    group.addoption("--fuzz-examples", type=int, default=700, metavar="N", help="try N rows of frames")
-    group.addoption("--fuzz-requests", type=int, default=4, metavar="N", help="draw N requests for each operation")
+    group.addoption("--fuzz-examples", type=int, default=250, metavar="N", help="try N rows of frames")
+    group.addoption("--fuzz-requests", type=int, default=3, metavar="N", help="draw N requests for each operation")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
 

@@ -47,7 +47,7 @@ async def _play(reads: list[bytes], *, attached: bool) -> None:
             writer.write(client_commands.connect("Fuzz") + b"".join(valid_frames()[:5]))
             connection = list(broker.server.connections)[-1]
             assert isinstance(connection, Connection)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while not (connection.producers and len(connection.consumers) == 2):
                     await asyncio.sleep(0)
             writer.write(client_commands.flow(1, 100) + client_commands.flow(2, 100))

@@ -10,6 +10,7 @@ import pytest
 
 from pulsar_barycenter.load.managers import ManagerKind
 from support.cluster_rehearsal import Manager, Size, rehearsal
+from support.short_forms import params
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
@@ -36,7 +37,7 @@ def size(request: pytest.FixtureRequest) -> Size:
     return Size(*(option(f"--rehearsal-{name}") for name in ("rounds", "topics", "seed")))
 
 
-@pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
+@pytest.mark.parametrize("manager", params(MANAGERS, short=("modular", "extensible, records in a topic")))
 async def test_clients_lose_nothing_and_one_broker_serves_at_a_time(
     tmp_path: Path, manager: Manager, size: Size
 ) -> None:

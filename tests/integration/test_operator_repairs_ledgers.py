@@ -108,7 +108,7 @@ async def test_an_operator_gets_back_what_is_whole(tmp_path: Path) -> None:
         await asyncio.to_thread(produce, url)
         code, said = await run("ledger", "check", "--data", str(data))
         assert code == 1
-        assert "a broker runs on these ledgers; stop it first" in said
+        assert "a broker uses these ledgers; stop the broker first" in said
     lost = damage(data)
     rest = [number for number in range(MESSAGES) if number not in lost]
 

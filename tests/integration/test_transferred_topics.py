@@ -15,6 +15,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.naming.topic import TopicName
 from support import client_requests, stock_client
 from support.one_broker import BrokerThread
+from support.short_forms import params
 from support.two_brokers import BUNDLE, TwoBrokers
 from support.wire_client import TYPE, WireClient
 
@@ -175,8 +176,16 @@ def send_over_transfers(brokers: TwoBrokersThread, client: pulsar.Client, **opti
     return sender
 
 
-@pytest.mark.parametrize("is_batched", [True, False], ids=["batches", "single messages"])
-@pytest.mark.parametrize("kind", ["exclusive", "failover", "reader"])
+CASES = {
+    f"{kind}-{'batches' if is_batched else 'single messages'}": (kind, is_batched)
+    for kind in ("exclusive", "failover", "reader")
+    for is_batched in (True, False)
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_batched"), params(CASES, short=("exclusive-single messages", "failover-batches", "reader-batches"))
+)
 def test_in_order_nothing_lost_and_no_look_up(
     brokers: TwoBrokersThread, client: pulsar.Client, kind: str, is_batched: bool
 ) -> None:

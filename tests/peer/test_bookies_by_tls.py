@@ -118,7 +118,7 @@ def test_entries_go_to_a_bookie_by_tls(request: pytest.FixtureRequest, tmp_path:
 def test_a_bookie_without_tls_says_so(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     made = make_certificates(tmp_path / "made")
     try:
-        with real_bookies(tmp_path, 1) as cluster, pytest.raises(BookieRefusedError, match="has no TLS"):
+        with real_bookies(tmp_path, 1) as cluster, pytest.raises(BookieRefusedError, match="does not offer TLS"):
             asyncio.run(take(cluster, 0, start_tls(made, made.authority)))
     except PeerUnavailableError as error:
         if request.config.getoption("--peer-required"):

@@ -15,7 +15,9 @@ import msgspec
 import pulsar
 import pytest
 
+from pulsar_barycenter.cluster_logs.load_report_log import write_report
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.replay.advice.document import Advice
 from pulsar_barycenter.standalone.cluster import free_ports
 from support.apache_pulsar import MODULAR, ApachePulsar, apache_pulsar, soon
 from support.apache_pulsar_clients import barycenter
@@ -128,6 +130,19 @@ def means(folder: Path, begin_ms: int = 0, end_ms: int = 1 << 60) -> dict[tuple[
     return {key: fmean(rates) for key, rates in found.items()}
 
 
+def advice(reports: Path, folder: Path, begin_ms: int, end_ms: int) -> Advice:
+    """The advice from the reports of this time, with every second of it made a minute: advice needs an hour."""
+    for file in sorted((reports / "load-reports").rglob("*.json")):
+        report = msgspec.json.decode(file.read_bytes(), type=LocalBrokerData)
+        if begin_ms <= report.last_update <= end_ms:
+            at_ms = begin_ms - 2 * 3_600_000 + 60 * (report.last_update - begin_ms)
+            write_report(folder / "load-reports", msgspec.structs.replace(report, last_update=at_ms))
+    barycenter("pipeline", "run", "--once", "--data", str(folder))
+    of_pulsar = ("--strategy", "ThresholdShedder", "--strategy", "UniformLoadShedder")
+    told = barycenter("advise", "--input", str(folder), "--seeds", "1-2", "--json", *of_pulsar)
+    return msgspec.json.decode(told, type=Advice)
+
+
 def test_imported_reports_are_those_that_collect_records(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if not request.config.getoption("--peer-required"):
         pytest.skip("it takes minutes; make peer runs it")
@@ -158,3 +173,8 @@ def test_imported_reports_are_those_that_collect_records(request: pytest.Fixture
     assert found.keys() == known.keys()
     for key, rate in known.items():
         assert found[key] == pytest.approx(rate, rel=ERROR), key
+    one, other = (
+        advice(reports, tmp_path / f"{reports.name} for an hour", begin_ms, end_ms) for reports in (collected, imported)
+    )
+    print(one.sentence, other.sentence)
+    assert (one.verdict, one.changes) == (other.verdict, other.changes)

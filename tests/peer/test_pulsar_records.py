@@ -72,6 +72,7 @@ def test_the_recorded_bytes_are_those_of_java(java: Java) -> None:
     assert java.run() == java_records()
 
 
+@pytest.mark.full_form
 def test_java_reads_what_we_write_in_every_compression(java: Java) -> None:
     ledgers = info_of_ledgers(ManagedLedgerInfo(), LEDGERS)
     cursor = info_of_cursor("sub", ManagedCursorInfo(), CURSOR, ledger_id=NO_LEDGER, now_ms=5)

@@ -62,6 +62,7 @@ def test_all_tables_of_whole_logs_agree_and_a_row_too_many_is_told(layout: Pipel
     assert [line.split()[0] for line in done.output.splitlines() if "DIFFERS" in line] == ["balance"]
 
 
+@pytest.mark.full_form
 def test_logs_that_begin_later_than_the_tables_are_not_held_against_them_before(layout: PipelineLayout) -> None:
     """The check begins an hour after their first report; here nothing is left to compare, and that is said."""
     first, *_ = logged(layout)

@@ -217,5 +217,5 @@ def test_an_absent_topic_and_an_absent_service_are_told_in_a_sentence(spark: Spa
 
 def test_a_bad_option_is_told_by_spark_in_its_words(spark: SparkSession) -> None:
     reader = spark.read.format("pulsar").option("service.url", "localhost:6650").option("topic", TOPIC)
-    with pytest.raises(PySparkException, match=r"option service\.url: it must begin with pulsar://"):
+    with pytest.raises(PySparkException, match=r"option service\.url: the URL must begin with pulsar://"):
         reader.load()

@@ -86,6 +86,7 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     assert executors_of(cluster) == [count + 2 for count in before], "a worker had no part in one of the two"
 
 
+@pytest.mark.full_form
 def test_windows_folded_by_shard_on_a_cluster_are_those_of_its_driver(cluster: SparkCluster, tmp_path: Path) -> None:
     """Two jobs over the same log; each worker has a shard, and both see the data folder."""
     layouts = [PipelineLayout.of(tmp_path / name) for name in ("driver", "sharded")]
@@ -145,6 +146,7 @@ def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: Sp
     assert brought_to(cluster) == there_before + 2
 
 
+@pytest.mark.full_form
 def test_a_grid_goes_on_when_an_executor_dies(cluster: SparkCluster, tmp_path: Path) -> None:
     """SIGKILL to one of the two once a run is done: its task is tried again, where the input's file is brought anew."""
     program = [sys.executable, "-m", "pulsar_barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]

@@ -45,7 +45,7 @@ def test_placement_draws_from_what_its_oracle_allows(
             assert alternative.name in case.ema or alternative.code in (Code.EQUAL, Code.NO_LOAD_DATA)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(extensible_clusters(), oracle.selection_settings, places, st.booleans(), st.sets(st.integers(0, 5), max_size=2))
 def test_filters_leave_what_their_oracle_leaves(
     case: ExtensibleCluster,
@@ -75,7 +75,7 @@ def test_filters_leave_what_their_oracle_leaves(
         assert render(placement.reason)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     extensible_clusters(),
     oracle.selection_settings,

@@ -53,7 +53,7 @@ def decide(snapshot: LoadSnapshot, most: int = NO_LIMIT) -> DisturbancePlan:
     return LeastDisturbance(Settings(band=BAND, most=most)).decide(snapshot, DisturbanceMemory())[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> None:
     """By both estimates; exchanges count as one move."""
@@ -67,7 +67,7 @@ def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> 
             assert move.after <= move.before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cluster: Cluster) -> None:
     """Bundles in transition stay."""
@@ -77,7 +77,7 @@ def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cl
     assert not {unload.bundle for unload in again} & cluster.recently_unloaded
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(crowds, min_size=2, max_size=4), st.integers(1, 5))
 def test_a_full_round_makes_the_first_moves_of_a_longer_one_or_better_ones_of_the_same_brokers(
     held: list[list[int]], most: int
@@ -190,7 +190,7 @@ def test_a_gain_is_by_how_much_the_unevenness_falls(
     assert abs(gain - (unevenness(excess, 0.03) - unevenness(after, 0.03))) < 1e-6
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(crowds, min_size=2, max_size=4), st.integers(1, 60))
 def test_by_its_price_a_move_evens_out_and_a_broker_gives_one_bundle_a_round(
     held: list[list[int]], an_hour: int

@@ -45,8 +45,9 @@ _LOOK_AT_FILES_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of one broker: `headers` by their names in lower case, `body` unchanged. `sent_headers` are names and
-    values as the broker wrote them.
+    """The answer of one broker. `headers` maps the name of each header, in lower case, to its value. `sent_headers` are
+    the same headers as pairs of name and value, with the names spelled as the broker sent them. `body` is the body as
+    bytes.
     """
 
     status: int
@@ -56,8 +57,8 @@ class Answer:
 
 
 class NewClient(Protocol):
-    """A function that makes an `AdminClient`, which the caller closes. Brokers store `why` with each change that the
-    client requests.
+    """A function that makes an `AdminClient`. The caller has to close the client. `why` is the reason of the caller, as
+    text: brokers store it with each change that the client requests.
     """
 
     def __call__(
@@ -66,7 +67,9 @@ class NewClient(Protocol):
 
 
 class AdminClient:
-    """An HTTP client that resends verb and body to the address in a 307 or 308."""
+    """An HTTP client for the admin API of brokers. If a broker answers 307 or 308, the client sends the same request,
+    with its method and body, to the address in that answer.
+    """
 
     def __init__(
         self,
@@ -80,9 +83,9 @@ class AdminClient:
     ) -> None:
         """Make a client that sends `headers` with every request, also after a redirect.
 
-        It also sends the credentials in `shows`, and the headers that `bears` returns when the request is sent. `tls`
-        has the authorities to trust with https; None: the authorities of the system. An answer of more than
-        `most_bytes` raises an error.
+        It also sends the credentials in `shows`, and the headers that `bears` returns: `bears` is called for each
+        request. `tls` names the authorities whose certificates are trusted with https; None: those that the system
+        trusts. A request whose answer has more than `most_bytes` bytes raises `AdminRequestError`.
         """
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_bytes = most_bytes
@@ -108,7 +111,7 @@ class AdminClient:
         """Send a request to the broker at `web_url` and return the JSON of its answer; None for an empty answer.
 
         `path` is already encoded. `body` is sent as JSON unless it is None; `headers` are sent in addition to those of
-        the client. `or_text`: an answer that is not JSON is returned as text.
+        the client. An answer that is not JSON is returned as text with `or_text`, and is an error without.
 
         Raises:
             AdminRequestError: the answer is an error, there is none, or a redirect cannot be followed: there are too
@@ -120,8 +123,8 @@ class AdminClient:
         return _decoded(method, url, answer.body, or_text=or_text)
 
     async def read(self, web_url: str, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
-        """Send a GET, follow redirects, and return the answer with its headers. The status of the answer is below 300;
-        any other raises an error.
+        """Send a GET request, follow redirects, and return the answer with its headers. The status of the answer is
+        always below 300; an answer with another status raises `AdminRequestError`.
 
         Arguments and errors are those of `call`.
         """
@@ -141,7 +144,9 @@ class AdminClient:
                 return answer
             else:
                 raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
-        raise AdminRequestError(method, url, 307, f"there were more than {MAX_REDIRECTS} redirects")
+        raise AdminRequestError(
+            method, url, 307, f"there were more than {MAX_REDIRECTS} redirects for one request: try again"
+        )
 
     async def ask(self, web_url: str, path: str) -> Answer:
         """Send a GET request to the broker at `web_url`, and return its answer, also if that is an error or a redirect.
@@ -152,7 +157,8 @@ class AdminClient:
         return await self._send("GET", web_url + path, None)
 
     async def forward(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Answer:
-        """Send a request with additional headers, and return the answer, also if that is an error or a redirect.
+        """Send a request to `url`, with `headers` in addition to those of the client. Return the answer, also if it is
+        an error or a redirect; redirects are not followed.
 
         Raises:
             AdminRequestError: there is no answer.
@@ -170,7 +176,7 @@ class AdminClient:
         self, method: str, url: str, data: bytes | None, more_headers: Mapping[str, str] | None = None
     ) -> Answer:
         if self._closed:
-            raise AdminRequestError(method, url, 0, "the client is closed, because this broker is stopping")
+            raise AdminRequestError(method, url, 0, "the request was not sent, because this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout,
@@ -209,17 +215,19 @@ class AdminClient:
         return self._trust.context()
 
     async def _body(self, method: str, url: str, answer: aiohttp.ClientResponse) -> bytes:
-        """Return the body of an answer, read up to the maximum size.
+        """Return the body of an answer, which may have at most `most_bytes` bytes (see `__init__`).
 
         Raises:
-            AdminRequestError: the body is too large; its rest is not read.
+            AdminRequestError: the body is larger; its rest is not read.
         """
         pieces, size = [], 0
         async for piece in answer.content.iter_any():
             size += len(piece)
             if size > self._most_bytes:
                 answer.close()
-                raise AdminRequestError(method, url, 0, f"the answer has more than {self._most_bytes:,} bytes")
+                raise AdminRequestError(
+                    method, url, 0, f"the answer has more than {self._most_bytes:,} bytes, the maximum"
+                )
             pieces.append(piece)
         return b"".join(pieces)
 

@@ -47,7 +47,10 @@ class ClientConfError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ClientConf:
-    """The address, the credentials (`shows`), and the authorities to trust with https (`tls`; None: the system's)."""
+    """How to reach a cluster: the web address of a broker (`web_service_url`), the credentials that a client sends
+    (`shows`), and the authorities whose certificates are trusted with https (`tls`; None: those that the system
+    trusts).
+    """
 
     web_service_url: str = USUAL_URL
     shows: ClientAuthentication = NO_AUTHENTICATION
@@ -62,9 +65,13 @@ def configured(
     *,
     usual_url: str = USUAL_URL,
 ) -> ClientConf:
-    """Return the configuration from options, a context or a file, and environment variables.
+    """Return the configuration of a client. For each key, the first of these sources that has a value decides:
 
-    `options` maps keys of client.conf to the values that were typed, or None.
+    1. `options`: keys of client.conf with the values that the user typed; None for a key that the user did not give.
+    2. The context of the name `context`, in a file below the folder `home`; if `context` is None, the client.conf that
+       the environment variable PULSAR_CLIENT_CONF names.
+    3. Environment variables, for the address and the token.
+    4. `usual_url`, for the address.
 
     Raises:
         ClientConfError: a file cannot be read or is not valid, the context does not exist, or a value is not allowed.

@@ -76,9 +76,14 @@ def waiting(folder: Path, now_ms: int) -> Proposal:
             f"no round waits for approval in {folder}; `barycenter balance --mode advise` proposes rounds"
         )
     if now_ms >= proposal.until:
-        raise ApprovalError(f"round {proposal.name} in {folder} is no longer valid; wait for the next one")
+        raise ApprovalError(
+            f"round {proposal.name} in {folder} cannot be answered any more, because its time has passed; "
+            "wait for the next round"
+        )
     if answer_to(folder, proposal) is not None:
-        raise ApprovalError(f"round {proposal.name} in {folder} was answered already")
+        raise ApprovalError(
+            f"round {proposal.name} in {folder} was answered already, and that answer counts; wait for the next round"
+        )
     return proposal
 
 

@@ -24,8 +24,8 @@ _MAX_REASON: Final = 400
 
 
 class TellMove(Protocol):
-    """A function that is called with each state of a move, a detail, and, once the move has ended, its duration in
-    seconds (else None).
+    """A function that is called each time a move enters a new `state`, with a text about that state (`detail`).
+    `took_s` is the duration of the move in seconds if the move ended with this state, otherwise None.
     """
 
     def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None: ...
@@ -33,10 +33,12 @@ class TellMove(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Carries moves out in `cluster`, within `caps`. `stop` returns why no other move may begin; blank if one may.
+    """Carries out moves in `cluster`. `caps` limits how many moves run at once, how many begin per minute, and how long
+    a move may take. Before each move `stop` is called: it returns why no further move may begin; blank if moves may
+    begin.
 
-    While a round is carried out, `reasons` maps the bundle of each move to its reason, which `cluster` sends with the
-    move.
+    While moves are carried out, `reasons` maps the bundle of each move to the reason for the move; `cluster` sends this
+    reason to the broker.
     """
 
     cluster: Cluster
@@ -47,13 +49,15 @@ class Carrier:
     reasons: dict[str, str]
 
     async def carry_out(self, moves: Sequence[PlannedMove], *, by: str = BY) -> Outcome:
-        """Carry out moves, each noted in the journal before it begins; `by` is who asked for them.
+        """Carry out moves, and return how they ended. Each move is recorded in the journal before it begins; `by` is
+        who asked for the moves.
 
-        If a bundle is neither on the source nor on the destination of its move, something else moves bundles too. Then,
-        and after a move that failed, no other move begins; the moves in progress are completed.
+        No further move begins after a move that failed, or if a bundle is owned neither by the source nor by the
+        destination of its move: then something else moves bundles, too. Moves that have begun are carried out to their
+        end.
 
         Raises:
-            OSError: the journal cannot be written; no other move begins.
+            OSError: the journal cannot be written; no further move begins.
         """
         plan = plan_of(moves)
 
@@ -85,8 +89,9 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True)
 class SplitCarrier:
-    """Splits bundles of `cluster`, one after the other. `stop` returns why no other split may begin; blank if one may.
-    `reasons` is as that of `Carrier`.
+    """Splits bundles of `cluster`, one after the other. Before each split `stop` is called: it returns why no further
+    split may begin; blank if splits may begin. While bundles are split, `reasons` maps each bundle to the reason for
+    its split; `cluster` sends this reason to the broker.
     """
 
     cluster: SplittableCluster
@@ -97,12 +102,13 @@ class SplitCarrier:
     reasons: dict[str, str]
 
     async def carry_out(self, splits: Sequence[PlannedSplit], max_bundles: int) -> tuple[int, int]:
-        """Split bundles. A split fails if the namespace has `max_bundles` bundles or more when its turn comes. Return
-        how many bundles were split, and how many splits failed; a bundle that something else had split or deleted
-        counts as neither. Each split is noted in the journal before it begins.
+        """Split bundles, one after the other; return how many bundles were split, and how many splits failed. A split
+        fails if the namespace already has `max_bundles` bundles or more when the bundle is to be split. A bundle that
+        was split or deleted by something else counts neither as split nor as failed. Each split is recorded in the
+        journal before it begins.
 
         Raises:
-            OSError: the journal cannot be written; no other split begins.
+            OSError: the journal cannot be written; no further split begins.
         """
         states = []
         for split in splits:

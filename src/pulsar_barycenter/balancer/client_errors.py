@@ -32,10 +32,12 @@ _WITHIN_S: Final = 60.0
 
 
 class ClientErrors:
-    """The errors of clients a minute, or why they are not known."""
+    """Reads how many errors clients get a minute (`per_minute`), from the metrics of brokers; if this is not known,
+    `why_unknown` says why.
+    """
 
     def __init__(self, new_client: NewClient, now_ms: Callable[[], int]) -> None:
-        """Read with a client of its own, which `close` closes."""
+        """Create an HTTP client with `new_client`, for the requests of this object alone; `close` closes it."""
         self._client: AdminClient = new_client(timeout_s=_ANSWERS_S, most_bytes=MAX_METRICS_BYTES)
         self._now_ms = now_ms
         self._last: ErrorReading | None = None
@@ -51,8 +53,9 @@ class ClientErrors:
         return self._last is not None
 
     async def read(self, addresses: Mapping[str, str]) -> None:
-        """Read the metrics of brokers (broker id to web address). Do nothing if the last reading was less than a second
-        ago.
+        """Read the metrics of brokers (`addresses`: broker id to web address), and set `per_minute` and `why_unknown`:
+        the errors a minute since the last reading, and why the errors of no broker could be read. Do nothing if the
+        last reading was less than a second ago.
         """
         if is_too_soon(self._last, self._now_ms()):
             return
@@ -74,7 +77,9 @@ class ClientErrors:
         self.per_minute, self._last = per_minute(self._last, reading), reading
 
     async def read_twice(self, addresses: Mapping[str, str]) -> None:
-        """Read as `read` does; if there was no earlier reading to compare with, read again a second later."""
+        """Read as `read` does. If there was no earlier reading to compare with, read a second time one second later, so
+        that there are two.
+        """
         await self.read(addresses)
         if self.per_minute is None and not self.why_unknown:
             await asyncio.sleep(SHORTEST_MS / 1000)

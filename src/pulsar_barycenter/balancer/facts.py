@@ -136,9 +136,11 @@ async def answering(
 
 
 def clock_difference(url: str, offset: tuple[int, int] | None) -> str:
-    """Return a text that says how far the clock of the broker at `url` differs from this machine's; blank if the
-    difference is at most MAX_CLOCK_DIFFERENCE_MS, or `offset` is None. `offset` is by how much that clock is ahead, at
-    least and at most (ms; negative: behind).
+    """Return a text that says how far the clock of the broker at `url` differs from this machine's; "" if the
+    difference is at most MAX_CLOCK_DIFFERENCE_MS, or `offset` is None.
+
+    `offset` is by how many ms the broker's clock is ahead of this machine's; negative: it is behind. It is known only
+    as a range: the least and the greatest possible value, both inclusive.
     """
     if offset is None or (offset[0] <= MAX_CLOCK_DIFFERENCE_MS and offset[1] >= -MAX_CLOCK_DIFFERENCE_MS):
         return ""

@@ -78,23 +78,25 @@ class Lease:
         return self._producer is not None and time.monotonic() - self._proven_s < self._valid_s
 
     async def try_to_take(self) -> tuple[bool, Note | None]:
-        """Take the lease if no other process holds it. Return whether this process has taken it, and the last note in
-        the topic, of a former holder; the note is None if another process holds the lease, or the topic has no note.
+        """Take the lease if no other process holds it. Return whether this process holds it now, and the note in the
+        last message of the topic, which a former holder sent. The note is None if another process holds the lease, or
+        there is no such note.
 
         Raises:
             LeaseError: the topic cannot be used.
-            LeaseLostError: another process has taken the lease meanwhile.
+            LeaseLostError: this process took the lease, but another one took it before this process could prove it.
         """
         return await asyncio.to_thread(self._take)
 
     async def renew(self, taken_over: TakenOver | None) -> None:
-        """Prove that this process still holds the lease, by a message to the topic that has the settings to put back.
+        """Prove that this process still holds the lease: send a message to the lease topic. The message contains
+        `taken_over`, the settings to restore in the cluster.
 
         If the message gets no answer, no error is raised and nothing is proven: `is_held` becomes False `valid_s`
         seconds after the last proof.
 
         Raises:
-            LeaseLostError: another process holds it.
+            LeaseLostError: another process holds the lease.
         """
         await asyncio.to_thread(self._send, Note(holder=self._holder, taken_over=taken_over))
 
@@ -121,7 +123,7 @@ class Lease:
         except (pulsar.PulsarException, ValueError) as error:
             raise LeaseError(
                 f"cannot take the lease on {self._topic}: {error}; check --service-url, and that the token may produce "
-                "to and consume from this topic, or name another one with --lease-topic"
+                "to and consume from this topic, or name another topic with --lease-topic"
             ) from error
         note = self._last_note()
         self._producer = producer
@@ -144,8 +146,8 @@ class Lease:
                 reader.close()
         except pulsar.PulsarException as error:
             raise LeaseError(
-                f"cannot read the last message of {self._topic}, which has what is to be put back: {error}; check that "
-                "the token may consume from this topic, and start again"
+                f"cannot read the last message of {self._topic}, which has the settings to restore in the cluster: "
+                f"{error}; check that the token may consume from this topic, then start this command again"
             ) from error
 
     def _send(self, note: Note) -> None:
@@ -153,7 +155,9 @@ class Lease:
 
         producer, began_s = self._producer, time.monotonic()
         if producer is None:
-            raise LeaseLostError(f"the lease on {self._topic} is not held")
+            raise LeaseLostError(
+                f"this process does not hold the lease on {self._topic}, so this process must not change the cluster"
+            )
         try:
             producer.send(msgspec.json.encode(note))
         except (pulsar.ProducerFenced, pulsar.ProducerBusy, pulsar.AlreadyClosed) as error:

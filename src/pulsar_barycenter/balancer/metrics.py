@@ -17,9 +17,9 @@ _PREFIX: Final = "barycenter_balance"
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers that the balancer exports as metrics; each round changes them. Times are in seconds, usages are
-    fractions of a broker. `needed` is the metric of the brokers that the load needs, in Prometheus's text format; blank
-    if it is not known. `client_errors` is the number a minute, None if it is not known.
+    """The values that the balancer exports as metrics; each round updates them. Times are in seconds, usages are
+    fractions of a broker. `needed` is a complete metric in Prometheus's text format: the number of brokers that the
+    load needs; "" if it is not known. `client_errors` is how many errors clients get a minute; None if it is not known.
     """
 
     mode: Mode

@@ -35,7 +35,11 @@ class Mode(enum.StrEnum):
 
 
 class SplitWhen(enum.StrEnum):
-    """Whether the balancer or the cluster itself splits bundles that are too large by the cluster's limits."""
+    """Whether the balancer or the cluster itself splits bundles that exceed the cluster's limits.
+
+    AUTO: the balancer, if the cluster splits bundles itself as long as no balancer runs. ALWAYS: the balancer. NEVER:
+    the balancer splits nothing; the cluster does, if its settings say so.
+    """
 
     AUTO = "auto"
     """This program, while it acts on a cluster that splits on its own; the cluster's own splitting is off meanwhile."""
@@ -45,18 +49,27 @@ class SplitWhen(enum.StrEnum):
     """The cluster, if it splits on its own; this program splits nothing."""
 
     def splits(self, mode: Mode, *, own: bool) -> bool:
-        """Return whether this program decides on splits; `own` is whether the cluster splits on its own while this
-        program does not act. With `advise` this program splits nothing: an approval is for moves.
+        """Return whether this program decides on splits. `own` is whether the cluster splits bundles itself as long as
+        no balancer has switched that off. In the mode `advise` the result is False: a person approves moves only, and
+        nothing is split.
         """
         return mode is not Mode.ADVISE and (self is SplitWhen.ALWAYS or (self is SplitWhen.AUTO and own))
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The limits of moves and splits. `per_hour` counts the moves of any 60 minutes, `splits_per_hour` the splits.
-    `throughput_per_hour` is the sum of the throughput (bytes/s, in + out) of the bundles of these moves, 0 for no
-    limit. A bundle that moved stays for `grace_ms`. With fewer than `min_brokers` brokers whose reports are current
-    nothing moves, and nothing is split. A move or split that has not ended after `timeout_s` seconds has failed.
+    """The limits of moves and splits.
+
+    Args:
+        at_once: How many moves are in progress at most.
+        per_minute: How many moves begin in a minute at most.
+        per_hour: How many moves begin in any 60 minutes at most.
+        throughput_per_hour: The greatest sum of the throughputs (bytes/s, in + out) of the bundles that move in any 60
+            minutes; 0 for no limit.
+        grace_ms: For how long a bundle that moved does not move again.
+        min_brokers: With fewer brokers whose reports are current, nothing moves and nothing is split.
+        splits_per_hour: How many splits begin in any 60 minutes at most.
+        timeout_s: A move or split that has not ended after this time has failed.
     """
 
     at_once: int = 1
@@ -71,11 +84,16 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """The limits of the watchdog. Our moves made the balance worse if, `settle_ms` after the last of them, the usage
-    above the mean (a fraction of a broker) exceeds that before them by more than `grown`. Until then, clients may get
-    up to `more_errors` errors a minute more than before the moves. A view is too old after two report intervals of
-    `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. After a pause of `hand_back_ms` the
-    balancer hands back.
+    """The limits of the watchdog.
+
+    The measure of the balance is by how much the fullest broker's usage exceeds the mean, a fraction of a broker.
+    `settle_ms` after the last of this program's moves it is compared with its value before the moves: if it has grown
+    by more than `grown`, the moves made the balance worse. Until then, clients may get at most `more_errors` errors a
+    minute more than before the moves.
+
+    The load of a broker is too old after two of its report intervals, `report_interval_ms` each. After a foreign move
+    (one that this program did not ask for), nothing moves for `quiet_ms`. After a pause of `hand_back_ms`, the balancer
+    switches the cluster's own balancing on again.
     """
 
     report_interval_ms: int
@@ -92,9 +110,10 @@ class Wanted:
 
     The brokers at `urls` are read every `interval_s`; the run ends at a signal, or after `rounds` rounds if that is not
     0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster. `service_url`
-    is the address of the binary protocol; blank: the one that a report names. `grown` and `more_errors` are limits of
-    the watchdog. `approved_within_s` is how long a round waits for its approval. `metrics_port` is a port of 127.0.0.1,
-    0 for none. `sizing` says how many brokers the load needs.
+    is the address of the binary protocol; "": the address that the brokers report. `grown` and `more_errors` are limits
+    of the watchdog (`WatchLimits`). `approved_within_s` is how long a round waits for a person's approval; after that
+    it is dropped. `metrics_port` is a port of 127.0.0.1; 0: no metrics are served. `sizing` is the rule by which the
+    number of brokers that the load needs is computed.
     """
 
     urls: Sequence[str]
@@ -119,8 +138,9 @@ class Wanted:
     metrics_port: int = 0
 
     def takes_over(self, *, own_splits: bool) -> tuple[str, ...]:
-        """Return the keys of the cluster's own balancing that are off while this run acts; `own_splits` is whether the
-        cluster splits on its own while no balancer acts.
+        """Return the keys of the cluster's own balancing that this run switches off while it moves bundles; none in
+        modes in which it does not. `own_splits` is whether the cluster splits bundles itself as long as no balancer has
+        switched that off.
         """
         if self.mode is not Mode.ACT:
             return ()

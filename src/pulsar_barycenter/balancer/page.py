@@ -70,7 +70,8 @@ def read_token(folder: Path) -> str:
     token = read_regular(file, _MAX_TOKEN_BYTES).decode("ascii", errors="replace").strip()
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
         raise StateError(
-            f"{file} has no token of at least {MIN_TOKEN} characters; delete the file, and a new token is made"
+            f"{file} has no token of at least {MIN_TOKEN} characters; delete the file and start balance again, which "
+            "creates a token"
         )
     return token
 
@@ -155,8 +156,8 @@ class BalancePage:
 
 
 def rendered_page(record: RoundRecord | None, proposal: Proposal | None) -> str:
-    """Return the page as HTML: the last round, None before it, and the round that waits for an answer, if there is
-    one.
+    """Return the page as HTML. It shows `record`, the last round (None: no round has ended), and above it `proposal`,
+    the round that waits for a person's answer (None: there is none).
     """
     css = resources.files(html_pages).joinpath("base.css").read_text(encoding="utf-8")
     parts = ["<p>No round has ended yet.</p>"] if record is None else list(_round_parts(record))

@@ -36,9 +36,11 @@ class BalanceError(Exception):
 
 
 class RightToAct:
-    """The lease of one process. `lost` says that another process has taken it, blank if none has; `is_standby` is
-    whether another process holds it. The caller sets `is_ready` once `take_over` has succeeded. `taken_over` is what is
-    to be put back, None if there is nothing.
+    """The lease of one process, and the settings of the cluster that this process has switched off.
+
+    `lost` says that another process has taken the lease; "" if none has. `is_standby`: another process holds the lease,
+    and this one waits for it. `is_ready`: `take_over` has succeeded; the caller sets it. `taken_over` has the settings
+    to restore later, with the values from before; None if there are none.
     """
 
     def __init__(
@@ -78,11 +80,12 @@ class RightToAct:
         return "" if self.is_ready else "the cluster's own balancing is not taken over yet"
 
     async def take(self, service_url: Callable[[], str]) -> None:
-        """Take the lease if no process holds it, else set `is_standby`. `service_url` returns the address of the binary
-        protocol.
+        """Take the lease; if another process holds it, set `is_standby` instead. Do nothing if this process has taken
+        it before. `service_url` returns the address of the binary protocol.
 
         Raises:
-            LeaseError, LeaseLostError: the lease topic cannot be used.
+            LeaseError: the lease topic cannot be used.
+            LeaseLostError: another process took the lease right after this one had taken it.
         """
         if self._lease is not None and not self.is_standby:
             return
@@ -100,8 +103,8 @@ class RightToAct:
             self._is_holder = True
 
     async def take_over(self, keys: Sequence[str]) -> None:
-        """Switch `keys` off, and restore the other keys that an earlier process had switched off and did not
-        restore.
+        """Switch the cluster's settings `keys` off, after storing their present values to restore them later. Then
+        restore those settings that an earlier process had switched off and not restored, if they are not among `keys`.
         """
         known = () if self.taken_over is None else self.taken_over.before
         missing = [key for key in keys if key not in {found.key for found in known}]
@@ -131,8 +134,8 @@ class RightToAct:
         return True
 
     async def give_back(self) -> None:
-        """Restore the settings that were switched off, unless another process has taken the lease. Then release the
-        lease.
+        """At the end of the run, restore the settings that were switched off, unless another process has taken the
+        lease. Then release the lease. Do nothing if `take` was never called.
 
         Raises:
             BalanceError: the settings could not be restored. The lease is released nevertheless.
@@ -145,7 +148,10 @@ class RightToAct:
                 await self._restore(self.taken_over.before)
                 await self._forget()
         except LeaseLostError as error:
-            raise BalanceError(f"{error}; this process changes nothing any more") from error
+            raise BalanceError(
+                f"{error}; so this process does not change the settings of the cluster any further. The process that "
+                "holds the lease restores them"
+            ) from error
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self.taken_over is not None
             raise BalanceError(
@@ -178,8 +184,8 @@ class RightToAct:
             self._tell(f"these settings have their former values again: {', '.join(restored)}")
 
     async def _remember(self, before: tuple[Remembered, ...]) -> None:
-        """Record the values to restore later, on the disk and in the lease, before the settings are changed; do nothing
-        if `before` is empty.
+        """Record the values to restore later (`before`), in the state folder and in the lease topic, before the caller
+        changes the settings. If `before` is empty, record that there is nothing to restore.
 
         Raises:
             LeaseError, LeaseLostError: the lease cannot be renewed.
@@ -187,7 +193,10 @@ class RightToAct:
         self.taken_over = TakenOver(at=_now_ms(), before=before) if before else None
         self._state.remember(self.taken_over)
         if not await self._prove():
-            raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
+            raise LeaseError(
+                "the lease could not be renewed, so this process changes no further settings; start balance again with "
+                "the same --state"
+            )
 
     async def _forget(self) -> None:
         self.taken_over = None
@@ -195,11 +204,11 @@ class RightToAct:
         self._state.remember(None)
 
     async def _prove(self) -> bool:
-        """Renew the lease, with the settings that are to be put back now; return whether it is proven that this process
-        holds it.
+        """Renew the lease, with a message that contains `taken_over`, the settings to restore. Return whether it is
+        proven that this process holds the lease.
 
         Raises:
-            LeaseLostError: another process holds it.
+            LeaseLostError: another process holds the lease.
         """
         assert self._lease is not None, "the lease comes first"
         async with self._one_note:  # a note must not overtake a newer one
@@ -207,11 +216,12 @@ class RightToAct:
         return self._lease.is_held
 
     async def _prove_patiently(self) -> None:
-        """Renew the lease, also while its topic moves to another broker.
+        """Renew the lease. If there is no proof, because its topic moves to another broker, try again, _ATTEMPTS times
+        in all.
 
         Raises:
-            LeaseLostError: another process holds it.
-            NotNowError: the topic cannot be written, in _ATTEMPTS attempts.
+            LeaseLostError: another process holds the lease.
+            NotNowError: no attempt succeeded.
         """
         for _ in range(_ATTEMPTS):
             if await self._prove():

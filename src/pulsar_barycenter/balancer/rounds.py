@@ -61,11 +61,12 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     """The record of a round. `at` is epoch ms. `brokers` is the number of registered brokers, `current` the number of
     those with a current report.
 
-    `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`;
-    `client_errors` is how many errors clients get a minute while moves are judged by it, None if it is not known.
-    `decided` are the moves of the round, `stays` maps bundles that stay to the reason, `seen` are the moves since the
-    last round. `splits` are the bundles that are split, `whole` maps others that are too large to the reason. `state`
-    is what the balancer may do, `held_up` why it does less.
+    `above_mean` is by how much the fullest broker's usage exceeds the mean now, `our_above_mean` the same after all
+    moves that the mode `observe` decided on, as if they had been made. `client_errors` is how many errors clients get a
+    minute; None if they were not read in this round, or are not known. `decided` are the moves of the round, `stays`
+    maps bundles that stay to the reason, `seen` are the moves since the last round. `splits` are the bundles that are
+    split, `whole` maps bundles that are too large and not split to the reason. `state` is the balancer's state as a
+    word; `held_up` says why no move may begin, "" if moves may.
     """
 
     at: int
@@ -108,8 +109,9 @@ class Look:
 
 @dataclass(slots=True)
 class Rounds:
-    """The rounds of one run. `clock_trouble` says how the clock of a broker differs from this machine's, `needed` how
-    many brokers the load needs, as text for Prometheus; blank while the load of a broker is not known.
+    """The rounds of one run. `clock_trouble` says how the clock of the broker that answered differs from this
+    machine's; "" if they agree. `needed` is the number of brokers that the load needs, as a metric in Prometheus's text
+    format; "" while the load of a broker is not known.
     """
 
     wanted: Wanted
@@ -135,10 +137,12 @@ class Rounds:
     # ---- look ----
 
     async def look(self, *, off: Collection[str]) -> Look:
-        """Read the cluster, and bring the view, the score and the watchdog up to date.
+        """Read the cluster: reports, settings, brokers and policies. From them find the moves since the last round,
+        measure the balance, and update the watchdog.
 
-        `off` are the keys of the cluster's own balancing that were taken over. If there are any, a foreign move pauses
-        the balancer; if one of these keys is on again, the balancer hands back.
+        `off` are the keys of the cluster's own balancing that this program has switched off. If there are any, a move
+        that this program did not ask for pauses the balancer; if one of these keys is on again, the balancer restores
+        the settings and stops moving bundles.
 
         Raises:
             FactsError, CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
@@ -170,8 +174,11 @@ class Rounds:
         return look
 
     async def _turn_to_a_broker(self) -> None:
-        """From now on, send requests to a broker that answers, because the broker that the user named may have left the
-        cluster.
+        """Find a broker that answers, and send requests to it from now on: the broker used until now, else one that the
+        user named, else one that an earlier round found. The broker that the user named may have left the cluster.
+
+        Raises:
+            FactsError: no broker answers.
         """
         known = (self.cluster.url, *self.wanted.urls, *self.collector.addresses.values())
         url, self.clock_trouble = await answering(self.client, known, _now_ms)
@@ -195,7 +202,9 @@ class Rounds:
         try:
             policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
         except RefusedError as error:
-            raise RefusedError(f"{error}; nothing moves while the policies cannot be followed") from error
+            raise RefusedError(
+                f"{error}; balance moves no bundle until it can read and follow the policies of the cluster"
+            ) from error
         self.state.policies.note(now_ms, policies)
         return policies
 
@@ -239,7 +248,9 @@ class Rounds:
         return self.errors.per_minute if self.watch.judges_errors else None
 
     async def errors_before_moves(self) -> float | None:
-        """Return how many errors clients get a minute, before moves begin; None if it is not known."""
+        """Return how many errors clients get a minute, to compare with their number after the moves that are about to
+        begin; None if it is not known. The metrics of brokers are read for it, unless this round has read them already.
+        """
         if not self.watch.judges_errors:
             await self.errors.read_twice(self.collector.addresses)
         return self.errors.per_minute
@@ -257,8 +268,8 @@ class Rounds:
 
     @property
     def configuration(self) -> BrokerConfig:
-        """The settings that the last look at the cluster read, with the settings that this run overrides in their
-        place.
+        """The configuration of the cluster, as it was read last, with the settings that the user gave in place of the
+        cluster's own.
         """
         return self._configuration(self._texts or {})
 
@@ -271,7 +282,8 @@ class Rounds:
     async def decide_splits(self, look: Look) -> DecidedSplits:
         """Return the splits of a round on the cluster as it is; no splits if there are too few brokers.
 
-        The numbers of bundles are read for the namespaces that a first decision, without them, would split.
+        A namespace's number of bundles is read from the cluster only if a bundle of this namespace would be split. With
+        these numbers the decision is made again, because a namespace may have reached its limit.
         """
         if too_few(look.current, self.wanted.caps):
             return DecidedSplits()
@@ -342,7 +354,9 @@ class Rounds:
         return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
 
     def _average(self, averages: MovingAverages, reports: Mapping[str, LocalBrokerData]) -> None:
-        """Count the newest reports for the averages, if the strategy decides on them."""
+        """Count the newest reports for the moving averages, if the strategy is one of the extensible load manager,
+        which decides on such averages.
+        """
         if self._manager is ManagerKind.EXTENSIBLE:
             for broker, report in reports.items():
                 averages.add(broker, report, self.configuration)
@@ -361,8 +375,8 @@ class Rounds:
         return document_of(self.view.reports, self.view.bundles, facts).snapshot()
 
     async def changed_policies(self, decided: DecidedRound) -> str:
-        """Return which namespaces of a round's moves have another anti-affinity group than it was decided by; blank if
-        none has.
+        """Return the namespaces, among those of the bundles that the round moves, whose anti-affinity group has changed
+        since the round was decided, separated by commas; "" if there is none.
 
         Raises:
             NotNowError, RefusedError, TimeoutError: the groups cannot be read.
@@ -382,7 +396,10 @@ class Rounds:
         state: str,
         held_up: str,
     ) -> RoundRecord:
-        """Store the score and the record of a round in the state folder, and return the record.
+        """Update the score, store it and the record of this round in the state folder, and return the record.
+
+        `imagined`: the moves in `decided` are not made (mode `observe`), but count for the score as if they were.
+        `state` is the balancer's state as a word; `held_up` says why no move may begin, "" if moves may.
 
         Raises:
             OSError: the state folder cannot be written.

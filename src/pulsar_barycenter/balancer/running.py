@@ -66,12 +66,14 @@ Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
 async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
     """Balance the cluster until SIGINT or SIGTERM, or for the number of rounds in `wanted`.
 
-    `conf` has the credentials for the binary protocol. `reasons` makes the headers by which brokers of Barycenter store
-    the reason of a move.
+    `conf` has the credentials for the binary protocol. `tell` receives the record of each round, and sentences about
+    what happens between rounds. `reasons` returns the headers with which a request carries a given reason; brokers of
+    Barycenter store this reason with the move.
 
     Raises:
-        BalanceError: the first round failed, the lease was lost, or what is to be put back cannot be.
-        FactsError, StateError, JournalError, CollectError, OSError: the cluster or the folder cannot be used.
+        BalanceError: the first round failed, the lease was lost, or the cluster's own settings could not be restored at
+            the end.
+        FactsError, StateError, JournalError, CollectError, OSError: the cluster or the state folder cannot be used.
     """
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -191,7 +193,8 @@ class _Run:
             await self._wait_until(due)
             if self._right.lost:
                 raise BalanceError(
-                    f"{self._right.lost}; this process changes nothing any more. Start it again as a standby"
+                    f"{self._right.lost}; so this process ends, and changes the cluster no further. Start balance "
+                    "again: it waits until the lease is free"
                 )
 
     async def _try_round(self, number: int) -> None:
@@ -216,7 +219,7 @@ class _Run:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
             broker, why = next(iter(look.failed.items()), ("no broker", "none is registered"))
-            raise FactsError(f"no broker returned its load, so there is nothing to decide on; {broker}: {why}")
+            raise FactsError(f"no broker returned its load, so this round decides nothing; for example {broker}: {why}")
         if mode.moves:
             await self._hold_lease(look)
         await self._hand_back_if_over()
@@ -382,8 +385,8 @@ class _Run:
     # ---- the right to act ----
 
     async def _hold_lease(self, look: Look) -> None:
-        """Take the lease if no other process holds it, then switch off the settings that this mode takes over. A step
-        that failed in an earlier round is tried again.
+        """Take the lease if no other process holds it, then switch off the settings of the cluster's own balancing that
+        this mode has to switch off. Each round calls this, so that what failed in one round is tried again in the next.
         """
         await self._right.take(lambda: self._service_url(look))
         if not self._right.is_standby and not self._right.is_ready:

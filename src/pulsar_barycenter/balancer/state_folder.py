@@ -171,7 +171,8 @@ class StateFolder:
         self._write("state.json", kept)
 
     def note_round(self, record: msgspec.Struct) -> None:
-        """Append the record of a round.
+        """Append the record of a round to the file rounds.jsonl. A file that is already too large is renamed to
+        rounds.jsonl.1 first, in place of an older file of that name.
 
         Raises:
             OSError: the record cannot be written; the next call replaces what was written of it.
@@ -201,7 +202,9 @@ def read_file(file: Path, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
-        raise StateError(f"{file} is damaged: {error}; restore it from a copy, or delete it to begin anew") from error
+        raise StateError(
+            f"{file} is damaged: {error}; restore the file from a copy, or delete the file to start without its data"
+        ) from error
     except OSError as error:
         raise StateError(f"{file} cannot be read: {error.strerror or error}") from error
 

@@ -22,8 +22,8 @@ class Doubling:
 
 
 class BackOff:
-    """Delays in seconds: each is twice the previous one, up to a maximum, and is then multiplied by a random number
-    from 0.5 to 1.
+    """Delays in seconds for attempts that are repeated. A base delay doubles with each call of `next_s`, until it
+    reaches a maximum; each result is the base delay multiplied by a random number from 0.5 to 1.
 
     The random factor is for clients that failed at the same time: they must not try again at the same time.
     """

@@ -20,10 +20,11 @@ class TasksClosedError(Exception):
 
 
 class BackgroundTasks:
-    """Keeps tasks until they are done. All methods run on the event loop.
+    """Has references to tasks until they are done, so that asyncio does not drop them while they run. All methods run
+    on the event loop.
 
-    `failure` is the log event of a task that raised an exception. Exceptions of the types in `expected` are not logged:
-    the code that awaits the task handles them.
+    If a task raises an exception, the log event `failure` is written, except for the types in `expected`: the code that
+    awaits the task handles them.
     """
 
     __slots__ = ("_expected", "_failure", "_is_closed", "_tasks")
@@ -36,18 +37,18 @@ class BackgroundTasks:
         self._is_closed = False
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Run `work` as a task of that name, and return the task."""
+        """Run `work` as a task of that name, add the task to this object, and return it."""
         return self.keep(asyncio.create_task(work, name=name))
 
     def keep(self, task: asyncio.Task[T]) -> asyncio.Task[T]:
-        """Keep a task that the caller started, and return it."""
+        """Add a task that the caller started, and return it."""
         self._tasks[task] = None
         task.add_done_callback(self._done)
         return task
 
     async def complete(self, task: asyncio.Task[T]) -> T:
-        """Keep a task, wait for its end, and return its result, or raise its error. The task runs to its end even if
-        the caller is cancelled while it waits.
+        """Add a task, wait for its end, and return its result, or raise its error. The task runs to its end even if the
+        caller is cancelled while it waits.
 
         Raises:
             TasksClosedError: `close` cancelled the task.
@@ -69,7 +70,9 @@ class BackgroundTasks:
             task.cancel()
 
     async def ended(self) -> None:
-        """Wait until all tasks that run now have ended, except the task that calls this."""
+        """Wait until all tasks that run at the moment of the call have ended, except the task that calls this. Tasks
+        that start meanwhile are not waited for.
+        """
         current = asyncio.current_task()
         running = [task for task in self._tasks if task is not current]
         if running:

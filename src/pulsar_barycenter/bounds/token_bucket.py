@@ -23,8 +23,8 @@ bucket whose capacity is below this number lends nothing.
 
 
 class TokenBucket:
-    """A token bucket of one kind (messages or bytes): it gets `amount` tokens in each `period_s` seconds, and is full
-    at `now_s`.
+    """A token bucket of one kind (messages or bytes). It gets `amount` tokens in each `period_s` seconds, evenly over
+    time, and has at most `amount` tokens. At `now_s`, when it is created, it is full.
     """
 
     __slots__ = ("_at_s", "_balance", "_capacity", "_rate")
@@ -39,7 +39,9 @@ class TokenBucket:
         self._at_s = now_s
 
     def balance(self, now_s: float) -> float:
-        """Return the number of tokens at `now_s`, in seconds. A time before that of the last call adds no tokens."""
+        """Return the number of tokens at `now_s`, in seconds. If `now_s` is earlier than in the last call, no tokens
+        are added.
+        """
         if now_s > self._at_s:
             self._balance = min(self._capacity, self._balance + (now_s - self._at_s) * self._rate)
             self._at_s = now_s
@@ -51,7 +53,7 @@ class TokenBucket:
         return left
 
     def wait_s(self, now_s: float, least: float) -> float:
-        """Return the seconds until the bucket has `least` tokens, 0.0 if it has them now."""
+        """Return the seconds from `now_s` until the bucket has `least` tokens; 0.0 if it has them at `now_s`."""
         missing = least - self.balance(now_s)
         return missing / self._rate if missing > 0 else 0.0
 
@@ -60,15 +62,15 @@ class TokenBucket:
         return int(min(self.balance(now_s), self._capacity / LENT_PART))
 
     def lend(self, amount: int) -> None:
-        """Take `amount` tokens out of the bucket until `give_back`. Until then its capacity is smaller by `amount`, so
-        no new tokens take their place.
+        """Take `amount` tokens out of the bucket, to be returned with `give_back`. Until then, the greatest number of
+        tokens that the bucket can have is lower by `amount`, so that new tokens do not take the place of the lent ones.
         """
         self._balance -= amount
         self._capacity -= amount
 
     def give_back(self, amount: int, left: int, now_s: float) -> None:
-        """End the loan of `amount` tokens, of which `left` were not used; `left` is negative if more than `amount` were
-        used.
+        """End the loan of `amount` tokens. `left` of them were not used and go back to the bucket; if more than
+        `amount` were used, `left` is negative, and the bucket loses the difference.
         """
         self.balance(now_s)  # first, so that tokens that were used a moment ago have not come back yet
         self._capacity += amount
@@ -89,14 +91,16 @@ class Throttle:
         self.limit_to(messages, size, period_s, now_s)
 
     def limit_to(self, messages: int, size: int, period_s: float, now_s: float) -> None:
-        """Apply these limits from now on to all that share this throttle; the arguments are those of the
-        constructor.
+        """Apply these limits from now on to all users of this throttle: `messages`, and `size` in bytes, in each
+        `period_s` seconds. A limit of 0 or less means no limit.
         """
         self._messages = TokenBucket(messages, period_s, now_s) if messages > 0 else None
         self._size = TokenBucket(size, period_s, now_s) if size > 0 else None
 
     def allowance(self, now_s: float) -> int:
-        """Return how many messages may pass now: 0 if they have to wait, NO_LIMIT if their number is not limited."""
+        """Return how many messages may pass at `now_s`: 0 if messages have to wait for the limit of messages or of
+        bytes, NO_LIMIT if only bytes are limited, or nothing is.
+        """
         if self._size is not None and self._size.balance(now_s) < 1:
             return 0
         return NO_LIMIT if self._messages is None else max(int(self._messages.balance(now_s)), 0)
@@ -128,8 +132,8 @@ class Throttle:
         )
 
     def lend(self, allotment: "Allotment", messages: int, size: int) -> None:
-        """Lend this number of tokens for `messages` and for `size` until `give_back`. The limits must not change
-        meanwhile.
+        """Take tokens for `messages` messages and `size` bytes out of this throttle, and lend them to `allotment` until
+        `give_back`. The limits must not change until then.
         """
         if self._messages is not None:
             self._messages.lend(messages)
@@ -137,7 +141,9 @@ class Throttle:
             self._size.lend(size)
 
     def give_back(self, allotment: "Allotment", lent: tuple[int, int], left: tuple[int, int], now_s: float) -> None:
-        """End a loan of messages and bytes; see `TokenBucket.give_back`."""
+        """End a loan to `allotment`: `lent` is what was lent, and `left` what was not used of it, both as (messages,
+        bytes). See `TokenBucket.give_back`.
+        """
         if self._messages is not None:
             self._messages.give_back(lent[0], left[0], now_s)
         if self._size is not None:
@@ -145,8 +151,8 @@ class Throttle:
 
 
 class SharedThrottle(Throttle):
-    """A throttle whose limits may change while its tokens are lent: before a change, the allotments give back what they
-    have left.
+    """A throttle whose limits may change while its tokens are lent: before a change, each allotment that borrowed gives
+    the tokens back that it has left.
     """
 
     __slots__ = ("_borrowers",)
@@ -170,10 +176,11 @@ class SharedThrottle(Throttle):
 
 
 class Allotment:
-    """Tokens of one user of `throttles`, taken out of all of them in advance: `messages` and `size` in bytes.
+    """Tokens of one user of `throttles`. They are taken out of all these throttles in advance, so that most calls of
+    `take` only count here, and do not have to know the time.
 
-    While `messages` is above 0, there are bytes, too, and this number of messages may pass. Most of what passes is
-    counted by `take` alone, without the time. All throttles have to keep their limits until `give_back`.
+    `messages` is the number of messages that may pass; while it is above 0, there are also tokens for bytes. The limits
+    of a throttle that is no `SharedThrottle` must not change until `give_back`.
     """
 
     __slots__ = ("_lent", "_size", "messages", "throttles")
@@ -193,8 +200,8 @@ class Allotment:
         return left > 0 and size_left > 0
 
     def give_back(self, now_s: float) -> None:
-        """Give the tokens that are left back to the throttles; if more were used than lent, take the difference from
-        the throttles.
+        """Give the tokens that are left back to the throttles. If more tokens were used than were lent, take the
+        difference out of the throttles.
         """
         for throttle in self.throttles:
             throttle.give_back(self, self._lent, (self.messages, self._size), now_s)

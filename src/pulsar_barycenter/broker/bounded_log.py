@@ -21,8 +21,8 @@ LONGEST_TRACEBACK: Final = 8_000
 
 
 class BoundedLog:
-    """Logs one event, with a limited number of lines in a second; `level` is a level of structlog. `total` counts all
-    events, logged or not.
+    """Writes log lines of one event, but only a limited number of them in a second. `level` is a level of structlog.
+    `total` counts all events, logged or not.
     """
 
     def __init__(self, event: str, now_s: Callable[[], float], level: str = "warning") -> None:

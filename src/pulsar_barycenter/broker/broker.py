@@ -81,7 +81,7 @@ class BrokerState(enum.Enum):
 
 
 class WebServer(Protocol):
-    """The REST server of a broker, which is listening."""
+    """The REST server of a broker. It is listening when this object is created."""
 
     @property
     def port(self) -> int | None: ...
@@ -108,11 +108,11 @@ class WebPortInUseError(OSError):
 
 
 class Broker:
-    """A broker with all its parts. `web` is the function that starts the REST server. If it is None, no HTTP is served,
-    and the broker id contains the configured webServicePort.
+    """A broker with all its parts. `web` starts the REST server; None: no HTTP is served, and the broker id contains
+    the configured webServicePort.
 
-    `on_fatal` is called with the reason when the process should end: the data was lost (`data_watch`), or the session
-    was lost and `zookeeperSessionExpiredPolicy` is `shutdown`.
+    `on_fatal` is called with a reason when the process has to end: the data files were lost (see `DataWatch`), or the
+    session was lost and `zookeeperSessionExpiredPolicy` is `shutdown`.
 
     Raises:
         ConfigError, CredentialsError: the configured authentication cannot work.
@@ -210,7 +210,7 @@ class Broker:
 
     @property
     def urls(self) -> ServiceUrls:
-        """The id and the URLs of this broker; known when the ports are open."""
+        """The id and the URLs of this broker. They can be read only after the ports have been opened."""
         assert self.control.urls is not None, "the broker was not started"
         return self.control.urls
 
@@ -254,9 +254,11 @@ class Broker:
         log.info("broker_started", broker=self.broker_id, incarnation=self.control.incarnation)
 
     async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
-        """Leave the cluster in order and close everything. Calling this again waits for the same stop. With
-        `max_unloads_per_second` 0, bundles are unloaded without a limit. When `brokerShutdownTimeoutMs` has passed, the
+        """Leave the cluster: unload every bundle, then close everything. When `brokerShutdownTimeoutMs` has passed, the
         bundles that are left are not handed over, and everything is closed.
+
+        `max_unloads_per_second` limits how fast bundles are unloaded; 0: no limit. A second call waits for the end of
+        the first, and does nothing else.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
@@ -340,7 +342,9 @@ class Broker:
             self._periodic.start("deduplication", self.upkeep.snapshot_deduplication, lambda: snapshots_s)
 
     async def _check_own_credentials(self, config: BrokerConfig) -> None:
-        """Log an error if other brokers with the same configuration would refuse this broker's credentials or role."""
+        """Check this broker's own credentials as other brokers with the same configuration would. If they would refuse
+        the credentials or the role, log an error; no error is raised.
+        """
         shows = broker_credentials(config)
         if not self.authentication.enabled or shows.method == "tls":  # a certificate is only checked in a connection
             return
@@ -396,8 +400,8 @@ class Broker:
         log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
 
     async def _close(self) -> None:
-        """Close all parts that are open, also after an incomplete start or stop. If closing one part fails, the others
-        are still closed.
+        """Close all parts that are open, also if the broker was started or stopped only in part. If closing one part
+        fails, the others are still closed.
         """
         self.state = BrokerState.CLOSING
         self._stop_listening()
@@ -454,8 +458,8 @@ class Broker:
         )
 
     async def _url_of_owner(self, topic: TopicName) -> str | None:
-        """Return the URL at which this broker connects to the owner of a topic, None if the owner has no such URL. A
-        bundle without an owner is assigned first.
+        """Return the URL at which this broker connects to the owner of a topic; None if the owner has no URL for that.
+        If the topic's bundle has no owner, one is assigned first.
         """
         by_tls = self.config.current.broker_client_tls_enabled
         answer = await self.lookup.lookup(topic)
@@ -467,7 +471,9 @@ class Broker:
         return between_brokers(*await self.env.peers.owner_urls(web_url, topic), by_tls=by_tls)
 
     async def _ask_partition_owner(self, request: bytes) -> bytes:
-        """Send a request to the owner of a partition, through this broker's own web server, which finds the owner."""
+        """Send a request about a partition to the web server of this broker, which passes it on to the owner of the
+        partition. Return the owner's answer.
+        """
         urls, by_tls = self.urls, self.config.current.broker_client_tls_enabled
         url = between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
         if url is None:

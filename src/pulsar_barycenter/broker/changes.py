@@ -15,8 +15,8 @@ K = TypeVar("K", bound=Hashable)
 
 
 class NextChange:
-    """Wakes all tasks that wait for a change when `notify` is called. A task that begins to wait later waits for the
-    next call.
+    """Lets tasks wait for a change. `notify` wakes all tasks that wait at that moment; a task that begins to wait later
+    waits for the next call of `notify`.
     """
 
     __slots__ = ("_waiters",)
@@ -30,7 +30,9 @@ class NextChange:
         return bool(self._waiters)
 
     async def wait(self, timeout_s: float) -> None:
-        """Return at the next change, or after `timeout_s` seconds without one; the caller cannot tell which."""
+        """Return at the next call of `notify`, or after `timeout_s` seconds without one. The caller cannot tell which
+        of the two happened.
+        """
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:
@@ -48,14 +50,14 @@ class NextChange:
 
 
 class KeyedChanges(Generic[K]):
-    """Wakes the tasks that wait for a change of one key."""
+    """Lets tasks wait for a change of a key. `notify` wakes the tasks that wait for this key at that moment."""
 
     def __init__(self) -> None:
         self._changes: dict[K, NextChange] = {}
 
     async def wait(self, key: K, timeout_s: float) -> None:
-        """Return at the next change of `key`, or after `timeout_s` seconds without one; the caller cannot tell
-        which.
+        """Return at the next call of `notify` for `key`, or after `timeout_s` seconds without one. The caller cannot
+        tell which of the two happened.
         """
         change = self._changes.setdefault(key, NextChange())
         try:
@@ -70,12 +72,13 @@ class KeyedChanges(Generic[K]):
 
 
 class StoreWatch:
-    """Reads values from the metadata store again after each change of them, and at least every `interval_s` seconds.
+    """Calls `read`, which reads values from the metadata store, after each change of these values, and at least every
+    `interval_s` seconds.
 
-    Notifications may be late or lost; with the interval, a change is noticed after `interval_s` at the latest. A
-    reconnection counts as a change. `concerns` returns whether a change of a path may change the values. `read` is
-    called with True after a notification, else with False. If it raises a MetadataError, this is logged as the event
-    `failure`, and the next call tries again.
+    Notifications may be late or lost; because of the interval, a change is still noticed `interval_s` seconds later at
+    most. A reconnection to the store counts as a change. `concerns` gets the path of a changed key, and returns whether
+    the values may have changed. `read` is called with True after a notification, else with False. If it raises a
+    MetadataError, this is logged as the event `failure`, and the next call tries again.
     """
 
     def __init__(
@@ -99,7 +102,9 @@ class StoreWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first_read: Callable[[], Awaitable[object]]) -> None:
-        """Add the listeners, read once, then watch. Errors of `first_read` are raised."""
+        """Begin to listen for changes, call `first_read` once, and then watch in the background. Errors of `first_read`
+        are raised; then nothing is watched.
+        """
         self._stop_listening = [
             self._store.add_listener(self._on_notification),
             self._store.add_session_listener(self._on_session_event),
@@ -108,7 +113,7 @@ class StoreWatch:
         self._task = asyncio.create_task(self._watch(), name=self._name)
 
     def look(self) -> None:
-        """Read the values again soon, as after a notification of a change."""
+        """Make the watch call `read` soon, as after a notification of a change."""
         self._changed.set()
 
     async def close(self) -> None:

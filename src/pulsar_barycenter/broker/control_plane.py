@@ -57,7 +57,7 @@ class ControlPlane:
 
     @property
     def load_manager(self) -> LoadManager:
-        """The present load manager; it is replaced when `loadManagerClassName` changes."""
+        """The present load manager. Do not store it, because it is replaced when `loadManagerClassName` changes."""
         return self._switch.current
 
     def attach(
@@ -66,7 +66,9 @@ class ControlPlane:
         bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]],
         topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
     ) -> None:
-        """Connect the loaded topics with ownership, and their stats with the load manager and the split algorithms."""
+        """Give the control plane the loaded topics of this broker: ownership closes and opens `topics`, the load
+        manager reads `bundle_stats`, and the split algorithms read `topic_loads`.
+        """
         self.ownership.attach_topics(topics)
         self._parts.topic_stats.of_bundles = bundle_stats
         self._parts.topic_stats.of_topics = topic_loads
@@ -74,16 +76,17 @@ class ControlPlane:
     # ---- start ----
 
     async def start(self) -> None:
-        """Read from the store: dynamic configuration, registered brokers, policies of the cluster."""
+        """Read dynamic configuration, registered brokers and policies of the cluster from the store, and follow their
+        changes. This does not register the broker.
+        """
         await self.dynamic_configuration.start()
         self._parts.warnings.start()
         await self.registration.start()
         await self.policies.start()
 
     async def elect(self, urls: ServiceUrls) -> None:
-        """If the leader writes all metadata, set the identity and find a leader, which may be this broker.
-
-        Nothing can be written before a leader is found.
+        """If the leader writes all metadata, set the identity, take part in the election and wait for a leader, which
+        may be this broker. Before this returns, nothing can be written. If each broker writes for itself, do nothing.
 
         Raises:
             MixedWritersError: brokers that write metadata themselves are running.
@@ -97,7 +100,9 @@ class ControlPlane:
         await self.writing.open(urls.broker_id, lead)
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Set the URLs of this broker, and make the load manager without starting it. Idempotent."""
+        """Give all parts the id and URLs of this broker, and create the load manager, which is not started.
+        Idempotent.
+        """
         if self.urls is not None:
             return
         self.urls = urls
@@ -129,7 +134,7 @@ class ControlPlane:
         self.ownership.set_identity(urls)
 
     async def join(self) -> None:
-        """Join the cluster; the broker is registered, and gets bundles, only at the end.
+        """Join the cluster. Only at the end is the broker registered, so that it gets bundles.
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
@@ -156,15 +161,18 @@ class ControlPlane:
         )
 
     async def _register(self) -> None:
-        """Start the load manager, which registers this broker, then check the other brokers again.
+        """Start the load manager, which registers this broker. Then check once more that no registered broker owns
+        bundles in another way, which would exclude this one.
 
-        The second check ensures that of two brokers that start at the same time, at least one sees the other.
+        Because of this second check, of two brokers that start at the same time, at least one finds the other.
         """
         await self._switch.start()
         await self._refuse_mixed_ownership()
 
     async def _own_namespaces(self) -> None:
-        """Own the namespaces of this broker; the election must have begun, because the leader assigns bundles."""
+        """Own the namespaces that belong to this broker alone. If this broker does not take part in the leader election
+        yet, let it take part first, because the leader assigns bundles.
+        """
         urls, config = self._identity(), self.config.current
         if not self.leadership.is_started:
             await self._lead(urls)
@@ -173,7 +181,9 @@ class ControlPlane:
         )
 
     async def _lead(self, urls: ServiceUrls) -> None:
-        """Make this broker a candidate of the leader election."""
+        """Let this broker take part in the leader election, if and when its `Candidacy` decides so. While it leads, it
+        does the leader's duties.
+        """
         await self._parts.candidacy.start(urls.broker_id)
         duties = self.way.leader_duties(self.rounds)
         await self.leadership.start(urls.broker_id, urls.web_url or urls.web_url_tls, duties)
@@ -191,9 +201,9 @@ class ControlPlane:
     # ---- end ----
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
-        """Leave the cluster in order: accept no bundles, resign as leader and release every bundle. The `OwnershipWay`
-        decides the order of these steps. Return the number of released bundles. With `max_per_second` 0 their rate is
-        not limited.
+        """Leave the cluster: accept no more bundles, resign as leader, and release every bundle; the `OwnershipWay`
+        decides the order. Return the number of released bundles. `max_per_second` limits how fast bundles are released;
+        0: no limit.
         """
         await self._parts.own_namespaces.close()
         await self._parts.candidacy.close()
@@ -213,7 +223,7 @@ class ControlPlane:
             await self.load_manager.disable()
 
     async def close(self) -> None:
-        """End all tasks and ownership without handing over bundles. Idempotent."""
+        """End all tasks, and the ownership of all bundles, without handing over bundles. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
         await self._parts.candidacy.close()

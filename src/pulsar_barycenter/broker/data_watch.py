@@ -25,10 +25,11 @@ is no fault.
 
 
 class DataWatch:
-    """Calls `checks` every CHECK_INTERVAL_S seconds. If one finds a final fault (data is lost), calls `on_lost` once
-    with the reason.
+    """Calls each of `checks` every CHECK_INTERVAL_S seconds. If a check finds a final fault, which means that data is
+    lost, this calls `on_lost` once with the reason.
 
-    `fault` is what the last check found wrong, as text, "" if nothing; after a final fault it does not change.
+    `fault` says, as text, what the last check found wrong; "" if nothing. After a final fault it does not change any
+    more.
     """
 
     def __init__(self, checks: Sequence[DataCheck], on_lost: Callable[[str], None]) -> None:
@@ -38,12 +39,12 @@ class DataWatch:
         self._is_lost = False
 
     def start(self, tasks: PeriodicTasks) -> None:
-        """Check periodically from now on, as one of `tasks`; without checks this does nothing."""
+        """Begin to check periodically; the work is started as one of `tasks`. If there are no checks, do nothing."""
         if self._checks:
             tasks.start("data check", self.look, lambda: CHECK_INTERVAL_S)
 
     async def look(self) -> None:
-        """Run all checks once, in a thread, and record the result; do nothing after a final fault."""
+        """Run all checks once, in a thread, and record the result in `fault`. After a final fault, do nothing."""
         if not self._is_lost:
             self._found(await asyncio.to_thread(self._first_fault))
 

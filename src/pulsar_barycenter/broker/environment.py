@@ -19,17 +19,18 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class Peers(Protocol):
-    """Sends requests to other brokers. `broker_url` is the web URL of the broker that gets the request.
+    """Sends requests to other brokers. In every method, `broker_url` is the web URL of the broker to which the request
+    is sent.
 
-    `epoch` is the number of the leader's term; a broker that knows a later term refuses the request. None: the request
-    is not a command of a leader.
+    `epoch` is the number of the leader's term in which the leader decided the request; a broker that knows a later term
+    refuses it. None: the request is not a command of a leader.
     """
 
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
     ) -> None:
-        """Make the owner of `bundle`, which that broker finds, unload the bundle. `destination` is the id of the next
-        owner; None: any broker.
+        """Request the unload of `bundle` from the broker at `broker_url`, which passes the request on to the owner.
+        Return when the bundle is unloaded. `destination` is the id of the next owner; None: any broker.
         """
         ...
 
@@ -38,20 +39,23 @@ class Peers(Protocol):
     ) -> None: ...
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
-        """Send a metadata write to the leader, and return its answer: see `metadata.leader_writes.write_requests`.
+        """Send a request to write metadata to the leader at `broker_url`, and return its answer; see
+        `metadata.leader_writes.write_requests`.
 
-        `secret` is the secret that the request contains.
+        `secret` is the secret that the leader requires in each such request.
 
         Raises:
-            ConnectionRefusedError: the broker cannot be reached, or refused the request without reading it.
+            ConnectionRefusedError: nothing was written: the broker cannot be reached, or refused the request without
+                reading it.
             OSError, AdminRequestError: it is not known whether the leader wrote.
         """
         ...
 
     async def change_partition(self, broker_url: str, request: bytes) -> bytes:
-        """Send a request about a partition to its owner through a broker, and return the owner's answer.
+        """Send a request about a partition to the broker at `broker_url`, which passes it on to the owner of the
+        partition. Return the owner's answer.
 
-        See `partition_changes`. The broker at `broker_url`, mostly the caller itself, finds the owner.
+        See `partition_changes`. The broker at `broker_url` is mostly the calling broker itself.
 
         Raises:
             OSError, TimeoutError, AdminRequestError: it is not known whether the owner carried out the request.

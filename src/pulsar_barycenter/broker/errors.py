@@ -63,7 +63,9 @@ class TopicTerminatedError(ServiceError):
 
 
 class TopicBusyError(ServiceError):
-    """The topic is still used: by this number of `subscriptions`, `producers` and `consumers`."""
+    """A request is refused because the topic is still used. `subscriptions`, `producers` and `consumers` are the
+    numbers of those that use it.
+    """
 
     def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
         super().__init__(
@@ -119,7 +121,9 @@ class TooManyProducersError(ServiceError):
 
 
 class BacklogQuotaExceededError(ServiceError):
-    """The backlog of the topic exceeds its quota. `detail` has the backlog and the quota."""
+    """A request is refused because the backlog of the topic exceeds its quota. `detail` is a text with the backlog and
+    the quota.
+    """
 
     def __init__(self, topic: TopicName, detail: str) -> None:
         super().__init__(
@@ -165,7 +169,7 @@ class NotAllowedError(ServiceError):
 
 
 class TransactionsNotServedError(NotAllowedError):
-    """A request or a message belongs to a transaction."""
+    """A request or a message is refused because it belongs to a transaction; Barycenter has no transactions."""
 
     def __init__(self) -> None:
         super().__init__(NO_TRANSACTIONS)

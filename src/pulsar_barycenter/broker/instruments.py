@@ -20,10 +20,10 @@ _STORE_BUCKETS_S: Final = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 
 
 class Connections:
-    """Counts the connections of clients to the binary protocol since the broker started.
+    """Counts connections of clients to the binary protocol since the broker started.
 
-    A connection is `created`. Then it is `accepted` (its CONNECT was answered), or `refused`, or the client disconnects
-    before either. When a connection ends, it is `closed`.
+    Every connection counts in `created`. After that it counts in `accepted` (its CONNECT was answered), or in
+    `refused`, or in neither if the client disconnects before. At its end it counts in `closed`.
     """
 
     __slots__ = ("accepted", "closed", "created", "refused")
@@ -36,7 +36,7 @@ class Connections:
 
 
 class Instruments:
-    """The registry of a broker's metrics. No label identifies the broker or the cluster."""
+    """The Prometheus registry of a broker, with its metrics. No label names the broker or the cluster."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -77,15 +77,15 @@ class Instruments:
         )
 
     def decided(self, kind: str, reason: str) -> None:
-        """Count a decision of a load manager. `kind` is that of `cluster_logs.decision_log`, `reason` the code of its
-        reason.
+        """Count one decision of a load manager. `kind` is one of the kinds in `cluster_logs.decision_log`, such as
+        unload; `reason` is the code of the decision's reason.
         """
         self._decisions.labels(kind, reason).inc()
 
     @contextmanager
     def round(self, kind: RoundKind) -> Iterator[None]:
-        """Context manager: measure the duration of the `with` statement, a run of the leader's strategies (a round of
-        this kind).
+        """Context manager: measure the duration of the `with` statement, in which the leader runs its strategies once;
+        `kind` says which of them.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

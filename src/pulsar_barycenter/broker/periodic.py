@@ -17,7 +17,8 @@ class PeriodicTasks:
         self._tasks = BackgroundTasks("periodic_task_ended")
 
     def start(self, name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
-        """Call `run` every `interval_s()`, first after one interval. Exceptions are logged, and the task continues.
+        """Call `run` periodically. The first call is after `interval_s()` seconds; `interval_s` is called again for
+        each interval. Exceptions are logged, and the task continues.
 
         If a run takes longer than the interval, the next run follows at once; missed runs are left out.
         """

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 
 class BrokerStartError(Exception):
-    """The broker did not start; all its parts are closed."""
+    """The broker did not start. All parts that were opened are closed again."""
 
 
 class OpenToStrangersError(BrokerStartError):
@@ -39,8 +39,8 @@ class BrokerIdInUseError(BrokerStartError):
 
 
 class MixedOwnershipError(BrokerStartError):
-    """Running brokers own bundles in another way. `others` maps each of these brokers to its load manager and its way
-    of owning bundles.
+    """The broker did not start, because running brokers own bundles in another way. `others` maps the id of each of
+    these brokers to a text with its load manager and its way of owning bundles.
     """
 
     def __init__(self, class_name: str, others: Mapping[str, str]) -> None:
@@ -54,8 +54,8 @@ class MixedOwnershipError(BrokerStartError):
 
 
 class MixedWritersError(BrokerStartError):
-    """Running brokers have another mode of writing metadata. `mine` is this broker's `leaderOnlyMetadataWrites`,
-    `others` are texts about these brokers.
+    """The broker did not start, because running brokers have another mode of writing metadata. `mine` is this broker's
+    `leaderOnlyMetadataWrites`, `others` are texts about the other brokers.
     """
 
     def __init__(self, mine: str, others: Sequence[str]) -> None:
@@ -73,7 +73,9 @@ class MixedWritersError(BrokerStartError):
 
 
 class RecordsElsewhereError(BrokerStartError):
-    """The ownership records are in `place`, but this broker's configuration names `configured`."""
+    """The broker did not start, because its configuration names `configured` as the place of the ownership records, but
+    the records are in `place`.
+    """
 
     def __init__(self, place: str, configured: str) -> None:
         super().__init__(

@@ -28,11 +28,11 @@ class InterruptedBySignal(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end this process and all processes that it started, while the block runs.
+    """While the block runs, let SIGINT and SIGTERM end this process and all processes that it started.
 
-    The block is left by an exception, so that temporary files are deleted. Errors after the signal are not printed: the
-    ended Java process causes them. In a thread other than the main one this does nothing, because signals do not reach
-    it.
+    The block is left by an exception, so that temporary files are deleted. After the signal no errors are printed:
+    Java, which is ended too, would cause many. In a thread other than the main one this does nothing, because signals
+    do not reach it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -137,7 +137,7 @@ def create(
     A file of --output is readable only by its owner (mode 0600).
     """
     if not (subject.isprintable() and 0 < len(subject) <= MAX_ROLE):
-        raise click.BadParameter(f"a role has 1 to {MAX_ROLE} printable characters", param_hint="--subject")
+        raise click.BadParameter(f"give a role of 1 to {MAX_ROLE} printable characters", param_hint="--subject")
     pairs = [header.partition("=") for header in headers]
     if not all(name and sign for name, sign, _ in pairs):
         raise click.BadParameter("write NAME=VALUE", param_hint="--headers")
@@ -216,7 +216,9 @@ def _span_s(text: str) -> int:
 
 
 def _give_out(secret: bytes, output: Path | None) -> None:
-    """Write a secret to a new file or to standard output; print a warning if other users can read standard output."""
+    """Write a secret (a key or a token) to a new file, or to standard output if `output` is None. In the second case
+    print a warning if other users can read standard output.
+    """
     if output is not None:
         _write_new(output, secret, private=True)
         return
@@ -226,8 +228,8 @@ def _give_out(secret: bytes, output: Path | None) -> None:
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & 0o077:
             click.echo(
-                f"barycenter: standard output is a file with mode {stat.S_IMODE(mode):04o}: other users of this machine"
-                " may read it. Use --output FILE, or chmod 600 it",
+                "barycenter: the key or token was written to standard output, a file to which other users have"
+                f" access (mode {stat.S_IMODE(mode):04o}). Set the mode with chmod 600, or use --output FILE",
                 err=True,
             )
 
@@ -242,7 +244,9 @@ def _write_new(file: Path, data: bytes, *, private: bool) -> None:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644), "wb") as opened:
             opened.write(data)
     except FileExistsError:
-        fail(f"{file} exists and is not overwritten; delete it first if you do not need it")
+        fail(
+            f"{file} exists already and was not overwritten; give another file, or delete this one if it is not needed"
+        )
     except OSError as error:
         fail(in_words(error))
 

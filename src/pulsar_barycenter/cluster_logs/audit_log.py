@@ -25,9 +25,10 @@ MAX_WHY_CHARACTERS: Final = 1_000
 class Administered(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """A request that changed something, or may have changed something because it ended with status 500.
 
-    `at` is ms since 1970 by the clock of the broker that executed it, `by` the id of that broker, `number` counts its
-    changes from 1. `principal` is the role of the client ("nobody" without authentication), `address` its address.
-    `route` is the path with names in braces, `about` the values of these names, except a value that the request sets.
+    `at` is ms since 1970 by the clock of the broker that executed the request, `by` the id of that broker; `number`
+    counts the changes that this broker executed, from 1. `principal` is the role of the client ("nobody" without
+    authentication), `address` the client's network address. `route` is the path with the names of its parts in braces;
+    `about` maps these names to their values in the request, without values that the request sets, which may be secret.
     `why` is the header `X-Barycenter-Why`.
     """
 
@@ -130,14 +131,16 @@ _decode: Final = msgspec.json.Decoder(Administered).decode
 
 
 def read_changes(folder: Path | None, question: AuditQuestion, remembered: Iterable[Administered] = ()) -> AuditPage:
-    """Return the newest `question.limit` changes that `question` selects. Blocking; call it on a separate thread."""
+    """Return the newest `question.limit` changes that `question` selects, from the logs in `folder` and from
+    `remembered`, the changes in memory. `folder` None: only those in memory. Blocking; call it on a separate thread.
+    """
     found = find(folder, question, remembered, _decode)
     return AuditPage(changes=found.records, next="" if found.cut is None else cursor_of(found.cut))
 
 
 def merged_changes(pages: Sequence[AuditPage], limit: int, silent: Iterable[str] = ()) -> AuditPage:
     """Merge the pages with which several brokers answered the same question into one page of the newest changes, at
-    most `limit`.
+    most `limit`. `silent` are the brokers that did not answer.
     """
     records, cut = merged([(page.changes, page.next) for page in pages], limit)
     return AuditPage(changes=records, next="" if cut is None else cursor_of(cut), silent=sorted(silent))

@@ -38,7 +38,9 @@ def check_load_folder(data: Path, *, may_be_empty: bool = True) -> None:
 
 
 def _did_you_mean(data: Path, names: Iterable[str]) -> str:
-    """Return the end of a sentence that names a data folder in `data`; "" if there is none."""
+    """Return the end of a sentence that suggests one of `names`, the entries of the folder `data`: the first that is a
+    data folder; "" if none is.
+    """
     found = (name for name in sorted(names) for kind in _OF_LOAD if os.path.isdir(data / name / kind))
     first = next(found, "")
     return f"; did you mean {data / first}?" if first else ""
@@ -57,5 +59,5 @@ def check_no_history(data: Path) -> None:
     found = next((name for name in _HISTORIES if any((data / name).rglob("*.*"))), None)
     if found is not None:
         raise WrongFolderError(
-            f"{data / found} already has a history, and would mix it with the new one; give another folder, or --add"
+            f"{data / found} already has a history; give another folder, or --add to continue this history"
         )

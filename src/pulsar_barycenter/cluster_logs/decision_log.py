@@ -24,21 +24,21 @@ Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect", "drain", 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """One decision about load, as a line of the decision log. `at` is ms since 1970 by the clock of the broker that
-    decided, `by` the id of that broker, `number` counts its decisions from 1.
+    decided, `by` the id of that broker; `number` counts the decisions of that broker from 1.
 
     | kind | meaning |
     |---|---|
-    | assign | `destination` shall own `bundle` |
-    | unload | `bundle` was unloaded from `source`, for `destination` |
-    | split | `bundle` was split at `source`, its owner |
+    | assign | `destination` is to own `bundle` |
+    | unload | `bundle` leaves `source`; `destination` is its next owner, blank: the next look-up chooses one |
+    | split | `source`, the owner of `bundle`, splits it |
     | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
     | shed | the outcome of a shedding round, recorded when it differs from the previous one |
     | elect | `destination` leads from now on, in term `epoch`; `source` led before, blank: no broker did |
-    | drain | `source` gets no more bundles, and shall be emptied |
+    | drain | all bundles are to leave `source`, and it gets no more bundles |
     | undrain | `source` may get bundles again |
 
     `sentence` is `reason` as text. `manager` is the load manager that decided (`load.managers`), `strategy` its
-    strategy; both are blank if they are unknown, or if a person decided. For a person, `principal` is the role
+    strategy; both are blank if they are unknown, or if a person decided. If a person decided, `principal` is the role
     (ANONYMOUS while authentication is off), and `request` the HTTP request. `request_id` is the id of the request that
     caused the decision, as in the logs of all brokers (`request_ids`).
     """
@@ -69,16 +69,16 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
     @property
     def outcome(self) -> str:
-        """Return as text what was decided: the kind, what was refused, and "kept" for a round in which no broker
-        sheds.
+        """Return as text what was decided: the kind, for "refuse" also what was refused; "kept" instead of "shed" for a
+        round in which no broker sheds.
         """
         if self.kind == "shed" and self.reason.code not in BROKER_SHEDS:
             return "kept"
         return f"{self.kind} {self.refused}".strip()
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
-        """Return whether the decision is about the given bundle, namespace and broker; a blank argument matches any
-        decision.
+        """Return whether the decision is about the given bundle, namespace and broker: all that are given must match. A
+        blank argument matches every decision.
 
         A shedding round is about every broker, so it matches any `broker`.
         """
@@ -145,12 +145,12 @@ class DecisionLog:
 
     @property
     def made(self) -> int:
-        """The number of decisions since this log began."""
+        """The number of decisions that were recorded with this object, since it was created."""
         return self._number
 
     def count_command(self) -> int:
-        """Count a command that the leader sends to another broker; return the number of commands since this log
-        began.
+        """Count a command that the leader sends to another broker. Return the number of commands that were counted with
+        this object, since it was created.
         """
         self._commands += 1
         return self._commands

@@ -33,8 +33,8 @@ class DecisionPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of hashes of a namespace, from `lower` to `last`, both inclusive, such as that of a bundle, or the hash
-    of a topic.
+    """A range of hashes of a namespace, from `lower` to `last`, both inclusive: the range of a bundle, or only the hash
+    of one topic.
     """
 
     namespace: str
@@ -51,7 +51,9 @@ class Span:
         return Span(str(bundle.namespace), bundle.range.lower, last)
 
     def as_bundle(self) -> str:
-        """Return the smallest bundle range that contains the whole span."""
+        """Return the span as the name of a bundle: the smallest range, in the form of a bundle's range, that contains
+        the whole span.
+        """
         lower = min(self.lower, MAX_HASH - 1)
         return f"{self.namespace}/{BundleRange(lower, min(MAX_HASH, self.last + 1))}"
 
@@ -117,7 +119,7 @@ def read_page(
 
 def merged_pages(pages: Sequence[DecisionPage], limit: int, silent: Iterable[str] = ()) -> DecisionPage:
     """Merge the pages with which several brokers answered the same question into one page of the newest decisions, at
-    most `limit`.
+    most `limit`. `silent` are the brokers that did not answer.
     """
     records, cut = merged([(page.decisions, page.next) for page in pages], limit)
     page = _page(records, cut, [at for page in pages for at in (page.known_since, page.known_until) if at])

@@ -49,8 +49,8 @@ R_contra = TypeVar("R_contra", bound=Kept, contravariant=True)
 
 
 class Question(Protocol[R_contra]):
-    """Selects records: the newest `limit` ones that match, from `since_ms` to `latest_ms` (both inclusive), before a
-    cursor.
+    """Selects records: the newest `limit` records that match and whose time is from `since_ms` to `latest_ms`, both
+    inclusive. With `before`, only records older than the one with this key.
     """
 
     @property
@@ -88,7 +88,7 @@ def parse_cursor(text: str) -> Key:
     """
     parts = text.split(":", 2)
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) <= 16 for part in parts[:2]):
-        raise ValueError(f"{text[:100]!r} is not the cursor of a page; give the cursor that the last page returned")
+        raise ValueError(f"{text[:100]!r} is not the cursor of a page; give the cursor that the previous page returned")
     return int(parts[0]), parts[2], int(parts[1])
 
 
@@ -137,8 +137,11 @@ def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R
 
 
 def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key | None]:
-    """Return the last `limit` of `records`, oldest first, and the key before which older records follow (None: there
-    are none). No record with a key of `cut` or later is missing in `records`; earlier ones are left out.
+    """Return the newest `limit` records of a page, oldest first, and a key: the older records that follow on the next
+    page have lower keys (None: there are no older records).
+
+    `records` is complete from the key `cut` on, inclusive; records with lower keys are left out, because others between
+    them may be missing. `cut` None: `records` is complete.
     """
     kept = [record for record in records if cut is None or key_of(record) >= cut]
     if len(kept) > limit:
@@ -174,8 +177,8 @@ class _Newest(Generic[R]):
 
 
 def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Question[R]) -> Key | None:
-    """Read the log files backwards until no unread record can belong to the page. Return the key from which on no
-    record is missing in `newest`; None: no record is missing at all.
+    """Read the log files backwards until no unread record can belong to the page, or until MAX_BYTES_READ bytes were
+    read. Return the key from which on, inclusive, `newest` has all records; None: it has all records of the page.
     """
     left_bytes = MAX_BYTES_READ
     while True:
@@ -197,8 +200,8 @@ def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Q
 
 
 class _BackwardReader(Generic[R]):
-    """Reads a log file from its end backwards. Records that were not read yet are older than `frontier_ms`, apart from
-    the clock slack.
+    """Reads a log file backwards, from its end. A record that was not read yet is older than `frontier_ms`, or at most
+    CLOCK_SLACK_MS newer: this much a broker's clock may have been set back.
     """
 
     def __init__(self, path: Path, opened: ExitStack, times: list[int], decode: Callable[[bytes], R]) -> None:

@@ -254,7 +254,7 @@ def validate_dynamic(name: str, text: str) -> None:
         raise ConfigError(
             name,
             text,
-            "a dynamic key, which may change while the broker runs; GET /admin/v2/brokers/configuration lists them",
+            "a dynamic key: only these can be set while brokers run; GET /admin/v2/brokers/configuration lists them",
         )
     parse_value(name, text)
 
@@ -302,12 +302,12 @@ def _check_together(config: BrokerConfig) -> None:
     _check_addresses(config)
     internal = config.internal_listener_name
     if internal and internal not in listener_urls(config.advertised_listeners):
-        raise ConfigError("internalListenerName", internal, "blank or the name of one of advertisedListeners")
+        raise ConfigError("internalListenerName", internal, "blank or the name of a listener in advertisedListeners")
     if config.authorization_enabled and not config.authentication_enabled:
         raise ConfigError(
             "authorizationEnabled",
             "true",
-            "false unless authenticationEnabled=true: permissions need an authenticated role",
+            "false unless authenticationEnabled=true, because permissions are granted to authenticated roles",
         )
     if config.authorization_enabled and not config.super_user_roles:
         raise ConfigError(
@@ -336,7 +336,11 @@ def _check_bookies(config: BrokerConfig) -> None:
         raise ConfigError("managedLedgerDefaultAckQuorum", str(confirmed), most)
     records = config.barycenter_ledger_records
     if records == "pulsar" and config.barycenter_ledger_storage != "bookkeeper":
-        raise ConfigError("barycenterLedgerRecords", records, "barycenter unless barycenterLedgerStorage=bookkeeper")
+        raise ConfigError(
+            "barycenterLedgerRecords",
+            records,
+            "barycenter unless barycenterLedgerStorage=bookkeeper: only with bookies can records have Pulsar's form",
+        )
     uri = config.bookkeeper_metadata_service_uri
     if uri and not uri.startswith(_BOOKIE_URIS):
         raise ConfigError(

@@ -249,7 +249,9 @@ def _timeout_s(given: Mapping[str, str], name: str, usual_s: float, setting: str
         return usual_s
     found = _SECONDS.fullmatch(given[name])
     if found is None or int(found[1]) == 0:
-        raise KeyMaterialError(setting, f"{name} must be a number of seconds from PT1S to PT999S")
+        raise KeyMaterialError(
+            setting, f"{name} must be a whole number of seconds between PT and S, from PT1S to PT999S, such as PT30S"
+        )
     return float(found[1])
 
 
@@ -267,8 +269,8 @@ def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
     if status != 200:
         raise IssuerError(
             url,
-            f"refused the request with status {status}{_error_code(body)}; check the client's id and secret, and "
-            "the audience",
+            f"refused the request for a token with status {status}{_error_code(body)}; check the client's id and "
+            "secret, and the audience",
         )
     try:
         answer = msgspec.json.decode(body, type=_TokenAnswer, strict=False)
@@ -276,7 +278,11 @@ def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
         raise IssuerError(url, "returned no access_token") from None
     token, lifetime_s = answer.access_token, answer.expires_in
     if not 0 < len(token) <= MAX_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise IssuerError(url, f"returned no valid access_token of at most {MAX_TOKEN:,} characters")
+        raise IssuerError(
+            url,
+            f"returned an access_token that cannot be used: it must have 1 to {MAX_TOKEN:,} printable ASCII characters"
+            " and no blanks",
+        )
     return token, min(max(_UNSTATED_LIFETIME_S if lifetime_s is None else lifetime_s, 0.0), _LONGEST_LIFETIME_S)
 
 

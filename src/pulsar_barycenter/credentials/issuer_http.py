@@ -76,7 +76,9 @@ class IssuerHttp:
         """
         status, body = await self._ask("GET", url, None)
         if status != 200:
-            raise IssuerError(url, f"answered with status {status}{_redirect_hint(status)}")
+            raise IssuerError(
+                url, f"must answer with status 200, but answered with status {status}{_redirect_hint(status)}"
+            )
         return body
 
     async def post(self, url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
@@ -87,7 +89,7 @@ class IssuerHttp:
         """
         status, body = await self._ask("POST", url, form)
         if 300 <= status < 400:
-            raise IssuerError(url, f"answered with status {status}{_redirect_hint(status)}")
+            raise IssuerError(url, f"answered with a redirect, status {status}{_redirect_hint(status)}")
         return status, body
 
     async def _ask(self, method: str, url: str, form: Mapping[str, str] | None) -> tuple[int, bytes]:
@@ -127,7 +129,9 @@ async def _body(url: str, answer: aiohttp.ClientResponse) -> bytes:
         size += len(piece)
         if size > MAX_DOCUMENT_BYTES:
             answer.close()
-            raise IssuerError(url, f"answered with more than {MAX_DOCUMENT_BYTES:,} bytes")
+            raise IssuerError(
+                url, f"returned a document of more than {MAX_DOCUMENT_BYTES:,} bytes, which is the maximum"
+            )
         pieces.append(piece)
     return b"".join(pieces)
 

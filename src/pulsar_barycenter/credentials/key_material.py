@@ -27,7 +27,9 @@ _HINT: Final = "set file:///path/to/the/key, or data:;base64, followed by the ke
 
 
 def read_key_material(text: str, setting: str) -> bytes:
-    """Return the bytes to which `text` refers. `setting` names the setting that contains `text`, for messages.
+    """Return the bytes to which `text` refers: the content of a file, if `text` is `file:///path` or the path of an
+    existing file; otherwise the bytes that `text` itself contains, as a `data:` URL or in Base64. `setting` names the
+    setting that contains `text`, for messages.
 
     Raises:
         KeyMaterialError: the file does not exist, cannot be read, is empty or larger than MAX_BYTES, or the data is not

@@ -102,8 +102,8 @@ def keys_url(document: bytes, issuer: str) -> str:
     if metadata.get("issuer") != issuer:
         raise IssuerError(
             discovery_url(issuer),
-            "names another issuer than the allowed one: write the allowed issuer in broker.conf exactly as this "
-            "document writes it",
+            "is a document whose field issuer differs from the allowed issuer in broker.conf: write the issuer in "
+            "broker.conf exactly as in this field",
         )
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL:
@@ -212,7 +212,7 @@ def _outside(claims: Mapping[str, Any], rules: OpenIDRules, now_s: float) -> Ref
 
 def _decoded(document: bytes, url: str) -> dict[str, Any]:
     if len(document) > MAX_DOCUMENT_BYTES:
-        raise IssuerError(url, f"has more than {MAX_DOCUMENT_BYTES:,} bytes")
+        raise IssuerError(url, f"is a document of more than {MAX_DOCUMENT_BYTES:,} bytes, which is the maximum")
     try:
         return msgspec.json.decode(document, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -72,7 +72,7 @@ def read_passwords(text: str, setting: str = "basicAuthConf") -> Passwords:
             )
         if _kinds().identify(hashed) is None:
             known = "apr1 (htpasswd -m) and crypt (htpasswd -d) are supported, as in Pulsar"
-            raise KeyMaterialError(setting, f"line {number}: the hash of this user has an unsupported kind: {known}")
+            raise KeyMaterialError(setting, f"line {number} has a hash of an unsupported kind: only {known}")
         hashes[user] = hashed
     if not 0 < len(hashes) <= MAX_USERS:
         raise KeyMaterialError(

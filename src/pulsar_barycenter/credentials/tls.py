@@ -266,7 +266,9 @@ def _of_openssl(name: str) -> str:
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str, certificate_setting: str, key_setting: str) -> None:
     for file, setting in ((certificate, certificate_setting), (key, key_setting)):
         if not file:
-            raise KeyMaterialError(setting, "set the PEM file, because a TLS port is configured")
+            raise KeyMaterialError(
+                setting, "the PEM file is not set, and TLS needs one: set this key to the path of a PEM file"
+            )
         if b"-----BEGIN " not in read_file(Path(file), setting):
             raise KeyMaterialError(setting, f"{file} is not a PEM file: it has no -----BEGIN")
     try:

@@ -80,8 +80,8 @@ def signing_secret_key(text: str, setting: str) -> SigningKey:
 
 
 def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicKey") -> VerifyingKey:
-    """Read a public key that verifies tokens signed by one of PUBLIC_ALGORITHMS. An RSA key accepts all three RSA
-    algorithms.
+    """Read a public key that verifies tokens. `algorithm`, one of PUBLIC_ALGORITHMS, says which kind of key it is. An
+    RSA key accepts tokens with any of the three RSA algorithms, whichever of them `algorithm` is.
 
     Raises:
         KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.
@@ -90,12 +90,14 @@ def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicK
     try:
         key = load_pem_public_key(data) if data.startswith(_PEM) else load_der_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyMaterialError(setting, "this is not a public key in DER (X.509) or PEM") from None
+        raise KeyMaterialError(
+            setting, "the given data is not a public key in DER (X.509) or PEM: give such a key"
+        ) from None
     return VerifyingKey(_of_kind(key, algorithm, setting), _algorithms_like(algorithm, setting))
 
 
 def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
-    """Read a private key that signs tokens by one of PUBLIC_ALGORITHMS.
+    """Read a private key that signs tokens with `algorithm`, which is one of PUBLIC_ALGORITHMS.
 
     Raises:
         KeyMaterialError: the key cannot be read, is of another kind than `algorithm` needs, or is too weak.
@@ -107,9 +109,11 @@ def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
         else:
             key = load_der_private_key(data, password=None)
     except TypeError:
-        raise KeyMaterialError(setting, "this key is encrypted; set one without a password") from None
+        raise KeyMaterialError(setting, "the private key is encrypted; give a private key without a password") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyMaterialError(setting, "this is not a private key in DER (PKCS #8) or PEM") from None
+        raise KeyMaterialError(
+            setting, "the given data is not a private key in DER (PKCS #8) or PEM: give such a key"
+        ) from None
     if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
         raise KeyMaterialError(setting, f"{algorithm} needs {_kind(algorithm)}")
     _of_kind(key.public_key(), algorithm, setting)
@@ -132,13 +136,15 @@ def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
 def _secret(text: str, setting: str) -> bytes:
     data = read_key_material(text, setting)
     if data.startswith(_PEM):
-        raise KeyMaterialError(setting, "this is a PEM key, not a secret key; set a public key in tokenPublicKey")
+        raise KeyMaterialError(
+            setting, "the given data is a PEM key, not a secret key; a public key belongs in tokenPublicKey"
+        )
     least = min(SECRET_ALGORITHMS.values())
     if len(data) < least:
         raise KeyMaterialError(
             setting,
-            f"a secret key must have {least} bytes or more, this one has {len(data)}; "
-            "barycenter tokens create-secret-key creates one. A file contains the plain bytes, not Base64",
+            f"a secret key must have {least} bytes or more, and the given key has {len(data)}; "
+            "`barycenter tokens create-secret-key` creates a key. A key file must have the plain bytes, not Base64",
         )
     return data
 
@@ -147,7 +153,7 @@ def _of_kind(key: object, algorithm: str, setting: str) -> PublicKey:
     if algorithm in RSA_ALGORITHMS and isinstance(key, rsa.RSAPublicKey):
         if key.key_size < _MIN_RSA_BITS:
             raise KeyMaterialError(
-                setting, f"an RSA key must have {_MIN_RSA_BITS} bits or more, this one has {key.key_size}"
+                setting, f"an RSA key must have {_MIN_RSA_BITS} bits or more, and the given key has {key.key_size}"
             )
         return key
     curve = EC_CURVES.get(algorithm)

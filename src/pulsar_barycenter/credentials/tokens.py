@@ -77,7 +77,7 @@ def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
     """Return the claims of a token if `key` signed it, otherwise why it is refused. The token's time limits are not
-    checked here. White space at the token's end, such as that of a file's line, is no part of it, as in Pulsar.
+    checked here. White space after the token, such as the line break in a file, is ignored, as in Pulsar.
     """
     if not token:
         return Refused("there is no token")
@@ -120,10 +120,10 @@ def create_token(
 
 
 def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
-    """Return why a token is not valid at `now_s` (seconds since 1970), or None if it is.
+    """Return why a token is not valid at `now_s` (seconds since 1970), or None if it is valid.
 
-    It is valid from the claim `nbf` (inclusive) to the claim `exp` (exclusive), each extended by `skew_s`. Both are
-    optional.
+    It is valid from `skew_s` seconds before the claim `nbf` (inclusive) to `skew_s` seconds after the claim `exp`
+    (exclusive). Without a claim there is no limit on that side.
     """
     for name in ("exp", "nbf"):
         if name in claims and not is_moment(claims[name]):

@@ -44,8 +44,8 @@ class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True,
 
 
 class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The effect of a move of a bundle to a broker. `objection` says why policies forbid the move, "" if they do
-    not.
+    """The effect of a move of a bundle to a broker. `sides` has the load of each broker concerned, before and after the
+    move. `objection` says why policies forbid the move; "" if they do not.
     """
 
     bundle: str
@@ -56,10 +56,11 @@ class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The answer to a request for an explanation.
 
-    `states` has the bundle's owner and load, `lines` the decisions that the leader would take now (the first
-    MOST_LINES), `shedding` the brokers from which it would unload bundles. `load` is the bundle's load in the newest
-    report, None if it is not in one; `states` have the load of the short-term window. `placed` is the owner that would
-    be chosen for the bundle now, and `move` is the effect of the move in the request.
+    `states` has the bundle's owner and load, by the short-term window; `load` is the bundle's load in the newest
+    report, None if it is in no report. `lines` has the decisions that the leader would take now, at most MOST_LINES of
+    them, and `shedding` the brokers from which it would unload bundles. `placed` is the assignment of the bundle if its
+    owner were chosen now; None if the request names no bundle. `move` is the effect of the move that the request names;
+    None if it names none.
     """
 
     taken_at: int

@@ -43,5 +43,5 @@ class LoadHistory:
 
     @property
     def moments(self) -> list[Moment]:
-        """The loads that are kept, with their times, oldest first."""
+        """The loads that were added and not dropped, with their times, oldest first."""
         return list(self._moments)

@@ -59,8 +59,8 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions use the pipeline's windows or the leader's own. `lag_s` is the time for which the pipeline's
-    oldest unpublished report has been waiting.
+    """The state of the pipeline. `in_use`: decisions use the pipeline's windows; otherwise they use the leader's own.
+    `lag_s` is for how long the pipeline's oldest unpublished report has been waiting.
 
     `silent_s` is the time since the pipeline last looked for reports; 0 while it looks regularly, even if there are no
     reports, or if this is not known.
@@ -88,11 +88,13 @@ class WatchedFrom(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The overview of a cluster that the dashboard shows, as the leader sees the cluster.
 
-    `decisions` is the number of decisions that this leader has taken since it started; a page compares it to find new
-    decisions. `epoch` is the epoch of the leader's term. `drained` brokers get no bundles. `drain_change` is the last
-    change of the list of drained brokers: its value `before` the change and after it (`value`), and in `earlier` the
-    changes that added the other brokers; None: no broker is drained, or the change was not recorded. `pipeline` is None
-    if it is neither in use nor late.
+    `decisions` is the number of decisions that this leader has taken since it started; a page compares it with the
+    number that it read before, to find out whether there are new decisions. `epoch` is the epoch of the leader's term.
+    `drained` brokers get no bundles.
+
+    `drain_change` is the last change of the list of drained brokers: the list `before` the change and after it
+    (`value`); for each broker that was in the list before and still is, `earlier` has the change that added it. None:
+    no broker is drained, or the change was not recorded. `pipeline` is None if it is neither in use nor late.
     """
 
     cluster: str

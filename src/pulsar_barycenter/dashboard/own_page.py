@@ -39,8 +39,10 @@ def strange_host(headers: Headers, known: Collection[str], server: str, advice: 
     """Return why a request is refused if its header Host names another host than this server; None if the request is
     accepted.
 
-    `known` are the names of this server in lower case; addresses and localhost are always known. `server` is what it
-    is called, `advice` what a person can do. A request without that header is accepted: browsers always send it.
+    `known` are the names of this server in lower case; IP addresses and localhost are always accepted. In the text of
+    the refusal, `server` says what this server is, such as "dashboard", and `advice` is a sentence about what a person
+    can do. A request without that header is accepted, because it does not come from a browser: browsers always send the
+    header.
     """
     given = headers.getall("Host", [])
     if not given or given == [""]:

@@ -58,6 +58,6 @@ def brief(record: DecisionRecord) -> BriefDecision:
 
 
 def merged(decisions: Iterable[BriefDecision], limit: int) -> list[BriefDecision]:
-    """Return the last `limit` decisions of several brokers, oldest first, without duplicates."""
+    """Return the newest `limit` decisions of several brokers, oldest first, without duplicates."""
     found = {(decision.at, decision.by, decision.number): decision for decision in decisions}
     return [found[key] for key in sorted(found)][-limit:] if limit else []

@@ -190,10 +190,10 @@ Tell = Callable[[Progress | ClientResult], None]
 
 
 def line_writer() -> Tell:
-    """Return a function that writes lines to the present standard output.
+    """Return a function that writes lines to what is standard output at the time of this call.
 
-    Later output to it, such as that of the client library's logger, goes to standard error, so that it does not mix
-    with the lines.
+    What is written to standard output later, for example by the client library's logger, goes to standard error, so
+    that it does not mix with the lines.
     """
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -153,7 +153,7 @@ class StartInView:
 
 
 def latest_samples(record: Record) -> list[LoadSample]:
-    """Return the newest sample of each broker, by broker name."""
+    """Return the newest sample of each broker, sorted by the brokers' names."""
     latest: dict[str, LoadSample] = {}
     for sample in record.samples:
         latest[sample.broker] = sample

@@ -33,9 +33,10 @@ class Tenure:
 class DemoMove:
     """The move of a bundle from one owner to another; `index` is the position of its event in the record.
 
-    `failed_over`: the owner was killed, so no strategy chose the move. `back`: a strategy chose the move, to a former
-    owner. `again_after_s` is the time since the bundle's last move, if a strategy chose a move within `AGAIN_WITHIN_S`.
-    `after_split`: a part of a split bundle was placed for the first time.
+    `failed_over`: the owner was killed, so no strategy chose the move. `back`: a strategy chose the move, and the new
+    owner is a former owner of the bundle. `again_after_s`: if a strategy chose the move, and the bundle's previous move
+    was at most `AGAIN_WITHIN_S` before it, the seconds between the two moves; otherwise None. `after_split`: a part of
+    a split bundle was placed for the first time.
     """
 
     index: int
@@ -50,14 +51,14 @@ class DemoMove:
 
     @property
     def moved_back(self) -> bool:
-        """Whether the bundle returned to a former owner, or moved soon after its last move."""
+        """Whether a strategy moved the bundle to a former owner, or moved it again within `AGAIN_WITHIN_S`."""
         return self.back or self.again_after_s is not None
 
 
 @dataclass(slots=True)
 class Lane:
-    """The owners of one bundle over time. `root` is the bundle of which it is a part after splits, or the bundle
-    itself.
+    """The owners of one bundle over time. `root` is the bundle from which this bundle came by splits; the bundle itself
+    if it is not part of a split bundle.
     """
 
     bundle: str
@@ -139,8 +140,8 @@ def _place(lane: Lane) -> tuple[str, float, str]:
 
 
 def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[DemoMove]:
-    """Record that the bundle of `event` goes to the event's destination; return the move in a list, which is empty if
-    the bundle did not change its owner, or had none before.
+    """Record that the bundle of `event` goes to the event's destination. Return the move in a list; the list is empty
+    if the bundle did not change its owner, or had no owner before.
     """
     destination = event.destination
     if destination == state.owner:
@@ -169,8 +170,8 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
 
 
 def _parts(name: str, later: Sequence[Event]) -> list[str]:
-    """Return the parts of the split bundle `name` by their ranges: the parts that later events name, and the ranges
-    between these parts.
+    """Return the parts of the split bundle `name`, sorted by range: those that the events after the split name, and the
+    ranges between these. Empty if no event names a part.
     """
     whole = _bundle(name)
     if whole is None:

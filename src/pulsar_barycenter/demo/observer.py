@@ -30,14 +30,14 @@ class ClusterObserver:
         await self._client.close()
 
     async def load_samples(self, now_s: float) -> list[LoadSample]:
-        """Return the load that each broker reports at the time `now_s`."""
+        """Query all brokers for their load, and return a sample for each broker that answers, with the time `now_s`."""
         answers = await asyncio.gather(
             *(self._get(url, "/admin/v2/broker-stats/load-report") for url in self._web_urls)
         )
         return [_sample(url, answer, now_s) for url, answer in zip(self._web_urls, answers, strict=True) if answer]
 
     async def owner(self, topic: str) -> str | None:
-        """Return the web URL of the broker that serves `topic`."""
+        """Return the web URL of the broker that serves `topic`; None if no broker answers the look-up."""
         name = TopicName.parse(topic)
         for url in self._web_urls:
             if answer := await self._get(url, f"/lookup/v2/topic/{quote(name.lookup_name, safe='/')}"):
@@ -45,7 +45,9 @@ class ClusterObserver:
         return None
 
     async def bundles_of(self, web_url: str, namespace: str) -> set[str]:
-        """Return the bundles of `namespace` that the broker at `web_url` owns."""
+        """Return the bundles of `namespace` that the broker at `web_url` owns; an empty set if the broker does not
+        answer.
+        """
         broker_id = web_url.removeprefix("http://")
         owned = await self._get(web_url, f"/admin/v2/brokers/standalone/{broker_id}/ownedNamespaces") or {}
         return {bundle for bundle in owned if bundle.startswith(f"{namespace}/")}

@@ -12,8 +12,10 @@ class TopicPlan(msgspec.Struct, frozen=True):
 
 
 class ClientPlan(msgspec.Struct, frozen=True):
-    """The plan of a run. Trace time passes `speedup` times as fast as the clock; a topic's rate is kept between
-    `least_rate` and `most_rate` messages per second, so that each topic shows when it is not served."""
+    """The plan of a run. Trace time passes `speedup` times as fast as the clock. A topic's rate is never below
+    `least_rate` nor above `most_rate` (messages per second): every topic always has messages, so that a time without
+    service is seen.
+    """
 
     service_url: str
     topics: list[TopicPlan]

@@ -46,8 +46,8 @@ class Record:
 
 
 def imbalance(loads: Sequence[float]) -> float | None:
-    """Return max/mean of the brokers' loads: 1 if all are equal, n if one of n brokers has all the load. None without
-    load.
+    """Return the greatest of the brokers' loads divided by their mean: 1 if all are equal, n if one of n brokers has
+    all the load. None if there is no load.
     """
     mean = fmean(loads) if loads else 0.0
     return max(loads) / mean if mean > 0 else None
@@ -66,6 +66,8 @@ def imbalance_over_time(samples: Sequence[LoadSample], *, step_s: float = 1.0) -
 
 
 def mean_imbalance(samples: Sequence[LoadSample], from_s: float, until_s: float) -> float | None:
-    """Return the mean of `imbalance_over_time` within from_s ≤ time < until_s."""
+    """Return the mean of `imbalance_over_time` over the steps that begin in from_s ≤ time < until_s; None if no such
+    step has load.
+    """
     values = [value for at_s, value in imbalance_over_time(samples) if from_s <= at_s < until_s]
     return fmean(values) if values else None

@@ -44,11 +44,12 @@ _EXISTS = 409
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """The settings of a demo; `load` is a text that names the source of its rates.
+    """The settings of a demo.
 
-    `balancing` selects the strategies; `is_compared`: the run is one of several, in a folder of its own below `out`.
-    `trace_paths` are the files and folders of the traces; empty for synthetic load from `seed`. `changes` are keys of
-    broker.conf that replace the demo's values, with their texts.
+    `load` is a text for the report that names the source of the rates. `balancing` selects the strategies.
+    `trace_paths` are the files and folders of the traces; empty for synthetic load, which is generated from `seed`.
+    `changes` maps keys of broker.conf to values, as texts, which replace the demo's own values. `is_compared`: the run
+    is one of several, and has a folder of its own below `out`.
     """
 
     out: Path

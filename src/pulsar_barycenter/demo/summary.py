@@ -24,16 +24,20 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the results of a run, which become the file `summary.json`.
 
-    `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the
-    first unload after it; `imbalance_after` is the mean over the last fifth of the run. `recovery_seconds` is the time
-    from the kill until all of `affected_topics` (the topics of the killed broker) had a receipt; None if a topic was
-    not served again, or there are no such topics. `failovers` counts the bundles that were assigned again because of
-    the kill. `moves` are changes of owner. `moved_back` are the moves that a strategy chose (not failovers) and that
-    went to a former owner, or came within a minute of the last move; `bundles_moved_back` counts their bundles, and
-    `moved_back_after_split` the moves that placed a part of a split bundle for the first time. `imbalance_mean` is the
-    mean of max/mean from the time when the last broker joined to the end. `interruptions` counts the times without
-    receipts, see `gaps`; `topic_seconds_without_receipt` is their sum over topics. `pipeline_batches_failed` counts the
-    attempts of the pipeline to fold a batch that failed.
+    `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the first
+    unload after it; `imbalance_after` is the mean over the last fifth of the run. `recovery_seconds` is the time from
+    the kill until all of `affected_topics` (the topics of the killed broker) had a receipt; None if a topic was not
+    served again, or there are no such topics. `failovers` counts the bundles that were assigned again because of the
+    kill.
+
+    `moves` counts the changes of owner. `moved_back` counts the moves that a strategy chose (not failovers) and that
+    went to a former owner, or came within a minute of the bundle's previous move. Of these moves, `bundles_moved_back`
+    counts the different bundles, and `moved_back_after_split` those that placed a part of a split bundle for the first
+    time.
+
+    `imbalance_mean` is the mean of max/mean from the time when the last broker joined to the end. `interruptions`
+    counts the times in which topics got no receipts, see `gaps`; `topic_seconds_without_receipt` is the sum of all gaps
+    of all topics, in seconds. `pipeline_batches_failed` counts the pipeline's failed attempts to fold a batch.
     """
     moves = follow_bundles(record, ended_at_s)[1]
     moved_back = [move for move in moves if move.moved_back]
@@ -152,7 +156,9 @@ def _shown(value: float | None, unit: str = "") -> str:
 
 
 def _failovers(record: Record) -> int:
-    """Return how many bundles of the killed broker were assigned to another broker afterwards."""
+    """Return how many bundles of the killed broker were assigned to another broker after the kill; 0 if no broker was
+    killed.
+    """
     if record.killed_at_s is None:
         return 0
     later = (event for event in record.events if event.kind == "assignment" and event.at_s >= record.killed_at_s)

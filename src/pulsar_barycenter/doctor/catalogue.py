@@ -31,7 +31,7 @@ class Check:
 
     @property
     def tells(self) -> str:
-        """The problem that the check finds, in a sentence."""
+        """The problem that the check finds, in a sentence: the first line of the docstring of the function `run`."""
         return (self.run.__doc__ or "").partition("\n")[0].strip()
 
 

@@ -49,12 +49,13 @@ class Part(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
     """What one broker answered to the doctor's requests. If `failure` is not blank, the broker did not answer, and
-    `failure` says why.
+    `failure` says why. A field is None if the broker did not return it.
 
-    `clock_ms` is the least and the greatest time by which the broker's clock may be ahead of the doctor's. `leader` is
-    the leader that the broker names, "" if none; `leads` is whether the broker acts as the leader. `owned` maps the
-    bundles that it holds to whether it serves them. `boundaries` and `policies` are those in its cache, by namespace.
-    `report` is its own load report, which is only read from brokers of Apache Pulsar, whose leader returns no snapshot.
+    `clock_ms` is by how much the broker's clock is ahead of the doctor's, as the least and the greatest possible value.
+    `leader` is the broker that this broker names as the leader, "" if it names none; `leads` is whether it acts as the
+    leader itself. `owned` maps each bundle that it owns to whether it serves the bundle at present. `boundaries` and
+    `policies` are those in its cache, by namespace. `report` is its own load report, which is only read from brokers of
+    Apache Pulsar, whose leader returns no snapshot.
     """
 
     broker: str
@@ -108,9 +109,10 @@ class Lock:
 class StoreView:
     """The content of the metadata store that the checks need.
 
-    `brokers` are registrations, None for one that cannot be read. `leaders` maps each election path to the broker that
-    is recorded there. `copies` are the boundaries in the policies. `ledgers_folder` is the identity of the brokers'
-    ledger folder. `unreadable` maps paths to reasons.
+    `brokers` maps each registered broker to its registration, None if that cannot be read. `leaders` maps each election
+    path to the broker that is recorded there. `boundaries` are the boundaries of each namespace's bundles, `copies` the
+    copies of them in the policies. `ledgers_folder` is the identity of the folder in which the brokers store ledgers.
+    `unreadable` maps the path of each key that cannot be read to the reason.
     """
 
     url: str = ""
@@ -127,8 +129,8 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class LedgersView:
-    """The ledger folder as this machine sees it: its identity, "" if it has none, and its problems with their
-    repairs.
+    """The folder of ledgers as this machine sees it. `identity` is the text in the folder that distinguishes it from
+    other folders, "" if it has none. `problems` are pairs of a problem and its repair.
     """
 
     folder: str

@@ -21,10 +21,11 @@ def tables(spark: "SparkSession", folder: str | PathLike[str]) -> HistoryTables:
         recorded = tables(spark, "/var/lib/barycenter")
         recorded.broker_usage.groupBy("broker").max("cpu_percent").show()
 
-    `spark` is any session: of this process, of spark-submit, or of Spark Connect. Each row is there once, also while
-    the pipeline writes, because replaced files are left out. The DataFrames read the files that exist at this call.
-    Compaction deletes replaced files after 15 minutes: a query that starts later may fail because a file is missing;
-    then call `tables` again. A table without rows is empty.
+    `spark` is any session: of this process, of spark-submit, or of Spark Connect. Each row is returned once, also while
+    the pipeline writes, because files that compaction has replaced are left out. This call lists the files of each
+    table; a query reads the listed files when it runs. When compaction has replaced a file, it deletes the file 15
+    minutes later. So a query that runs more than 15 minutes after this call may fail because a file is missing; then
+    call `tables` again. A table without rows is an empty DataFrame.
 
     With Spark Connect the server reads `folder`, so it must be a path of the server.
 
@@ -44,7 +45,9 @@ def tables(spark: "SparkSession", folder: str | PathLike[str]) -> HistoryTables:
 
 
 def in_pandas(rows: pa.Table) -> "pd.DataFrame":
-    """Return rows as a DataFrame of pandas; raises MissingLibraryError if pandas is not installed."""
+    """Return the rows of an Arrow table as a DataFrame of pandas. Raise MissingLibraryError if pandas is not
+    installed.
+    """
     try:
         import pandas  # noqa: F401 - Arrow imports it, and its error names neither the cause nor a remedy
     except ModuleNotFoundError as error:
@@ -54,7 +57,9 @@ def in_pandas(rows: pa.Table) -> "pd.DataFrame":
 
 
 def in_polars(rows: pa.Table) -> "pl.DataFrame":
-    """Return rows as a DataFrame of Polars; raises MissingLibraryError if Polars is not installed."""
+    """Return the rows of an Arrow table as a DataFrame of Polars. Raise MissingLibraryError if Polars is not
+    installed.
+    """
     try:
         import polars as pl
     except ModuleNotFoundError as error:

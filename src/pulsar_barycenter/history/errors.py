@@ -5,7 +5,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 
 class MissingLibraryError(ImportError):
-    """A library is not installed that the call needs; the text says how to install it."""
+    """The call needs a library that is not installed; the text says how to install it."""
 
     def __init__(self, library: str, need: str) -> None:
         super().__init__(
@@ -14,7 +14,7 @@ class MissingLibraryError(ImportError):
 
 
 class UnknownTableError(LookupError):
-    """A history has no table of this name; the text lists the names."""
+    """The history has no table of the requested name; the text lists the names of its tables."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no table {name!r}; {in_its_place(name, TABLES)}")

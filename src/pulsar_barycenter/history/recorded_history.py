@@ -36,10 +36,10 @@ _RANKINGS: Final = {"rate": Ranking.MSG_RATE, "throughput": Ranking.MSG_THROUGHP
 class RecordedHistory:
     """The recorded history of a cluster in a period; `open_history` makes it.
 
-    Tables and answers are Arrow tables: `to_pandas()`, `to_pylist()` and `polars.from_arrow` convert them. Times are
-    UTC timestamps, rates are msg/s, throughput is bytes/s, usages are fractions unless a column says percent. Means are
-    weighted by time (docs/measures.md). Each call reads the files that exist at that time, so a later call sees newer
-    reports.
+    The results of the methods are Arrow tables: `to_pandas()`, `to_pylist()` and `polars.from_arrow` convert them.
+    Times are UTC timestamps, rates are msg/s, throughput is bytes/s, usages are fractions unless a column says percent.
+    Means are weighted by time (docs/measures.md). Each call reads the files that exist at that time, so a later call
+    sees newer reports.
 
     Every method that reads raises DamagedTableError, which names the file, if a file of a table cannot be read, and
     OSError if the folder or bucket cannot be reached.
@@ -63,7 +63,8 @@ class RecordedHistory:
         return tuple(TABLES)
 
     def table(self, name: str) -> pa.Table:
-        """Return a table as Arrow: its rows in the period, oldest first, each once; without rows the table is empty.
+        """Return the rows of a table in the period as an Arrow table, oldest first, each row once. Without rows in the
+        period the result is an empty table.
 
         All rows are in memory; use `sql` for a table that is too large for that.
 
@@ -105,7 +106,8 @@ class RecordedHistory:
         return in_polars(self.table(name))
 
     def spark(self, session: "SparkSession") -> HistoryTables:
-        """Return all tables as DataFrames of Spark, of the whole history, not only of the period; see `tables`.
+        """Return all tables as DataFrames of Spark. They have the whole history and not only the period; see
+        `history.data_frames.tables`.
 
         Raises:
             MissingLibraryError: PySpark is not installed.
@@ -117,13 +119,13 @@ class RecordedHistory:
         """Return the bundles with the greatest mean load, in + out, greatest first.
 
         Args:
-            limit: The number of bundles.
+            limit: The maximum number of bundles.
             by: "rate" (msg/s) or "throughput" (bytes/s).
 
         Returns:
             A row for each bundle: `bundle`, `broker` (of its newest sample), `samples`, `covered` (the share of the
             period for which there are reports), `msg_rate` and `msg_throughput` (means), `msg_rate_max`,
-            `msg_throughput_max`, `topics`.
+            `msg_throughput_max`, `topics` (their number, in the newest sample).
 
         Raises:
             NoHistoryError: there are no samples in the period.
@@ -137,9 +139,11 @@ class RecordedHistory:
         """Return the life of a bundle: its owners, the decisions about it, and its load.
 
         Args:
-            name: A bundle as tenant/namespace/range, or a topic, whose last bundle is meant.
+            name: A bundle as tenant/namespace/range, or a topic: then the last bundle in the period that contained the
+                topic.
             every: The length of the intervals for which the mean load is computed.
-            manager: Only decisions of this load manager, as for `decisions`.
+            manager: Return only decisions of this load manager; the values are those of `decisions`. None: all
+                decisions.
 
         Raises:
             InvalidNameError: the name is neither a bundle's nor a topic's.
@@ -154,17 +158,18 @@ class RecordedHistory:
         return questions.bundle_life(self._bundle(questions, name), every=every, manager=manager or "")
 
     def decisions(self, limit: int = 50, *, manager: str | None = None, kind: str | None = None) -> pa.Table:
-        """Return the last decisions, oldest first, with the sentence that gives the reason.
+        """Return the last `limit` decisions in the period, oldest first.
 
         Args:
-            limit: The number of decisions. manager: Only decisions of this load manager: "modular", "extensible",
-            "simple"; "person": requested by an
-                operator; "unknown": the log does not say.
-            kind: Only decisions of this kind, such as "unload", "split" or "assign".
+            limit: The maximum number of decisions.
+            manager: Return only decisions of this load manager: "modular", "extensible" or "simple"; "person":
+                requested by an operator; "unknown": the log does not say. None: all decisions.
+            kind: Return only decisions of this kind: "assign", "unload", "split", "refuse" or "shed". None: all kinds.
 
         Returns:
-            `at`, `by`, `manager`, `strategy`, `kind`, `bundle`, `source`, `destination`, `refused`, `principal`,
-            `sentence`, `request`.
+            `at`, `by` (the broker that decided), `manager`, `strategy`, `kind`, `bundle`, `source`, `destination`,
+            `refused` (the action that was considered and not taken), `principal` (the user who requested the decision,
+            null if no user did), `sentence` (the reason as text), `request` (the HTTP request of that user).
 
         Raises:
             NoHistoryError: there are no decisions in the period.
@@ -175,16 +180,19 @@ class RecordedHistory:
         return self._questions().decisions(limit, manager=manager or "", kind=kind or "")
 
     def moves(self, limit: int = 50, *, bundle: str | None = None, broker: str | None = None) -> pa.Table:
-        """Return the last moves of bundles from broker to broker, oldest first; empty if nothing moved.
+        """Return the last `limit` moves of bundles in the period, oldest first; empty if nothing moved.
 
         Args:
-            limit: The number of moves.
-            bundle: Only moves of this bundle, or of a topic's bundle.
-            broker: Only moves from or to this broker, by its id HOST:PORT.
+            limit: The maximum number of moves.
+            bundle: Return only moves of this bundle, or of the bundle of this topic. None: all bundles.
+            broker: Return only moves from this broker (HOST:PORT) and moves to it. None: all brokers.
 
         Returns:
-            `at`, `bundle`, `source`, `destination`, `ended`, `since_last_s`, `is_back`, `unreported_s`; and of the
-            decision, null if none is recorded: `strategy`, `principal`, `sentence`, `request`.
+            `at` (when the new owner first reported the bundle), `bundle`, `source`, `destination`, `ended` (why the
+            bundle left: "moved" or "broker gone"), `since_last_s` (the time since the bundle's previous move, null if
+            none is known), `is_back` (the bundle returned to the source of that previous move), `unreported_s` (how
+            long no broker reported the bundle); and of the decision, null if none is recorded: `strategy`, `principal`,
+            `sentence`, `request`, as in `decisions`.
 
         Raises:
             InvalidNameError: `bundle` is neither a bundle's nor a topic's name.
@@ -198,16 +206,20 @@ class RecordedHistory:
         return questions.moves(limit, bundle=name, broker=broker or "")
 
     def flapping(self, limit: int = 20, *, within: timedelta = timedelta(minutes=30)) -> pa.Table:
-        """Return the bundles that load managers moved again soon after a move, worst first; empty if there are none.
+        """Return the bundles that load managers moved again soon after a move, those with the most such moves first.
 
-        Moves that an operator requested do not count, and neither does the next move of the bundle.
+        A move that an operator requested does not count. The move of the same bundle after it does not count either.
+        The table is empty if no bundle moved again soon.
 
         Args:
-            limit: The number of bundles.
-            within: The time within which the next move counts.
+            limit: The maximum number of bundles.
+            within: A move counts if it comes at most this time after the bundle's previous move.
 
         Returns:
-            `bundle`, `moves`, `flaps`, `back` (moves to a former owner), `soonest_s`, `first`, `last`, `brokers`.
+            `bundle`, `moves` (all moves of the bundle), `flaps` (moves that came too soon), `back` (flaps that returned
+            to the broker which the bundle had just left), `soonest_s` (the shortest time between a flap and the move
+            before it), `first` and `last` (the times of the first and the last flap), `brokers` (all owners, sorted by
+            name, separated by commas).
 
         Raises:
             NoHistoryError: no owner of a bundle is recorded in the period.
@@ -218,14 +230,16 @@ class RecordedHistory:
         return self._questions().flapping(limit, within=within)
 
     def brokers(self, *, over: float = 0.85) -> pa.Table:
-        """Return the brokers whose weighted usage was above a threshold, the longest share of time first.
+        """Return the brokers whose weighted usage was above a threshold, sorted by the share of time above it, largest
+        first.
 
         Args:
-            over: The threshold, as a fraction: 0.85 is 85 %.
+            over: The threshold, exclusive, as a fraction: 0.85 is 85 %.
 
         Returns:
-            `broker`, `reports`, `over` (reports above), `share` (of the time that its reports cover), `usage_mean`,
-            `usage_max`, `first_over`, `last_over`. Empty if no broker was above.
+            `broker`, `reports` (their number), `over` (the number of reports above the threshold), `share` (the part of
+            the time with reports in which the usage was above it), `usage_mean`, `usage_max`, `first_over` and
+            `last_over` (times of the first and the last report above it). Empty if no broker was above the threshold.
 
         Raises:
             NoHistoryError: there are no reports in the period.
@@ -240,10 +254,12 @@ class RecordedHistory:
 
         Returns:
             `interval_start`, `brokers`, `usage_max`, `usage_mean`, `usage_ratio`, `usage_deviation`, `msg_rate_ratio`,
-            `brokers_over_threshold`, `unloads`, `splits`, `bundles_without_owner`. A ratio over a mean of 0 is null.
+            `brokers_over_threshold`, `unloads`, `splits`, `bundles_without_owner` (see the table `balance` in
+            docs/tables.md). A ratio is the greatest value divided by the mean; it is null if the mean is 0.
 
         Raises:
-            NoHistoryError: there are no intervals in the period; the last one appears after a minute.
+            NoHistoryError: there are no complete intervals in the period; an interval is recorded about a minute after
+                its end.
 
         >>> "usage_ratio" in open_history("docs/examples/history").imbalance().column_names
         True
@@ -251,14 +267,15 @@ class RecordedHistory:
         return self._questions().imbalance()
 
     def sql(self, query: str, *, limit: int = 10_000) -> pa.Table:
-        """Return the result of one SQL query in DuckDB over all tables, of the whole history; each table is a view.
+        """Return the result of one SQL query, which DuckDB runs. The query can use all tables by their names; they have
+        the whole history and not only the period.
 
         The query takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use
         `spark`.
 
         Args:
             query: A select, describe or show; docs/tables.md has examples.
-            limit: The maximum number of rows.
+            limit: The maximum number of rows of the result.
 
         Raises:
             ValueError: the data is not in a folder of this machine.
@@ -269,7 +286,10 @@ class RecordedHistory:
         [{'brokers': 3}]
         """
         if not isinstance(self._storage, LocalStorage):
-            raise ValueError(f"DuckDB reads folders of this machine, and {self.address} is not one: use spark(session)")
+            raise ValueError(
+                f"sql() reads only folders of this machine, and {self.address} is not a folder of this machine:"
+                " use spark(session) instead"
+            )
         return run_local_sql(self._storage, query, limit=limit)
 
     def _questions(self) -> History:
@@ -294,11 +314,11 @@ def open_history(
     """Open the recorded history in a data folder or a bucket. Nothing is read before a method of the result is called.
 
     Args:
-        folder: A folder of this machine, or an address. Without a session Arrow reads the address: `s3:`, `s3a:`,
-            `gs:`, `abfs:` or `hdfs:`, with the credentials that Arrow finds.
-        since: The begin of the period, inclusive. None: the first report.
-        until: The end of the period, exclusive. None: now.
-        spark: A session that reads the address instead, with its own credentials and settings.
+        folder: A folder of this machine, or the address of a bucket. Without `spark`, Arrow reads the address: `s3:`,
+            `s3a:`, `gs:`, `abfs:` or `hdfs:`, with the credentials that Arrow finds.
+        since: The begin of the period, inclusive. None: from the first report on.
+        until: The end of the period, exclusive. None: without an end, so that later reports are included.
+        spark: A Spark session that reads the address instead of Arrow, with the session's own credentials and settings.
 
     Raises:
         WrongFolderError: a folder does not exist, or is not a data folder.
@@ -317,7 +337,9 @@ def open_history(
 
 
 def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
-    """Return the data directory at an address; raises what `open_history` does."""
+    """Return the storage of a data directory. `address` is a folder of this machine, or an address as for
+    `open_history`; if `spark` is given, this session reads the address. Raises the errors of `open_history`.
+    """
     local = local_folder(address)
     if local is not None:
         check_load_folder(local)
@@ -331,7 +353,9 @@ def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
 
 
 def epoch_ms(moment: datetime | None, otherwise: int) -> int:
-    """Return a time as epoch ms, `otherwise` for None; raises ValueError if it has no offset from UTC."""
+    """Return `moment` as epoch ms, 0 for times before 1970; None: return `otherwise`. Raise ValueError if `moment` has
+    no offset from UTC.
+    """
     if moment is None:
         return otherwise
     if moment.tzinfo is None:

@@ -15,10 +15,11 @@ from pulsar_barycenter import version
 
 
 def rendered(package: str, json_data: Any, /, *scripts: str, template: str = "page.html.j2", **values: Any) -> str:
-    """Return a page from a `template`, the style `page.css` and the scripts of a package.
+    """Return a page as HTML: the template with the style `page.css` and the scripts of a package inside it.
 
-    `json_data` is embedded as JSON in the element `data`. The template gets `values`; it extends `base.html.j2`.
-    `scripts` are files of the package, by default `page.js`.
+    `package` is the Python package that has the files `template`, `page.css` and `scripts` (by default only `page.js`).
+    The template extends the shared `base.html.j2`. `values` are the template's variables. `json_data` is the data for
+    the scripts: it is in the page as JSON, in the element with the id `data`.
     """
     own, shared = files(package), files("pulsar_barycenter.html_pages")
     folders = {template: own}

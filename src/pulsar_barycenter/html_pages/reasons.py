@@ -6,7 +6,9 @@ _MAX_LENGTH: Final = 160
 
 
 def short_reason(reason: str) -> str:
-    """Return the cause that a reason names, with only the first comparison; if it names no cause, the reason itself."""
+    """Return the cause in `reason` for a page: the text after "; because ", or the whole reason if it has none, up to
+    the next "; " or " [". Of values in brackets only the first is kept. A long result is cut and ends with "…".
+    """
     cause = reason.rpartition("; because ")[2].partition("; ")[0].partition(" [")[0]
     head, opened, rest = cause.partition(" (")
     short = f"{head} ({rest.partition(')')[0].partition(', ')[0]})" if opened else head

@@ -31,8 +31,10 @@ FIGURES: Final[tuple[Measure, ...]] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The runs of one strategy with the same settings. `figures` are the medians of FIGURES in their units (fractions
-    as %); `least` and `greatest` are the extremes of single runs."""
+    """All runs of one strategy with the same settings: a row of the results table. `figures` are the medians of the
+    measures FIGURES over the runs, in the order and units of FIGURES (fractions as %). `least` and `greatest` are the
+    least and the greatest value of each measure in a single run.
+    """
 
     title: str
     runs: tuple[RunFile, ...]
@@ -55,8 +57,8 @@ def figure_text(value: float) -> str:
 
 
 def rows_of(runs: Sequence[RunFile]) -> list[Row]:
-    """Return the rows of the results table: one for each strategy and its settings, the one with the least regret
-    first.
+    """Return the rows of the results table: one for each combination of a strategy and its settings, the row with the
+    least regret first.
     """
     groups: dict[str, list[RunFile]] = defaultdict(list)
     for run in runs:
@@ -82,10 +84,10 @@ def _read(figure: Measure, measures: Measures) -> float:
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the indexes of the points that no other point beats, the lowest first coordinate first.
+    """Return the indexes of the points that no other point beats, ordered by their first coordinate, the lowest first.
 
-    A point beats another one if it is lower in one coordinate and not higher in the other. All equal points are
-    returned.
+    A point beats another one if it is lower in one coordinate and not higher in the other. Equal points do not beat
+    each other: if no other point beats them, all of them are returned.
     """
     found: list[int] = []
     best = float("inf")

@@ -10,7 +10,9 @@ from pulsar_barycenter.replay.errors import ReplayInputError
 
 
 class GridError(RuntimeError):
-    """The runs of a grid of replays cannot continue; the text says what to do."""
+    """A grid of replays cannot be continued, for example because a process ended unexpectedly; the text says what to
+    do.
+    """
 
 
 UNUSABLE: Final = (

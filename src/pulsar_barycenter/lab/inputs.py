@@ -51,7 +51,9 @@ class InputKind(Enum):
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that describe the input of a replay, as the user gave them."""
+    """The options that describe the input of a replay, as the user gave them on the command line: files or a folder
+    (`paths`), `--shape` as texts, the period (epoch ms) and the length of a step.
+    """
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}
@@ -61,7 +63,9 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> InputKind:
-        """What the first path names. Files are not read."""
+        """The kind of the input, by the text of its first path: "generated", a CSV file, a YAML file, or a data folder.
+        No file is read.
+        """
         first = self.paths[0]
         if first == GENERATED:
             return InputKind.SYNTHETIC
@@ -74,9 +78,9 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 class Input:
     """The input of a replay: what was recorded of a cluster, or generated.
 
-    `settings` are the keys of broker.conf that were recorded with the data, and `warnings` the problems of the data.
-    `is_apache_pulsar` is set if the brokers were those of Apache Pulsar: their load reports do not say which start of
-    the broker's process they are from.
+    `settings` are the keys of broker.conf, with their values, that were recorded with the data; `warnings` are the
+    problems of the data. `is_apache_pulsar` is True if the brokers were those of Apache Pulsar: their load reports do
+    not name the incarnation of the broker.
     """
 
     demand: Demand
@@ -89,7 +93,9 @@ class Input:
 
 @dataclass(frozen=True)
 class Source:
-    """The data that was read from an input; its method `input` returns the `Input` of a replay for each seed."""
+    """The data that was read from the files of an input. Its method `input` returns the input of a replay (`Input`) for
+    a seed.
+    """
 
     spec: InputSpec
     traces: tuple[Trace, ...] = ()
@@ -99,7 +105,8 @@ class Source:
     """The name of a scenario of `balance-bench`; "" for another input."""
 
     def input(self, seed: int) -> Input:
-        """Return the input of a seed; the seed determines synthetic load and the bundles of traces.
+        """Return the input of a replay for a seed. The seed determines synthetic load, a scenario's load, and which
+        bundles the topics of traces are in; recorded load is the same for all seeds.
 
         Raises:
             ReplayInputError: the data cannot be replayed; the text says why.
@@ -114,11 +121,12 @@ class Source:
 
 
 def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
-    """Read the input of `spec`; for a data folder that `is_elsewhere`, the caller passes its opened storage.
+    """Read the data of the input that `spec` describes. If the data folder is at an address that only Spark reaches
+    (`is_elsewhere`), `elsewhere` must be its storage, opened by the caller.
 
     Raises:
         ReplayInputError: the input cannot be replayed; the text says why.
-        NoHistoryError: a data folder has no tables of that time.
+        NoHistoryError: a data folder has no rows in the period of `spec`.
         WrongFolderError: a folder has no load data.
         ConfigError: a broker.conf in it is not valid.
         OSError: a file cannot be read.
@@ -142,12 +150,12 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
 
 
 def read_input(spec: InputSpec, seed: int = 0) -> Input:
-    """Read the input of `spec` for a seed; raises the errors of `read_source`."""
+    """Read the input that `spec` describes and return it for a seed. Raises the errors of `read_source`."""
     return read_source(spec).input(seed)
 
 
 def is_elsewhere(spec: InputSpec) -> bool:
-    """Return whether a data folder is at an address that only Spark reaches.
+    """Return whether the input is at an address that only Spark reaches, and not in a folder of this machine.
 
     Raises:
         ReplayInputError: an address is not valid, or traces are at such an address.
@@ -158,7 +166,9 @@ def is_elsewhere(spec: InputSpec) -> bool:
         raise ReplayInputError(str(error)) from None
     traces = [path for path in found if _is_trace(path)]
     if traces:
-        raise ReplayInputError(f"{traces[0]}: CSV traces are read from this machine; copy the file here")
+        raise ReplayInputError(
+            f"{traces[0]}: CSV traces can be read only from this machine; copy the file to this machine"
+        )
     return bool(found)
 
 
@@ -226,7 +236,9 @@ def _within(demand: Demand, spec: InputSpec) -> Demand:
 def _local(address: str) -> Storage:
     folder = local_folder(address)
     if folder is None:
-        raise ReplayInputError(f"only Spark can read {address}, and there is no Spark session; give one, or --master")
+        raise ReplayInputError(
+            f"only Spark can read {address}, and no Spark session was given; give --master, or from Python a session"
+        )
     check_load_folder(folder)
     return PipelineLayout.of(folder)
 
@@ -245,7 +257,9 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
 
 
 def _missing(folder: Path | None) -> tuple[str, ...]:
-    """Return texts that name what an imported history does not have; empty for a recorded one."""
+    """Return the warnings about an imported history in `folder`: one text for each kind of data that its metrics did
+    not have. Empty if the history was recorded and not imported, or if `folder` is None.
+    """
     try:
         progress = read_progress(folder) if folder is not None else None
     except ImportRefusedError as error:
@@ -254,8 +268,8 @@ def _missing(folder: Path | None) -> tuple[str, ...]:
 
 
 def _not_followed(folder: Path | None) -> tuple[str, ...]:
-    """Return a text that names the recorded rules of administrators, which a replay does not follow; empty if there are
-    none.
+    """Return a warning that counts the recorded isolation policies and anti-affinity groups, because a replay does not
+    follow them; empty if none were recorded. A file that cannot be read gives a warning that says so.
     """
     try:
         records = [] if folder is None else read_policies(folder / POLICIES_FILE)
@@ -290,7 +304,9 @@ def _column(table: pa.Table, name: str) -> Any:
 
 
 def _texts(table: pa.Table, name: str) -> list[str]:
-    """Return a column of texts; equal texts are one object, as a name occurs in millions of rows."""
+    """Return the column `name` of a table as a list of texts. Equal texts are the same object in memory, because a name
+    occurs in millions of rows.
+    """
     coded = table.column(name).combine_chunks().dictionary_encode()
     texts: list[str] = np.array(coded.dictionary.to_pylist(), object)[coded.indices.to_numpy()].tolist()
     return texts
@@ -312,8 +328,8 @@ def _samples(rows: pa.Table) -> Samples:
 
 
 def usages_of(rows: pa.Table, reports: pa.Table) -> Usages:
-    """Return the usage of brokers from the tables `broker_usage` (USAGE_COLUMNS) and `load_reports`
-    (REPORT_COLUMNS).
+    """Return the usage of brokers over time. `rows` has the columns USAGE_COLUMNS of the table `broker_usage`,
+    `reports` the columns REPORT_COLUMNS of `load_reports`.
     """
     keys = zip(*(reports.column(name).to_pylist() for name in _IDENTITY), strict=True)
     row_of = {key: row for row, key in enumerate(keys)}
@@ -338,7 +354,7 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
     """Return the keys and values that the user gave with `--shape key=value`.
 
     Raises:
-        ReplayInputError: a pair is not valid.
+        ReplayInputError: a pair has no `=`, an unknown key or a value that is not allowed.
     """
     found = {}
     for pair in pairs:
@@ -350,8 +366,8 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
-    """Return the brokers, with their capacities, that were in the cluster at `at_ms` (epoch ms); by default at the end
-    of the input.
+    """Return the brokers, with their capacities, that were in the cluster just before `at_ms` (epoch ms): events at
+    `at_ms` itself are not included. None: at the end of the input.
     """
     brokers = dict(found.cluster.brokers)
     for event in sorted(found.events, key=lambda event: event.at_ms):
@@ -365,7 +381,7 @@ def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
 
 
 def size_of(found: Input) -> str:
-    """Return a text that says how large an input is."""
+    """Return a text that says how large an input is: its bundles, brokers, hours and steps."""
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
     bundles, brokers = count_of(len(demand.bundles), "bundle"), count_of(len(found.cluster.brokers), "broker")

@@ -10,7 +10,9 @@ from multiprocessing import get_context, parent_process
 
 @contextmanager
 def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of `count` processes, spawned and not forked: Arrow's threads do not survive a fork."""
+    """Yield a pool of `count` processes; when the block ends, jobs that have not begun are cancelled. The processes are
+    spawned and not forked, because Arrow's threads do not survive a fork.
+    """
     pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent)
     try:
         yield pool
@@ -20,7 +22,9 @@ def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _end_with_parent() -> None:
-    """Make this process end when its parent is killed, since no process then waits for its results."""
+    """Make the operating system end this process when its parent is killed: then no process waits for its results any
+    more.
+    """
     parent = parent_process()
     assert parent is not None
 

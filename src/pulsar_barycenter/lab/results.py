@@ -21,7 +21,7 @@ _WIDTH: Final = 160
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A run in `results.json`: its name, its scenario and its measures."""
+    """A run in `results.json`: its name, its scenario (strategy, settings, seed and period) and its measures."""
 
     name: str
     scenario: Scenario
@@ -29,11 +29,11 @@ class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def write_results(out: Path, runs: Sequence[RunFile]) -> None:
-    """Write the results of all runs, in the order of the grid.
+    """Write the results of all runs into the folder `out`, in the order of `runs`.
 
     `results.json` has the scenario and the measures of each run, `moves.parquet` and `splits.parquet` all decisions
-    with their reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker at each
-    step. The same runs give the same bytes of `results.json`.
+    with their reasons, `series.parquet` how evenly the brokers were loaded at each step, `brokers.parquet` the usage of
+    each broker at each step. The same runs give the same bytes of `results.json`.
 
     Raises:
         OSError: a file cannot be written.
@@ -63,7 +63,9 @@ def splits_table(runs: Iterable[RunFile]) -> pa.Table:
 
 
 def series_table(runs: Iterable[RunFile]) -> pa.Table:
-    """Return a table with the balance of the brokers in each step of each run, in the order of the runs."""
+    """Return a table that says how evenly the brokers were loaded: a row for each step of each run, in the order of the
+    runs.
+    """
     series: dict[str, list[Any]] = {name: [] for name in _SERIES.names}
     for run in runs:
         series["run"] += [run.scenario.name] * len(run.series.at_ms)
@@ -111,7 +113,7 @@ _BROKERS: Final = pa.schema(
 
 
 def usage_table(run: RunFile) -> pa.Table:
-    """Return the usage of each broker at each step, in the order of steps; null while the broker was not running."""
+    """Return the usage of each broker at each step, in the order of steps; null where the broker did not run."""
     usage = run.series.usages().ravel().round(4)
     steps, names = len(run.series.at_ms), run.series.names
     live = ~np.isnan(usage)
@@ -132,7 +134,9 @@ def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) ->
 
 
 def print_board(runs: Sequence[RunFile]) -> None:
-    """Print the results table: a row for each strategy and its settings, with medians, the least regret first."""
+    """Print the results table: a row for each combination of a strategy and its settings, with the medians of the
+    measures over its runs, the row with the least regret first.
+    """
     columns = [Column("strategy", Kind.SENTENCE), Column("runs", Kind.FIGURE)]
     columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
     print_table(

@@ -43,7 +43,9 @@ FORMAT: Final = 2
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The content of the file that is written for each completed run."""
+    """The content of the file that is written for each completed run: its scenario (strategy, settings, seed and
+    period), its measures, its decisions, and its values at each step.
+    """
 
     scenario: Scenario
     measures: Measures
@@ -53,7 +55,10 @@ class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Identifies the grid whose runs are in a folder; `digest` is a hash of the input data."""
+    """Identifies the grid (the set of replays of one command) whose runs are in a folder. `spec` describes the input,
+    `base` are the settings that were recorded with it, `digest` is a hash of its data. A folder with another `GridFile`
+    is refused.
+    """
 
     format: int = FORMAT
     spec: InputSpec
@@ -62,7 +67,9 @@ class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> RunFile:
-    """Replay one scenario on the input `found`, and return its result."""
+    """Replay one scenario (a strategy, settings, a seed and a period) on the input `found`, and return its result.
+    `base` are the keys of broker.conf that the scenario's settings override.
+    """
     first, end = scenario.period
     demand = found.demand.period(first, end)
     start_ms, end_ms = demand.start_ms, demand.start_ms + demand.steps * demand.step_ms
@@ -81,7 +88,7 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
 
 
 def digest_of(found: Input) -> str:
-    """Return a hash that identifies the data of an input."""
+    """Return a hash of the data of an input: equal for equal load, brokers and events."""
     digest = hashlib.sha256(msgspec.json.encode((found.demand.start_ms, found.demand.step_ms, found.demand.bundles)))
     for name in (*FIGURES, "bundle_of", "hashes", "sessions", "topics"):
         digest.update(np.ascontiguousarray(getattr(found.demand, name)).data)
@@ -92,7 +99,7 @@ def digest_of(found: Input) -> str:
 
 
 def open_folder(out: Path, grid: GridFile) -> None:
-    """Create the folder for the runs of a grid, or open it.
+    """Create the folder `out` for the runs of a grid; if it exists, check that its runs are of the same grid.
 
     Raises:
         ReplayInputError: the folder has the runs of another grid.
@@ -109,7 +116,9 @@ def open_folder(out: Path, grid: GridFile) -> None:
 
 
 def read_run(out: Path, scenario: Scenario) -> RunFile | None:
-    """Return a completed run; None if it is not completed, or its file has an unexpected form."""
+    """Return the completed run of a scenario from the folder `out`. Return None if there is no such run yet, or if its
+    file has an unexpected form.
+    """
     try:
         return msgspec.json.decode((out / RUNS / f"{scenario.name}.json").read_bytes(), type=RunFile)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -117,7 +126,9 @@ def read_run(out: Path, scenario: Scenario) -> RunFile | None:
 
 
 class Ended(NamedTuple):
-    """How a run of a scenario ended: it is completed and its file is written, or it failed, for the reason `reason`."""
+    """How a run of a scenario ended: it is completed and its file is written (then `reason` is ""), or it failed for
+    the reason `reason`.
+    """
 
     scenario: Scenario
     reason: str = ""
@@ -129,17 +140,20 @@ Answer: TypeAlias = tuple[bytes, str]
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one scenario, in a process of this machine or a task of Spark. Keep the object small: it is sent to all of
-    them.
+    """Runs one scenario, in a process of this machine or a task of Spark. Keep the object small: it is sent to each
+    process.
 
-    `input_of` returns the input of a seed in that process.
+    `input_of` returns the input of a seed; it is called in the process that runs the scenario. `base` are the keys of
+    broker.conf that the scenario's settings override.
     """
 
     base: Mapping[str, str]
     input_of: Callable[[int], Input]
 
     def __call__(self, scenario: str) -> Answer:
-        """Run a scenario, given as JSON; return an error as the answer, so that other runs continue."""
+        """Run a scenario, given as JSON. Return the run as JSON and ""; if it fails, b"" and the error as text, so that
+        other runs continue.
+        """
         try:
             wanted = msgspec.json.decode(scenario, type=Scenario)
             return msgspec.json.encode(run_scenario(wanted, self.input_of(wanted.seed), self.base)), ""
@@ -150,8 +164,8 @@ class Runner:
 
 
 def waiting_of(scenarios: Sequence[Scenario], out: Path) -> list[Scenario]:
-    """Return the scenarios that have no completed run yet, ordered by seed, so that a process rarely has to load
-    another input.
+    """Return the scenarios that have no completed run in the folder `out` yet. They are ordered by seed: each seed has
+    its own input, so a process rarely has to load another one.
     """
     return sorted((scenario for scenario in scenarios if read_run(out, scenario) is None), key=lambda one: one.seed)
 
@@ -162,7 +176,8 @@ def text_of(scenario: Scenario) -> str:
 
 
 def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
-    """Write the file of a completed run, and return how the run ended. For a failed run, no file is written.
+    """Write the file of a completed run into the folder `out`, and return how the run ended. `answer` is the result of
+    `Runner`; for a failed run, no file is written.
 
     Raises:
         OSError: the file cannot be written.
@@ -176,8 +191,8 @@ def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
 
 @contextmanager
 def one_command(out: Path) -> Iterator[None]:
-    """Lock the folder `out` while the block runs, so that one command at a time uses it; delete the shared input at the
-    end.
+    """Lock the folder `out` while the block runs, so that one command at a time uses it. At the end, delete the file
+    `.input`, from which the processes read the input.
 
     Raises:
         ReplayInputError: another command uses the folder.
@@ -186,7 +201,9 @@ def one_command(out: Path) -> Iterator[None]:
         try:
             stack.enter_context(locked_folder(out))
         except FolderInUseError:
-            raise ReplayInputError(f"another replay uses {out}; wait for it, or give another folder") from None
+            raise ReplayInputError(
+                f"another replay writes into {out} now; wait for its end, or give another folder as --out"
+            ) from None
         stack.callback((out / SHARED).unlink, missing_ok=True)
         yield
 
@@ -194,7 +211,9 @@ def one_command(out: Path) -> Iterator[None]:
 def run_on_processes(
     scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path, processes: int
 ) -> Generator[Ended]:
-    """Run scenarios on `processes` processes (in this process if it is 1), and yield each run as it ends.
+    """Run scenarios on the input `source`, on `processes` processes, or in this process if `processes` is 1; write each
+    completed run into the folder `out`, and yield how each run ended, in the order in which they end. `base` are the
+    keys of broker.conf that the scenarios' settings override.
 
     Raises:
         GridError: a process ended unexpectedly.

@@ -18,12 +18,14 @@ _ABSENT: Final = -1
 
 
 class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What is stored of each step of a run: the highest, mean and lowest usage of live brokers, the floor (a lower
-    bound of the highest usage), and the number of brokers.
+    """What is stored of a run. `at_ms` and the following lists have an item for each step: the time (epoch ms), the
+    highest, mean and lowest usage of live brokers, the floor (a lower bound of the highest usage), and the number of
+    live brokers.
 
-    `usage_of` are the usages of `names`, packed. `rate_of` are the rates of `bundles` at the steps `rated_at`, packed;
-    they are the bundles that moved or were split, and their parts. `overload_limit` is from the initial settings,
-    `event_ms` are the times of the cluster's events.
+    `usage_of` is the table of the usages of the brokers `names`, compressed by `packed`. `rate_of` is the table of the
+    rates of the bundles `bundles`, compressed likewise: only bundles that moved or were split, and their parts, and
+    only at the steps `rated_at`. `overload_limit` is from the initial settings; `event_ms` are the times of the
+    cluster's events.
     """
 
     at_ms: list[int]
@@ -42,7 +44,9 @@ class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     rate_of: bytes
 
     def usages(self) -> Floats:
-        """Return the usage of each broker of `names`, one row per step, to four digits; NaN while it did not run."""
+        """Return the usage of each broker of `names`, one row per step, as fractions with four decimal places; NaN
+        while the broker did not run.
+        """
         return unpacked(self.usage_of, len(self.names)) * USAGE_UNIT
 
     def rates(self) -> Floats:
@@ -53,7 +57,7 @@ class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def series_of(outcome: Outcome) -> Series:
-    """Return the values of each step of an outcome, in the form in which they are stored."""
+    """Return the values of each step of the replay `outcome`, in the form in which they are stored."""
     live = outcome.live
     count = np.maximum(live.sum(axis=1), 1)
     usage = np.where(live, outcome.usage, 0.0)
@@ -77,16 +81,19 @@ def series_of(outcome: Outcome) -> Series:
 
 
 def packed(values: Floats) -> bytes:
-    """Return a table of values from 0 to 2^31 - 1 in compressed form, rounded to whole numbers; NaN is kept.
+    """Return the table `values` in compressed form. Values from 0 to 2^31 - 1 are rounded to whole numbers, greater
+    values are replaced by 2^31 - 1; NaN stays NaN.
 
-    Differences between rows are small numbers, which compress well.
+    The differences between consecutive rows are stored: they are small numbers, which compress well.
     """
     whole = np.where(np.isnan(values), _ABSENT, np.minimum(np.rint(np.nan_to_num(values)), 2**31 - 1)).astype(np.int64)
     return zlib.compress(np.diff(whole, axis=0, prepend=0).astype("<i8").T.tobytes(), 6)
 
 
 def unpacked(data: bytes, columns: int) -> Floats:
-    """Return a table that `packed` compressed, with `columns` columns; without columns it has no rows."""
+    """Return the table that `packed` compressed into `data`; it has `columns` columns. If `columns` is 0, the result is
+    an empty table.
+    """
     changes = np.frombuffer(zlib.decompress(data), "<i8").reshape(columns, -1) if columns else np.zeros((0, 0))
     values = changes.T.cumsum(axis=0).astype(np.float64)
     return np.where(values == _ABSENT, np.nan, values)

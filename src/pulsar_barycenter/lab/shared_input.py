@@ -17,7 +17,8 @@ _ALIGNED: Final = 64
 
 
 def write_source(path: Path, source: Source) -> None:
-    """Write `source`, the data of an input, to the file `path`, which all processes map into memory.
+    """Write `source`, the data of an input, to the file `path`. Other processes then read it with `mapped_source`,
+    which maps the file into memory.
 
     Raises:
         OSError: the file cannot be written.
@@ -60,7 +61,8 @@ def _source_in(path: Path) -> Source:
 
 @lru_cache(maxsize=1)
 def shared_input(path: Path, seed: int) -> Input:
-    """Return the input of a seed from the file; a process keeps the input that it used last in memory.
+    """Return the input of a replay for a seed, made from the data in the file `path`. A process keeps the last input in
+    memory, so that another call with the same arguments is fast.
 
     Raises:
         OSError: the file cannot be read.

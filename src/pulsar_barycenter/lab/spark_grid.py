@@ -30,8 +30,8 @@ _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueE
 
 @contextmanager
 def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["SparkGrid"]:
-    """Start Spark, and stop it when the block ends. Without a `master` Spark uses one core of this machine, which is
-    enough to read an input.
+    """Start Spark on the cluster `master`, with the Spark settings `conf`, and stop it when the block ends. Without
+    `master`, Spark uses one core of this machine, which is enough to read an input.
 
     Raises:
         GridError: Spark does not start.
@@ -52,8 +52,8 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
 
 @dataclass(frozen=True)
 class _BroughtInput:
-    """A function that returns the input of a seed inside a task, from the file that Spark copied to the task's
-    machine.
+    """A function that returns the input of a replay for a seed. It is called in a task of Spark, and reads the file
+    that Spark copied to the task's machine.
     """
 
     file: BroughtFile
@@ -75,7 +75,9 @@ class SparkGrid:
     def run(
         self, scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path
     ) -> Generator[Ended]:
-        """Run scenarios as one job, and yield each run as it ends.
+        """Run scenarios on the input `source` as one Spark job; write each completed run into the folder `out`, and
+        yield how each run ended, in the order in which they end. `base` are the keys of broker.conf that the scenarios'
+        settings override.
 
         Raises:
             GridError: the job failed.
@@ -91,6 +93,6 @@ class SparkGrid:
         except TaskError as error:
             which = "" if error.place is None else f" on {scenarios[error.place].told}"
             raise GridError(
-                f"the Spark job failed{which}: {error}; if memory is short, give executors more with --conf, or fewer "
-                "cores: the same command continues with the remaining runs"
+                f"the Spark job failed{which}: {error}; if memory is short, give executors more memory or fewer cores "
+                "with --conf: the same command continues with the remaining runs"
             ) from error

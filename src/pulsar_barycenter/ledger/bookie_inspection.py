@@ -26,7 +26,9 @@ _AT_ONCE: Final = 64
 
 
 class LackingLedger(msgspec.Struct, frozen=True, rename="camel"):
-    """A ledger that a topic lists and that is missing or not usable; `detail` says what is wrong."""
+    """A ledger that is in a topic's list, and that is missing on the bookies, has unreadable metadata, or has fewer
+    entries than the list says. `detail` says which of these, as text.
+    """
 
     topic: str
     ledger: int
@@ -34,11 +36,13 @@ class LackingLedger(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of comparing topics with bookies. `topics` and `ledgers` are the numbers of topics and of their
-    ledgers that were compared. `lacking` are ledgers that topics need and that are not usable.
+    """The result of comparing the topics' lists of ledgers with the ledgers on bookies. `topics` and `ledgers` are the
+    numbers of topics and of listed ledgers that were compared. `lacking` are the ledgers that topics need and that are
+    missing or not usable.
 
-    `unlisted` are the ids of ledgers that the brokers created and no topic lists. `others` is the number of ledgers of
-    other users of the bookies. `deleted` are the ids of the unlisted ledgers that were deleted after the comparison.
+    `unlisted` are the ids of ledgers that the brokers created and no topic lists. `others` is the number of ledgers
+    that other users of the bookies created. `deleted` are the ids of the unlisted ledgers that were deleted after the
+    comparison.
     """
 
     topics: int
@@ -51,9 +55,10 @@ class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
 
 async def compare(store: MetadataStore, client: LedgerClient, cluster: str, read: ReadList) -> BookieReport:
     """Compare the topics' lists of ledgers with the ledgers on bookies. `cluster` is the id that the brokers store with
-    their ledgers, `read` reads the lists. Changes nothing.
+    their ledgers. `read` decodes a stored list. This function changes nothing.
 
-    The ledgers on bookies are listed first. While brokers run, a ledger that is being created may count as unlisted.
+    The ledgers on bookies are listed before the topics' lists are read. If brokers run meanwhile, a ledger that is just
+    being created may be reported as unlisted.
 
     Raises:
         LedgerError, MetadataError: a store did not answer, or a record cannot be decoded.
@@ -76,10 +81,10 @@ async def delete_unlisted(
     store: MetadataStore, client: LedgerClient, ledgers: Iterable[int], read: ReadList
 ) -> list[int]:
     """Delete those of `ledgers` that no topic lists; return their ids. A ledger that does not exist is no error, and
-    its id is not returned. No broker may run.
+    its id is not returned. The caller must have stopped all brokers. `read` decodes a stored list of ledgers.
 
-    Each ledger is fenced first, so that a paused broker that continues cannot write to it. Then the lists are read
-    again, and a ledger that is listed now is kept.
+    First, all `ledgers` are fenced: if a broker process was only paused and continues, it cannot write to them. Then
+    the lists are read again, and a ledger that is in a list now is not deleted.
 
     Raises:
         LedgerError, MetadataError: a ledger cannot be fenced, or a store did not answer; some of the ledgers may be
@@ -125,7 +130,9 @@ def _fault(ledger: ListedLedger, metadata: LedgerMetadata | NoSuchLedgerError | 
 async def _metadata(
     client: LedgerClient, ledgers: Sequence[int]
 ) -> list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError]:
-    """Return for each ledger its metadata, or the error why the metadata cannot be read."""
+    """Return, for each ledger, its metadata, or the error that occurred when the metadata was read. The order is that
+    of `ledgers`.
+    """
     found: list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError] = []
     for at in range(0, len(ledgers), _AT_ONCE):
         found += await asyncio.gather(*(_read(client, ledger) for ledger in ledgers[at : at + _AT_ONCE]))

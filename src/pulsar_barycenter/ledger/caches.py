@@ -15,16 +15,16 @@ _DEFAULT_READER_BYTES = 32 << 20
 
 
 class Readable(Protocol):
-    """A ledger that may be open for reading: then its `reader` is set."""
+    """A ledger with an optional reader. `reader` is None while the ledger is not open for reading."""
 
     reader: LedgerReader | None
 
 
 class ReaderCache:
-    """The open readers of closed ledgers. Their entry indexes may take `capacity_bytes` of memory in total; beyond that
-    the least recently used reader is closed.
+    """The open readers of closed ledgers. If their entry indexes take more than `capacity_bytes` of memory in total,
+    the least recently used readers are closed.
 
-    A ledger that is being written keeps its reader, which does not count for this capacity.
+    The reader of a ledger that is still being written does not count for this capacity, and is not closed by the cache.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -37,8 +37,9 @@ class ReaderCache:
             self._ledgers.move_to_end(ledger)
 
     def add(self, ledger: Readable) -> None:
-        """Count the memory of a closed ledger's reader, and close other readers if the capacity is exceeded. This
-        reader always stays open.
+        """Count the memory of a closed ledger's reader, which is open already. If the capacity is then exceeded, close
+        the least recently used readers of other ledgers, but never the reader that is added, even if it alone exceeds
+        the capacity.
         """
         if ledger.reader is None or ledger in self._ledgers:
             return
@@ -50,15 +51,15 @@ class ReaderCache:
             self.remove(next(iter(self._ledgers)))
 
     def open(self, ledger: Readable, reader: LedgerReader) -> None:
-        """Set the reader of a closed ledger and count its memory. If the ledger has a reader already, it keeps that
-        one: the caller then uses `reader` for one read only.
+        """Make `reader` the reader of a closed ledger and count its memory. If the ledger has a reader already, do
+        nothing: the ledger keeps its reader, and the caller may use `reader` for the read for which it was opened.
         """
         if ledger.reader is None:
             ledger.reader = reader
             self.add(ledger)
 
     def remove(self, ledger: Readable) -> None:
-        """Close a ledger's reader. Reads that have begun finish."""
+        """Close a ledger's reader and remove it from the cache. Reads that have begun continue to their end."""
         self._used -= self._ledgers.pop(ledger, 0)
         reader, ledger.reader = ledger.reader, None
         if reader is not None:
@@ -67,8 +68,8 @@ class ReaderCache:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The caches that all managed ledgers of a storage share, and for each managed ledger the number of times that this
-    process has it open now.
+    """The caches that all managed ledgers of a storage share. In addition, it counts for each managed ledger how many
+    times this process has it open now.
     """
 
     tail: TailCache
@@ -85,8 +86,8 @@ class Caches:
         return frozenset(self._open)
 
     def register(self, path: str) -> bool:
-        """Record that a managed ledger is opened. Return True if this process did not have it open at the time of the
-        call.
+        """Record that this process opens the managed ledger at `path`. Return True if this process did not have it open
+        before the call.
         """
         self._open[path] += 1
         return self._open[path] == 1

@@ -10,11 +10,13 @@ MAX_PAUSE_S: Final = 60.0
 
 
 class DiskFullState:
-    """Whether the disk was full at a topic's last writes. Times are seconds of a monotonic clock.
+    """Whether the disk was full at a topic's last writes, and when a producer may try again. Times are seconds of a
+    monotonic clock.
 
-    `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is the
-    time from which on a producer may try again. The pause before that time doubles only if a write fails after a
-    producer was admitted because there seemed to be space.
+    `is_full` is True from the first write that failed for lack of space until a write succeeds. From the time
+    `retry_at_s` on, a producer may be admitted for a try. The first failed write sets this time: it is one pause later.
+    If a write fails after a producer was admitted, the time is set again, one pause later; each pause is twice as long
+    as the previous one, up to MAX_PAUSE_S. Other failed writes do not change it.
     """
 
     __slots__ = ("_pauses", "_was_admitted", "is_full", "retry_at_s")
@@ -26,7 +28,9 @@ class DiskFullState:
         self._was_admitted = False
 
     def write_failed(self, error: Exception, now_s: float) -> None:
-        """Record that a write failed. Errors other than LedgerFullError are ignored."""
+        """Record that a write failed with `error` at the time `now_s`. Do nothing if `error` is not a
+        LedgerFullError.
+        """
         if not isinstance(error, LedgerFullError):
             return
         if self._was_admitted or not self.is_full:
@@ -34,7 +38,7 @@ class DiskFullState:
         self.is_full, self._was_admitted = True, False
 
     def producer_admitted(self) -> None:
-        """Record that a producer is admitted because the disk seems to have space again."""
+        """Record that a producer is admitted although `is_full` is True, because the disk seems to have space again."""
         self._was_admitted = True
 
     def write_succeeded(self) -> None:

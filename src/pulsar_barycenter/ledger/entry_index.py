@@ -10,7 +10,7 @@ from pulsar_barycenter.ledger.position import EntryInfo
 
 
 class EntryIndex:
-    """Sizes, message counts and publish times of the entries 0, 1, … of one ledger.
+    """The size, message count and publish time of each of the entries 0, 1, … of one ledger, in memory.
 
     Sizes and counts are stored as running sums. So the sum over a range of entries is one subtraction, and a binary
     search finds the entry at which a limit is reached.
@@ -32,7 +32,7 @@ class EntryIndex:
 
     @property
     def largest_bytes(self) -> int:
-        """The size of the largest entry; 0 if there is none."""
+        """The size of the largest entry, in bytes; 0 if there are no entries."""
         return max(map(sub, self._bytes[1:], self._bytes), default=0)
 
     @property
@@ -40,7 +40,7 @@ class EntryIndex:
         return 24 * len(self._times)
 
     def extend(self, sizes: Sequence[int], num_messages: Sequence[int], publish_times_ms: Sequence[int]) -> None:
-        """Append entries, given as three columns of the same length."""
+        """Append entries to the index. Each argument has one value for each new entry, in the order of the entries."""
         self._extend_sum(self._bytes, sizes)
         self._extend_sum(self._messages, num_messages)
         self._times.extend(publish_times_ms)
@@ -88,10 +88,12 @@ class EntryIndex:
         return next((i for i, t in enumerate(times, first) if t >= time_ms), None)
 
     def stop_within(self, first: int, stop: int, max_bytes: int, max_messages: int | None) -> int:
-        """Return the end, exclusive and at most `stop`, of a read that starts at `first`.
+        """Return the end (exclusive, at most `stop`) of a read that begins with the entry `first` and is within the
+        limits.
 
-        The read has at least one entry. The read ends before the entry with which it would exceed `max_bytes`, and
-        after the entry with which it reaches `max_messages` messages; this entry is read as a whole.
+        The read has at least one entry, even if this entry exceeds `max_bytes`. It ends before the first entry with
+        which the total would exceed `max_bytes`. It ends after the entry with which it reaches `max_messages` messages,
+        so it may have more messages than that. With `max_messages` None or 0 the messages are not limited.
         """
         if max_messages is not None and max_messages > 0:
             stop = bisect_left(self._messages, self._messages[first] + max_messages, first, stop)

@@ -33,8 +33,8 @@ class LedgerFencedError(LedgerError):
 
 
 class LedgerDeletedError(LedgerFencedError):
-    """The record of the managed ledger was deleted from the metadata store. A LedgerFencedError, because the writer
-    stops in the same way; `fenced_by` is not set.
+    """The record of the managed ledger was deleted from the metadata store. This is a LedgerFencedError, because the
+    writer has to stop in the same way. The attribute `fenced_by` does not exist.
     """
 
     def __init__(self, ledger: str, epoch: int) -> None:
@@ -45,12 +45,14 @@ class LedgerDeletedError(LedgerFencedError):
 
 
 class ForeignTopicError(LedgerError):
-    """The records of a topic are in Pulsar's form, and only Java brokers can serve the topic, or do what was asked."""
+    """Only Java brokers can serve the topic, or can do what was requested for it. The records of the topic are in
+    Pulsar's form.
+    """
 
 
 class LedgerCorruptedError(LedgerError):
-    """A ledger's file is damaged. `entries` are the first and the last entry, both inclusive, that cannot be read;
-    None: no entry of the ledger can be read.
+    """A ledger's file is damaged. `entries` is the range (first, last) of the entry ids that cannot be read, both
+    inclusive; None: no entry of the ledger can be read.
     """
 
     def __init__(self, file: str, offset: int, detail: str, entries: tuple[int, int] | None = None) -> None:
@@ -88,7 +90,9 @@ class LedgerUnreadableError(LedgerError):
 
 
 class LedgerFolderUnfitError(LedgerError):
-    """The folder cannot store ledgers safely. `problems` are pairs (reason, remedy)."""
+    """The folder cannot store ledgers safely. `problems` are pairs (reason, remedy) of texts; a remedy is what an
+    operator can do.
+    """
 
     def __init__(self, folder: str, problems: Sequence[tuple[str, str]]) -> None:
         reasons = "; ".join(f"{reason} ({remedy})" for reason, remedy in problems)

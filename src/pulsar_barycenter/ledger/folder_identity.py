@@ -33,12 +33,12 @@ _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
 async def check_one_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder`, which exists, is the folder of ledgers of the cluster. If the cluster has none yet, record
-    `folder` as its folder: in the store, and by a file in `folder`.
+    """Check that `folder`, which must exist, is the cluster's folder of ledgers. If the cluster has no folder yet, make
+    `folder` its folder: write a file with an identity into it, and record this identity in the store.
 
     Raises:
-        LedgerFolderUnfitError: the cluster has another folder.
-        LedgerError: the identity cannot be read or written.
+        LedgerFolderUnfitError: the cluster has another folder, or keeps its messages on bookies.
+        LedgerError: the identity cannot be read or written, or a migration to bookies is unfinished.
         MetadataError: the store did not answer.
     """
     if await store.get(FOLDER_KEY) is None:
@@ -50,11 +50,12 @@ async def check_one_folder(store: MetadataStore, folder: str) -> None:
 
 
 async def check_same_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder` is the folder of ledgers of the cluster. Accept `folder` also if the cluster has none yet.
-    Writes nothing.
+    """Check that `folder` is the cluster's folder of ledgers, or that the cluster has no folder yet. Writes nothing.
 
     Raises:
-        LedgerFolderUnfitError, LedgerError, MetadataError: for the same reasons as in `check_one_folder`.
+        LedgerFolderUnfitError: the cluster has another folder, or keeps its messages on bookies.
+        LedgerError: the identity of `folder` cannot be read.
+        MetadataError: the store did not answer.
     """
     found = await store.get(FOLDER_KEY)
     if found is not None and is_on_bookies(found.value):
@@ -104,8 +105,9 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BookieUser:
-    """A cluster of brokers with messages on bookies: `cluster` is the id that it stores with its ledgers, `records` the
-    form of the lists of ledgers and the cursors, a value of barycenterLedgerRecords.
+    """A cluster of brokers that keeps its messages on bookies. `cluster` is the id that the brokers store with each of
+    their ledgers. `records` is the form of the lists of ledgers and of the cursors: a value of the configuration key
+    barycenterLedgerRecords.
     """
 
     cluster: str
@@ -113,29 +115,39 @@ class BookieUser:
 
 
 def bookies_value(records: str, instance_id: str, cluster: str) -> bytes:
-    """Return the value of FOLDER_KEY that names the bookies with this UUID, the form of the records of topics, a value
-    of barycenterLedgerRecords, and the id of the cluster of brokers.
+    """Return the value to store at FOLDER_KEY (the key that names the storage of a cluster's messages) if the messages
+    are on bookies.
+
+    `records` is the form of the records of topics: a value of barycenterLedgerRecords. `instance_id` is the UUID of the
+    bookies' cluster, `cluster` the id of the cluster of brokers.
     """
     return b"%s%s:%s" % (_ON_BOOKIES[records], instance_id.encode(), cluster.encode())
 
 
 def moved_value(value: bytes) -> bytes:
-    """Return the value of FOLDER_KEY in a store whose metadata was copied to another one, where the key is `value`."""
+    """Return the value to store at FOLDER_KEY of the old metadata store, after the cluster's metadata was moved to
+    another store. `value` is the value of FOLDER_KEY in that other store.
+    """
     return _MOVED + value
 
 
 def is_on_bookies(value: bytes) -> bool:
-    """Return whether a value of FOLDER_KEY says that messages are on bookies."""
+    """Return whether `value`, a value of FOLDER_KEY (the key that names the storage of a cluster's messages), says that
+    the messages are on bookies.
+    """
     return value.startswith(tuple(_ON_BOOKIES.values()))
 
 
 async def check_one_bookie_cluster(store: MetadataStore, instance_id: str, *, records: str) -> str:
-    """Check that the brokers of `store` keep messages on the bookies with this UUID, and the records of topics in this
-    form, a value of barycenterLedgerRecords; return the id of the cluster of brokers, which is stored with each ledger.
-    If no broker of `store` has kept messages yet, record that they are kept on these bookies, and in this form.
+    """Check that the brokers that use `store` keep their messages on the bookies with the UUID `instance_id`, and the
+    records of topics in the form `records`, a value of barycenterLedgerRecords. Return the id of the cluster of
+    brokers, which is stored with each ledger.
+
+    If `store` does not say yet where the messages are, record these bookies, this form and a new id.
 
     Raises:
-        LedgerError: they use a folder, other bookies, or another form.
+        LedgerError: the brokers keep messages in a folder, on other bookies, or with another form of the records; or a
+            migration is unfinished.
         MetadataError: the store did not answer.
     """
     if not await store.exists(FOLDER_KEY):
@@ -149,21 +161,25 @@ async def check_one_bookie_cluster(store: MetadataStore, instance_id: str, *, re
             f"the brokers of this metadata store keep lists of ledgers and cursors with"
             f" barycenterLedgerRecords={user.records}, as the key {FOLDER_KEY} says, and this broker has"
             f" barycenterLedgerRecords={records}. Set barycenterLedgerRecords={user.records}, or use another metadata"
-            " store: a cluster keeps its choice"
+            " store: a cluster cannot change the form of its records"
         )
     return user.cluster
 
 
 async def bookie_user(store: MetadataStore, instance_id: str) -> BookieUser:
-    """Return the cluster of brokers that keeps its messages on the bookies with this UUID. Writes nothing.
+    """Return the cluster of brokers that uses `store` and keeps its messages on the bookies with the UUID
+    `instance_id`. Writes nothing.
 
     Raises:
-        LedgerError: the brokers use no bookies, or other bookies.
+        LedgerError: the brokers have stored no messages yet, or keep them in a folder or on other bookies.
         MetadataError: the store did not answer.
     """
     found = await store.get(FOLDER_KEY)
     if found is None:
-        raise LedgerError(f"the key {FOLDER_KEY} is absent: no broker of this metadata store has kept messages yet")
+        raise LedgerError(
+            f"the key {FOLDER_KEY} is absent: no broker of this metadata store has stored messages yet. Start a broker,"
+            " or give another metadata store"
+        )
     for records, beginning in _ON_BOOKIES.items():
         instance, _, cluster = found.value.removeprefix(beginning).decode(errors="replace").rpartition(":")
         if found.value.startswith(beginning) and instance == instance_id:
@@ -180,7 +196,8 @@ async def bookie_user(store: MetadataStore, instance_id: str) -> BookieUser:
 
 
 def identity_of(folder: str) -> str | None:
-    """Return the identity in a folder of ledgers, 32 hexadecimal digits; None if the folder has none.
+    """Return the identity of a folder of ledgers: 32 hexadecimal digits in one of its files. None if the folder has no
+    such file.
 
     Raises:
         LedgerError: the file cannot be read, or does not contain an identity.
@@ -194,13 +211,13 @@ def identity_of(folder: str) -> str | None:
     except OSError as error:
         raise ledger_error(error) from error
     if not _FORM.fullmatch(text):
-        raise LedgerError(f"{path}: the file does not contain 32 hexadecimal digits; restore it from a copy")
+        raise LedgerError(f"{path}: the file does not contain 32 hexadecimal digits; restore the file from a copy")
     return text
 
 
 def create_identity(folder: str) -> str:
-    """Return the identity of a folder of ledgers. If the folder has none, create one; if several brokers do so at the
-    same time, all of them return the same identity.
+    """Return the identity of a folder of ledgers: 32 hexadecimal digits in one of its files. If the folder has none,
+    create it. If several brokers do so at the same time, all of them return the same identity.
 
     Raises:
         LedgerError: the identity cannot be read or written.

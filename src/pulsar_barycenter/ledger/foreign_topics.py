@@ -20,8 +20,9 @@ from pulsar_barycenter.naming.topic import TopicName
 async def foreign_topics(
     store: MetadataStore, client: LedgerClient, clock: Clock
 ) -> AsyncIterator[tuple[TopicName, str]]:
-    """Yield each topic that Python brokers refuse to serve, and why, ordered by topic name. Call this only if the
-    records of the cluster's topics have Pulsar's form. Changes nothing.
+    """Yield each topic that Python brokers refuse to serve, with the reason as text, ordered by topic name. Call this
+    only if the records of the cluster's topics have Pulsar's form. Changes nothing. `client` is a client of the
+    bookies.
 
     Raises:
         LedgerError, MetadataError: a store did not answer, or a record cannot be decoded.

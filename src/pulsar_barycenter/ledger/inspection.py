@@ -25,10 +25,10 @@ from pulsar_barycenter.naming.topic import TopicName, decode_local_name, encode_
 
 @dataclass(frozen=True, slots=True)
 class ListedLedger:
-    """A ledger that a topic's record lists.
+    """A ledger that is in a topic's list. `epoch` is the epoch of the owner that wrote the list last.
 
-    The topic needs a ledger that is `in_use`. Any other is left over from an interrupted compaction; a broker deletes
-    it when it opens the topic.
+    If `in_use` is True, the topic needs the ledger. If it is False, an interrupted compaction has left the ledger, and
+    the next broker that opens the topic deletes it.
     """
 
     topic: TopicName
@@ -38,17 +38,20 @@ class ListedLedger:
 
     @property
     def entries(self) -> int | None:
-        """The number of entries; None if the ledger was not closed, so that only its file has the number."""
+        """The number of entries that the list contains for this ledger. None if the ledger was not closed: then only
+        its file shows the number.
+        """
         return self.record.entries if self.record.closed else None
 
 
 class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The state of one ledger, for output as text and JSON. Positions are `ledger:entry` or ranges of them, both ends
-    inclusive.
+    """The state of one ledger, for output as text and JSON. A position is `ledger:entry`, a range of positions has both
+    ends inclusive.
 
-    `lost` entries cannot be read; `gone` entries were removed by an earlier repair. With `is_estimated` the positions
-    after the first lost entry may be too high. With `loses_end` an unknown number of entries is lost at the end. After
-    a repair (`is_repaired`), the values still describe the file before the repair.
+    `lost` entries cannot be read. `gone` entries were removed by an earlier repair. If `is_estimated` is True, the
+    positions after the first lost entry may be too high, because the number of lost entries is not known. If
+    `loses_end` is True, an unknown number of entries is lost at the end of the ledger. If `is_repaired` is True, the
+    file was repaired, but the report still describes it as it was before the repair.
     """
 
     topic: str
@@ -73,7 +76,8 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 async def listed_ledgers(store: MetadataStore, read: ReadList) -> AsyncIterator[ListedLedger]:
-    """Yield the ledgers of every topic, ordered by topic name; compacted ledgers last. `read` reads the lists.
+    """Yield the ledgers in the lists of all topics, ordered by topic name; for each topic its compacted ledgers come
+    last. `read` decodes a stored list.
 
     Raises:
         MetadataError: the store did not answer, or a record in it cannot be decoded.
@@ -88,7 +92,8 @@ async def listed_ledgers(store: MetadataStore, read: ReadList) -> AsyncIterator[
 
 
 async def listed_topics(store: MetadataStore) -> AsyncIterator[tuple[str, TopicName, bytes]]:
-    """Yield every topic with the path and the stored value of its list of ledgers, ordered by topic name.
+    """Yield, for every topic, the path of its list of ledgers, the topic's name, and the stored value of the list;
+    ordered by topic name.
 
     Raises:
         MetadataError: the store did not answer.
@@ -101,8 +106,8 @@ async def listed_topics(store: MetadataStore) -> AsyncIterator[tuple[str, TopicN
 
 
 async def named_ledgers(store: MetadataStore, read: ReadList) -> set[int]:
-    """Return the ids of all ledgers that a topic's record names, also of those that are being deleted. `read` reads the
-    lists.
+    """Return the ids of all ledgers that the lists of topics contain, including ledgers that are being deleted. `read`
+    decodes a stored list.
 
     Raises:
         MetadataError: the store did not answer, or a record in it cannot be decoded.
@@ -122,7 +127,7 @@ async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None
 
 
 async def first_list(store: MetadataStore) -> bytes | None:
-    """Return the stored value of one topic's list of ledgers; None if there is no topic.
+    """Return the stored value of the list of ledgers of any one topic; None if there is no topic.
 
     Raises:
         MetadataError: the store did not answer.
@@ -133,8 +138,8 @@ async def first_list(store: MetadataStore) -> bytes | None:
 
 
 async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, bytes]]:
-    """Yield those keys below `folder` that have a value and are the records of topics. Keys below a record are
-    cursors.
+    """Yield path and value of each topic's record below `folder`: of each key that has a value and is not below another
+    such key. The keys below a topic's record are its cursors, and are not yielded.
     """
     for name in await store.children(folder):
         path = f"{folder}/{name}"
@@ -147,8 +152,8 @@ async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str
 
 
 def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read a ledger's file from its first to its last entry, and report its state. An error is not raised: it becomes
-    part of the report.
+    """Read the whole file of a ledger in the folder `root`, and report its state. If the file cannot be read, no error
+    is raised: the report contains the error.
     """
     try:
         return _report(listed, inspect(root, listed.record.ledger_id, listed.entries))
@@ -157,8 +162,9 @@ def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read a ledger's whole file, and replace it by a repaired one if it is damaged. The report describes the file
-    before the repair. An error is not raised: it becomes part of the report.
+    """Read the whole file of a ledger in the folder `root`. If it is damaged, replace it by a repaired file. The report
+    describes the file before the repair. If reading or repairing fails, no error is raised: the report contains the
+    error.
     """
     try:
         found = inspect(root, listed.record.ledger_id, listed.entries)
@@ -171,8 +177,8 @@ def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def unlisted_files(root: str, listed: set[int]) -> Iterator[str]:
-    """Yield the paths of ledger files that no topic lists: they are left over from an interrupted deletion, or belong
-    to another cluster.
+    """Yield the paths of the ledger files in the folder `root` whose ids are not in `listed`, the ids that the lists of
+    topics contain. An interrupted deletion has left such a file, or it belongs to another cluster.
     """
     for ledger_id, path in ledger_files(root):
         if ledger_id not in listed:

@@ -7,11 +7,12 @@ from typing import Final, NamedTuple
 
 
 class Retention(NamedTuple):
-    """How long a ledger that all subscriptions have consumed is kept after its end (`time_ms`), and up to which size of
-    the topic (`size`, in bytes).
+    """How long a ledger is kept after all subscriptions have consumed it. A ledger ends when the next ledger of the
+    topic is created.
 
-    A ledger is kept while both limits allow it. A value below 0 means no limit; if one of the values is 0, no consumed
-    ledger is kept.
+    A consumed ledger is deleted as soon as it ended more than `time_ms` ago, or as soon as the ledgers after it have
+    `size` bytes or more in total. A value below 0 means no limit. If one of the values is 0, no consumed ledger is
+    kept.
     """
 
     time_ms: int = 0
@@ -26,15 +27,15 @@ class LedgerSettings:
     """Settings of managed ledgers.
 
     A ledger is full at `max_entries_per_ledger` entries or `max_bytes_per_ledger` bytes. Both are checked after each
-    group of appends, so the last group may exceed them. `ManagedLedger.roll_if_old` ends a ledger after
-    `max_ledger_age_ms` (0: at no age).
-    A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
-    `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
-    written are delivered again.
-    A cursor records acknowledgements of parts of a batch for at most `max_partly_acked_entries` entries; 0: for no
-    entry, so a batch is only acknowledged as a whole. With `skip_non_recoverable`, reading skips entries and ledgers
-    that cannot be read; they are never delivered. Without it, reading stops before them with an error. `retention`
-    applies to ledgers that all cursors have passed.
+    group of appends, so a ledger may exceed them by the last group. `ManagedLedger.roll_if_old` ends a ledger that is
+    older than `max_ledger_age_ms` (0: age ends no ledger).
+    The record of a cursor is written at most `mark_delete_per_second` times a second (0: at every change). It has at
+    most `max_persisted_ranges` ranges of entries that were acknowledged out of order. After a crash, entries whose
+    acknowledgements were not written are delivered again.
+    A cursor records which messages of a batch are acknowledged for at most `max_partly_acked_entries` entries (0: for
+    no entry, so a batch is only acknowledged as a whole). If `skip_non_recoverable` is True, reading skips entries and
+    ledgers that cannot be read, and they are never delivered. If it is False, reading stops before them with an error.
+    `retention` applies to ledgers that all cursors have passed.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
     managedLedgerMaxLedgerRolloverTimeMinutes, managedLedgerDefaultMarkDeleteRateLimit,

@@ -24,8 +24,9 @@ _LONGEST: Final = 256
 
 
 class UnfinishedMigration(msgspec.Struct, frozen=True):
-    """The migration of the folder with the identity `folder` to the bookies with the UUID `bookies`. `cluster` is the
-    id that is stored with each ledger on bookies.
+    """A migration that has begun and not ended. `folder` is the identity of the folder of ledgers, `bookies` the UUID
+    of the bookies' cluster. `cluster` is the id that the cluster of brokers has on the bookies; it is stored with each
+    of its ledgers.
     """
 
     folder: str
@@ -37,7 +38,7 @@ _CODEC: Final = JsonCodec(UnfinishedMigration)
 
 
 async def unfinished_migration(store: MetadataStore) -> UnfinishedMigration | None:
-    """Return the migration to this store that has begun, and not ended; None if there is none.
+    """Return the migration to the metadata store `store` that has begun and not ended; None if there is none.
 
     Raises:
         MetadataError: the store did not answer, or the record cannot be decoded.
@@ -47,11 +48,11 @@ async def unfinished_migration(store: MetadataStore) -> UnfinishedMigration | No
 
 
 async def check_no_migration(store: MetadataStore) -> None:
-    """Check that no migration to this metadata store is unfinished (has begun, and not ended). During a migration the
-    metadata in the store may be incomplete.
+    """Check that there is no migration to the metadata store `store` that has begun and not ended. During a migration,
+    a part of the metadata may still be missing in the store.
 
     Raises:
-        LedgerError: a migration is unfinished.
+        LedgerError: there is such a migration.
         MetadataError: the store did not answer, or the record cannot be decoded.
     """
     if await unfinished_migration(store) is not None:
@@ -66,11 +67,11 @@ def encode_migration(migration: UnfinishedMigration) -> bytes:
 
 
 def migrated_to(folder: str) -> str:
-    """Return where the messages of a folder of ledgers were migrated to, the value of the key that names the bookies;
-    "" if they were not.
+    """Return the bookies to which the messages of a folder of ledgers were migrated, as text: the value of FOLDER_KEY
+    that names them. "" if the messages were not migrated.
 
     Raises:
-        LedgerError: the file cannot be read.
+        LedgerError: the file in the folder that says this cannot be read.
     """
     try:
         with (Path(folder) / MIGRATED).open("rb") as file:
@@ -82,7 +83,8 @@ def migrated_to(folder: str) -> str:
 
 
 def mark_migrated(folder: str, where: str) -> None:
-    """Write into a folder of ledgers that its messages were migrated to the bookies that `where` names. Idempotent.
+    """Write a file into a folder of ledgers that says that its messages were migrated to bookies. `where` is the value
+    of FOLDER_KEY that names the bookies. Idempotent.
 
     Raises:
         LedgerError: the file cannot be written.
@@ -106,8 +108,8 @@ def check_not_migrated(folder: str) -> None:
     """Check that the messages of a folder of ledgers were not migrated to bookies.
 
     Raises:
-        LedgerFolderUnfitError: they were.
-        LedgerError: the file that says so cannot be read.
+        LedgerFolderUnfitError: the messages were migrated.
+        LedgerError: the file in the folder that says whether they were migrated cannot be read.
     """
     where = migrated_to(folder)
     if where:

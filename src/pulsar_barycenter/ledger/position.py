@@ -10,8 +10,8 @@ NewEntry: TypeAlias = tuple[bytes, int, int]
 
 
 class Position(NamedTuple):
-    """The position of an entry. Later entries compare greater; `(ledger, -1)` is just before the first entry of a
-    ledger.
+    """The position of an entry: ledger id and entry id. The position of a later entry compares greater. `(ledger, -1)`
+    is the position before the first entry of a ledger.
     """
 
     ledger_id: int
@@ -22,7 +22,9 @@ class Position(NamedTuple):
 
 
 def positions_text(ledger_id: int, first: int, last: int) -> str:
-    """Return a range of entries, both ends inclusive, as text: `3:7` or `3:7-3:9`."""
+    """Return a range of entries of one ledger, both ends inclusive, as text: `3:7` for one entry, `3:7-3:9` for
+    several.
+    """
     begin = str(Position(ledger_id, first))
     return begin if first == last else f"{begin}-{Position(ledger_id, last)}"
 
@@ -45,8 +47,8 @@ EARLIEST: Final = Position(-1, -1)
 
 
 class EntryInfo(NamedTuple):
-    """The values that are stored with an entry, so that the entry need not be parsed for delivery. `publish_time_ms` is
-    the producer's clock.
+    """The size, message count and publish time of an entry, which are stored with it, so that the entry need not be
+    decoded. `publish_time_ms` (ms since 1970) is the time of the producer's clock.
     """
 
     size: int
@@ -55,7 +57,9 @@ class EntryInfo(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry with the values that delivery needs. `data` is exactly the bytes that were appended."""
+    """An entry as it is read for delivery. `data` are the bytes that were appended, unchanged. `publish_time_ms` is in
+    ms since 1970.
+    """
 
     position: Position
     data: bytes
@@ -70,7 +74,8 @@ class Entry(NamedTuple):
 class EntryRun(NamedTuple):
     """One or more consecutive entries of a ledger.
 
-    `first` is the id of the first entry, `data` has the bytes of each; `num_messages` and `size` (bytes) are totals.
+    `first` is the id of the first entry, `data` has the bytes of each entry. `num_messages` and `size` (in bytes) are
+    totals over these entries.
     """
 
     ledger_id: int
@@ -85,7 +90,9 @@ _new_entry = partial(tuple.__new__, Entry)
 
 
 def positions(ledger_id: int, first: int, stop: int) -> Iterator[Position]:
-    """Yield the positions `first` (inclusive) to `stop` (exclusive) of a ledger, without Python code per item."""
+    """Yield the positions of the entries `first` (inclusive) to `stop` (exclusive) of a ledger. Faster than a loop that
+    creates each `Position`.
+    """
     return map(_new_position, zip(repeat(ledger_id), range(first, stop)))
 
 
@@ -97,8 +104,8 @@ def positions_of(pairs: Iterable[tuple[int, int]]) -> list[Position]:
 def entries(
     ledger_id: int, first: int, data: Sequence[bytes], counts: Iterable[int], times: Iterable[int]
 ) -> list[Entry]:
-    """Build consecutive entries of a ledger from lists of their data, message counts and publish times. `first` is the
-    id of the first entry.
+    """Return consecutive entries of a ledger. `first` is the id of the first entry. `data`, `counts` and `times` are
+    the data, message count and publish time (ms since 1970) of each entry.
     """
     places = positions(ledger_id, first, first + len(data))
     return list(map(_new_entry, zip(places, data, counts, times, strict=True)))

@@ -13,8 +13,8 @@ from pulsar_barycenter.ledger.position import EntryInfo
 
 
 class StoredEntries(NamedTuple):
-    """Consecutive entries of a ledger, as three lists of one length: data, message counts and publish times (ms since
-    1970).
+    """Consecutive entries of a ledger, as three lists with one item for each entry: data, message count, and publish
+    time (ms since 1970).
     """
 
     data: Sequence[bytes]
@@ -23,7 +23,9 @@ class StoredEntries(NamedTuple):
 
 
 class LedgerTotals(NamedTuple):
-    """Totals over all entries of a ledger: bytes, messages, and the latest publish time in ms since 1970."""
+    """Totals over all entries of a ledger: the size in bytes, the number of messages, and the latest publish time in ms
+    since 1970.
+    """
 
     size: int = 0
     messages: int = 0
@@ -31,7 +33,7 @@ class LedgerTotals(NamedTuple):
 
 
 class LedgerReader(Protocol):
-    """Reads entries of a ledger in any order: those that are durable, or that were recovered."""
+    """Reads the durable entries of a ledger, in any order."""
 
     @property
     def entry_count(self) -> int: ...
@@ -45,7 +47,7 @@ class LedgerReader(Protocol):
 
     @property
     def file(self) -> str:
-        """Where the ledger is stored, as text for messages and logs."""
+        """The file or the BookKeeper ledger in which the entries are stored, as text for messages and logs."""
         ...
 
     @property
@@ -67,34 +69,39 @@ class LedgerReader(Protocol):
         """Return size, message count and publish time of an entry.
 
         Raises:
-            LedgerCorruptedError: the entry is damaged, and this storage has its values in its data only.
+            LedgerCorruptedError: the entry is damaged. Not raised by a storage that keeps these values apart from the
+                entry's data.
             LedgerUnavailableError: the entry cannot be read now.
         """
         ...
 
     async def first_published_at_or_after(self, time_ms: int, first: int) -> int | None:
-        """Return the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later; None if all
-        are older. Without an index this is a binary search, which assumes, as Pulsar does, that publish times increase.
+        """Return the id of the first entry, from the id `first` (inclusive) on, whose publish time is `time_ms` (ms
+        since 1970) or later; None if all are older. If `index` is None, this is a binary search. It assumes, as Pulsar
+        does, that later entries have later publish times.
 
         Raises:
-            LedgerCorruptedError, LedgerUnavailableError: for the same reasons as in `info`.
+            LedgerCorruptedError: an entry whose publish time is needed is damaged. Not raised by every storage.
+            LedgerUnavailableError: an entry cannot be read now.
         """
         ...
 
     async def read_stored(self, first: int, last: int, max_bytes: int, max_messages: int | None) -> StoredEntries:
-        """Return the entries that `read` returns, with their message counts and publish times. The entry that reaches
-        `max_messages` is the last one; None means no limit.
+        """Return the same entries as `read`, with their message counts and publish times. In addition, the result ends
+        after the entry with which it reaches `max_messages` messages (None: no limit).
 
         Raises:
-            LedgerCorruptedError, LedgerUnavailableError: for the same reasons as in `read`.
+            LedgerCorruptedError: the first entry is damaged.
+            LedgerUnavailableError: the first entry cannot be read now.
         """
         ...
 
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
-        """Return the entries `first` to `last`, both inclusive, oldest first.
+        """Return the data of entries, oldest first, from the id `first` to at most `last`, both inclusive; an empty
+        list if the ledger has no entry `first`.
 
-        Returns at least one entry, and further ones while the total is at most `max_bytes`. The result ends before the
-        first damaged entry, also if later entries are intact.
+        Otherwise at least one entry is returned. The result ends before the entry with which it would exceed
+        `max_bytes` in total, and before the first damaged entry, even if later entries are intact.
 
         Raises:
             LedgerCorruptedError: the first entry is damaged; the error has the range of damaged entries.
@@ -103,23 +110,27 @@ class LedgerReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the ledger's file. Does not wait: reads that have begun continue to their end."""
+        """Release the ledger's file or connection. Reads that have begun continue to their end; this does not wait for
+        them.
+        """
         ...
 
 
 class RecoveredLedger(LedgerReader, Protocol):
-    """The reader of a ledger that was taken over from a former owner."""
+    """The reader of a ledger that a new owner has fenced and recovered."""
 
     @property
     def totals(self) -> LedgerTotals:
-        """The totals over all entries. Without an index the number of messages is estimated from some of the entries,
-        and the latest publish time is the latest among these, which include the last entry.
+        """The totals over all entries. If `index` is None, only some entries were read, among them the last one: the
+        number of messages is then an estimate from these entries, and the publish time is the latest of theirs.
         """
         ...
 
 
 class IndexedReads:
-    """The base class of readers that have the ledger's `index` in memory."""
+    """The base class of readers that have `index`, the sizes, message counts and publish times of all entries, in
+    memory.
+    """
 
     __slots__ = ()
 

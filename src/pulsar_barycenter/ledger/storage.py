@@ -35,26 +35,28 @@ def whole_entry(entry: bytes) -> bytes:
 
 
 class LedgerWriter(Protocol):
-    """Appends to a ledger. A ledger has one writer."""
+    """Appends entries to one ledger. Each ledger has only one writer."""
 
     @property
     def reader(self) -> LedgerReader:
-        """A reader of the entries that are durable so far. It has a new entry just before `on_durable` is called for
-        it.
+        """A reader of the entries that are durable. It is updated before `on_durable` is called, so it can read the
+        entries that `on_durable` reports.
         """
         ...
 
     @property
     def index(self) -> EntryIndex:
-        """Sizes, message counts and publish times of the entries that are durable so far. Callers must not change
-        it.
+        """Sizes, message counts and publish times of the entries that are durable. The writer adds to it; callers must
+        not change it.
         """
         ...
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
-        """Queue `entry` for the next group commit and return its id (0, 1, …). It is not durable yet.
+        """Queue `entry` for the next group commit, and return its id (0, 1, …). The entry is not durable yet when this
+        returns. `publish_time_ms` is in ms since 1970.
 
-        Durability is reported to the `on_durable` of `LedgerStorage.create`, in order, once for each group.
+        When a group is durable, the writer calls the function `on_durable` that was passed to `LedgerStorage.create`,
+        once for each group, in order.
 
         Raises:
             LedgerClosedError: `close` was called, or a write failed.
@@ -62,7 +64,9 @@ class LedgerWriter(Protocol):
         ...
 
     def extend(self, entries: Sequence[NewEntry]) -> None:
-        """Queue `entries` in their order, each as `append` does. If this raises, none of them is queued."""
+        """Queue `entries` in their order, as `append` does for one entry. If an error is raised, none of them is
+        queued.
+        """
         ...
 
     async def close(self) -> None:
@@ -79,82 +83,89 @@ After a failure no later entry of that writer becomes durable.
 
 
 class LedgerStorage(Protocol):
-    """Creates, fences, opens and deletes ledgers."""
+    """The interface of a ledger storage: creates, fences, opens and deletes ledgers."""
 
     @property
     def caches(self) -> Caches:
-        """The memory shared by all managed ledgers of this storage."""
+        """The caches that all managed ledgers of this storage share."""
         ...
 
     @property
     def identity(self) -> str:
-        """A text that no other storage object has, in this process or any other."""
+        """A text that identifies this storage object: no other object, in this process or in another, has the same
+        text.
+        """
         ...
 
     @property
     def bookies(self) -> Sequence[str]:
-        """The ids of the bookies that are registered now, sorted; none for a storage without bookies."""
+        """The ids of the bookies that are registered now, sorted; empty for a storage without bookies."""
         ...
 
     def store_of_racks(self, store: MetadataStore) -> MetadataStore:
-        """Return the metadata store whose key `/bookies` has the racks and groups of bookies: `store`, which has the
-        brokers' metadata, unless the bookies have another one.
+        """Return the metadata store that has the racks and groups of the bookies, at its key `/bookies`. This is the
+        bookies' metadata store if they have their own, otherwise `store`, the brokers' metadata store.
         """
         ...
 
     def on_groups(self, primary: Collection[str], secondary: Collection[str]) -> "LedgerStorage":
-        """Return a view of this storage that creates ledgers on the bookies of the groups `primary`, and also on those
-        of `secondary` if the bookies of `primary` are too few. In all else the view is the same as this storage. Do not
-        close the view. A storage without bookies returns itself.
+        """Return a view of this storage that creates new ledgers on the bookies of the groups `primary`, and also on
+        those of the groups `secondary` if the former are too few. Apart from this, the view is the same as this
+        storage. Callers do not close the view. A storage without bookies returns itself.
         """
         ...
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
-        """Return the id for a new ledger, higher than all earlier ones. `store` is the brokers' metadata store. `later`
-        starts work that may be done after this returns.
+        """Return the id for a new ledger, which is higher than all ids that this or another broker got before. `store`
+        is the brokers' metadata store. `later` is a function that starts a coroutine in the background; it is called
+        with work for which the caller need not wait.
 
         Raises:
-            LedgerError: the cluster of bookies gives no id that this release can use.
+            LedgerError: the bookies' counter of ids is at an id that this release cannot use.
             LedgerUnavailableError: the metadata store did not answer.
         """
         ...
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> LedgerWriter:
-        """Create an empty ledger that is written under `epoch`.
+        """Create the empty ledger `ledger_id`, and return its writer, which writes under `epoch`. The writer calls
+        `on_durable` with (id of the last durable entry, None) after each group, or with (id of the first failed entry,
+        error) after a failure.
 
         Raises:
             LedgerFullError: the disk is full, or there are too few bookies that accept writes.
-            LedgerUnavailableError: the metadata store did not answer; an empty ledger may exist.
+            LedgerUnavailableError: the metadata store did not answer; an empty ledger may have been created.
             LedgerError: the ledger exists already.
         """
         ...
 
     async def fence(self, ledger_id: int, *, epoch: int) -> RecoveredLedger:
-        """Fence a ledger and take it over under `epoch`: from now on, no entry of a writer with a lower epoch is
-        reported as durable.
+        """Fence a ledger and recover it under `epoch`. When this has returned, no entry of a writer with a lower epoch
+        is reported as durable any more.
 
-        Returns a reader of all complete entries. An incomplete last entry (a torn tail) is cut. A second fence with the
-        same or a higher epoch is allowed.
+        Returns a reader of all complete entries. An incomplete last entry (a torn tail) is ignored: no writer has
+        reported it as durable. A ledger can be fenced again, under the same or a higher epoch.
 
         Raises:
             LedgerFencedError: the ledger was fenced or created under a higher epoch.
             LedgerNotFoundError: the ledger does not exist.
-            LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged.
-            LedgerUnavailableError: the metadata store or bookies did not answer; a former owner may be fenced.
+            LedgerCorruptedError: no entry can be read. If only some entries are damaged, no error is raised, and the
+                reader's `damage` has them.
+            LedgerUnavailableError: the metadata store or bookies did not answer; it is unknown whether the former owner
+                is fenced.
         """
         ...
 
     async def open(self, ledger_id: int, *, entry_count: int, content: Content = whole_entry) -> LedgerReader:
-        """Open a ledger to which nothing is added any more, for reading its first `entry_count` entries, which it is
-        known to have.
+        """Open a ledger to which no entry is added any more, to read its first `entry_count` entries. The ledger is
+        known to have this number of entries.
 
-        `content` returns the part of an entry that has the message count and the publish time, for a storage that does
-        not keep these itself.
+        `content` is a function that returns, from a stored entry, the part that is the topic's entry. A storage that
+        does not store message counts and publish times reads them from this part.
 
         Raises:
             LedgerNotFoundError: the ledger does not exist.
-            LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged; entries
-                that are absent at the end count as damaged.
+            LedgerCorruptedError: no entry can be read. If only some entries are damaged, no error is raised, and the
+                reader's `damage` has them; entries that are absent at the end count as damaged.
             LedgerUnavailableError: the metadata store or bookies did not answer.
         """
         ...
@@ -168,22 +179,24 @@ class LedgerStorage(Protocol):
         ...
 
     async def has_room(self) -> bool:
-        """Return whether there is space for some more messages. A storage in files writes a small file to find out. A
-        storage on bookies returns whether enough bookies for a new ledger accept writes.
+        """Return whether more messages can be stored now. A storage in files writes a small file to find out. A storage
+        on bookies checks whether enough bookies for a new ledger accept writes.
 
         Raises:
-            LedgerError: the file could not be written for another reason.
+            LedgerError: the small file cannot be written, and the reason is not a full disk.
         """
         ...
 
     async def close(self) -> None:
-        """Wait until appended entries are reported, then release files, threads and connections. Idempotent."""
+        """Wait until all appended entries are reported as durable or failed, then release files, threads and
+        connections. Idempotent.
+        """
         ...
 
 
 async def draw_counted_id(store: MetadataStore, later: Later) -> int:
-    """Return the next number of the counter LEDGER_ID_COUNTER as the id for a new ledger, as `LedgerStorage.new_id`
-    does.
+    """Return the next number of the counter LEDGER_ID_COUNTER, as the id for a new ledger. `later` is a function that
+    starts a coroutine in the background, for work for which the caller need not wait.
 
     Raises:
         LedgerUnavailableError: the metadata store did not answer.

@@ -33,8 +33,8 @@ def _first_position(chunk: _Chunk) -> tuple[int, int]:
 
 
 class TailCache:
-    """The memory for the newest entries of all managed ledgers of a storage. With `capacity_bytes` 0 nothing is
-    kept.
+    """Limits the memory for the newest entries of all managed ledgers of a storage to `capacity_bytes` in total. If
+    there are more, the oldest group of entries is removed. If `capacity_bytes` is 0, no entries are kept in memory.
     """
 
     __slots__ = ("_chunks", "_used", "capacity_bytes")
@@ -54,14 +54,14 @@ class TailCache:
             oldest.window.forget(oldest)
 
     def drop(self, chunks: list[_Chunk]) -> None:
-        """Release the memory of a managed ledger that was closed."""
+        """Remove the groups of entries `chunks` from the cache, because their managed ledger was closed."""
         for chunk in chunks:
             del self._chunks[chunk]
             self._used -= chunk.weight
 
 
 class TailWindow:
-    """The newest entries of one managed ledger that are in memory; they are consecutive."""
+    """The entries of one managed ledger that are in the cache. They are its newest entries, without a gap."""
 
     __slots__ = ("_cache", "_chunks")
 
@@ -70,8 +70,8 @@ class TailWindow:
         self._chunks: list[_Chunk] = []
 
     def append(self, ledger_id: int, first: int, entries: list[bytes], index: EntryIndex) -> None:
-        """Keep durable `entries` of a ledger in memory. `first` is the id of the first one. `index` must contain all of
-        them.
+        """Keep `entries`, which have just become durable, in memory. They are consecutive entries of the ledger;
+        `first` is the id of the first of them. `index` must contain them all.
         """
         chunks = self._chunks
         last = chunks[-1] if chunks else None
@@ -90,13 +90,15 @@ class TailWindow:
         self._cache.add(last, new=new, weight=weight)
 
     def forget(self, chunk: _Chunk) -> None:
-        """Remove the oldest group of entries. The cache calls this when its capacity is exceeded."""
+        """Remove a group of entries, the oldest of this managed ledger. The cache calls this when its capacity is
+        exceeded.
+        """
         if self._chunks and self._chunks[0] is chunk:
             del self._chunks[0]
 
     def find(self, ledger_id: int, entry_id: int) -> tuple[int, list[bytes], EntryIndex] | None:
-        """Return the group of cached entries that contains an entry: the id of the group's first entry, its entries,
-        and their index. None if the entry is not cached.
+        """Find the cached group of entries that contains the entry `entry_id` of the ledger. Return the id of the first
+        entry of the group, the data of its entries, and the index of the ledger. None if the entry is not in the cache.
         """
         chunks = self._chunks
         if not chunks:

@@ -25,10 +25,11 @@ def bundles_of_round(config: "BrokerConfig") -> int:
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """A decision: `broker` (an id) is to own `bundle`; None: no broker may own it, or the next lookup decides.
+    """A decision: the broker `broker` (an id) is to own `bundle`. `broker` is None if policies and filters leave no
+    broker, or if the strategy chooses none and the next lookup does so; the reason says which.
 
-    `why` is a function that returns the reason, an equal one at each call. To build a reason takes longer than to
-    choose, and the reasons of most bundles of a round are never read.
+    `why` is a function that builds the reason; every call returns an equal reason. Building a reason takes longer than
+    choosing a broker, and most reasons are never read.
     """
 
     bundle: str
@@ -54,7 +55,9 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Unload(msgspec.Struct, frozen=True, gc=False):
-    """A decision: `bundle` leaves the broker `source` for `destination`; None: the next lookup chooses a broker."""
+    """A decision: `bundle` leaves the broker `source`, and `destination` is to own it next. `destination` None: the
+    next lookup chooses the owner.
+    """
 
     bundle: str
     source: str
@@ -63,7 +66,9 @@ class Unload(msgspec.Struct, frozen=True, gc=False):
 
 
 class Split(msgspec.Struct, frozen=True, gc=False):
-    """A decision: `bundle`, which `broker` owns, is split at the hash `boundary`; None: the owner chooses the hash."""
+    """A decision: `bundle`, which `broker` owns, is split at the hash `boundary`. `boundary` None: the owner chooses
+    the hash.
+    """
 
     bundle: str
     broker: str
@@ -84,8 +89,9 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 def stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
-    """Return the refusal of an unload: the bundle stays on its broker. The cause of the refusal is `cause`; if that is
-    None, the reason of the unload.
+    """Return the refusal of an unload: the bundle stays on its broker. `code` names the rule that refused it,
+    `settings` are the configuration keys that would change this. `cause` is the reason behind the refusal; None: the
+    reason of `unload`.
     """
     reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
     return Refusal("unload", unload.bundle, reason, unload.source)

@@ -19,7 +19,9 @@ LONGEST_EARLIER_WHY: Final = 500
 
 
 def drained_by(change: NotedChange, broker: str) -> EarlierChange | None:
-    """Return who drained a broker, when and why, by the last change of DRAINED_KEY; None if that is unknown."""
+    """Return who drained `broker`, when and why, according to `change`, the note of the last change of DRAINED_KEY.
+    None if `broker` is not drained after this change, or if the notes do not say who drained it.
+    """
     if broker in drained_names(change.before):
         return change.earlier.get(broker)
     if broker not in drained_names(change.value or ""):
@@ -28,11 +30,12 @@ def drained_by(change: NotedChange, broker: str) -> EarlierChange | None:
 
 
 def with_earlier(change: NotedChange, previous: NotedChange | None) -> NotedChange:
-    """Return the note of a change of DRAINED_KEY, completed with who drained the brokers that stay drained.
+    """Return `change`, the note of a change of DRAINED_KEY, together with who drained the brokers that were drained
+    before the change and stay drained after it.
 
-    `previous` is the note of the change before `change`. A broker that `previous` does not name was drained without a
-    note, and is omitted. Reasons are cut to LONGEST_EARLIER_WHY. If `change` removes the dynamic value of the key, all
-    brokers stay drained until they restart.
+    `previous` is the note of the change before `change`; None: return `change` as it is. A broker is omitted if
+    `previous` does not say who drained it. The reasons that persons gave are cut to LONGEST_EARLIER_WHY characters. If
+    `change` removes the dynamic value of the key, all brokers stay drained until they restart.
     """
     if previous is None:
         return change

@@ -12,10 +12,11 @@ _SPARE: Final = 16
 
 
 class _Additions(Generic[_Key, _Value]):
-    """All additions to a family of maps that grew from one another, and their number.
+    """The additions that several maps share, and the number of these additions. The maps were made from one another by
+    adding entries.
 
-    `last` maps each key to its last addition: number, value, and the previous addition of the key (None: there is
-    none).
+    `last` has for each key its newest addition: the number of the addition, the value, and the addition of the same key
+    before it (None: there is none).
     """
 
     __slots__ = ("count", "last")
@@ -26,11 +27,12 @@ class _Additions(Generic[_Key, _Value]):
 
 
 class GrowingMap(Mapping[_Key, _Value]):
-    """An immutable map; no value is None. It has the entries of `first`, which must not change, and the additions.
+    """An immutable map, in which no value is None. It has the entries of the map `first`, which the caller must not
+    change, and the entries that were added with `adding`.
 
-    Maps that grow from one another share their additions, and each map uses the first `_count` of them. So adding to
-    the newest map copies nothing, except for an occasional copy that drops overwritten values. Adding a second time to
-    an older map copies all entries.
+    All maps that were made from one another with `adding` share one store of additions; each map uses the additions 1
+    to `_count` of it. So adding to the newest map copies nothing, except for an occasional copy that drops overwritten
+    values. Adding to an older map copies all entries.
     """
 
     __slots__ = ("_added", "_count", "_first")
@@ -67,7 +69,9 @@ class GrowingMap(Mapping[_Key, _Value]):
         return len(self._first) + self._count
 
     def get_or_none(self, key: _Key) -> _Value | None:
-        """Return the value of `key`, or None: the same as `get`, but faster, as it raises no exception internally."""
+        """Return the value of `key`, or None if the map does not have the key. The result is that of `get`, but this
+        method is faster, because it raises no exception internally.
+        """
         added = self._added.last.get(key)
         while added is not None:
             number, value, before = added
@@ -77,8 +81,8 @@ class GrowingMap(Mapping[_Key, _Value]):
         return self._first.get(key)
 
     def is_more_by(self, before: "GrowingMap[_Key, _Value]", keys: Collection[_Key]) -> bool:
-        """Return True only if this map is `before` plus one addition of each of these keys; False if that is not so or
-        not known.
+        """Return True only if this map consists of `before` and exactly one addition for each of `keys`. False: this is
+        not so, or it cannot be found out quickly.
         """
         if self._added is not before._added or self._first is not before._first:
             return False

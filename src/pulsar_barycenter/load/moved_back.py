@@ -11,21 +11,25 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Decides whether a move is a flap: it comes less than `again` after the bundle's last move, or goes to a broker
-    that the bundle left less than `back` ago.
+    """Decides whether a move of a bundle is too early: it follows the bundle's last move after less than `again`, or it
+    goes to a broker that the bundle left less than `back` ago.
 
-    Both limits are exclusive, in the unit of the times that are compared with them.
+    Both limits are exclusive. Their unit is that of the times that callers pass.
     """
 
     again: float
     back: float
 
     def is_again(self, since_last: float | None) -> bool:
-        """Whether a move comes less than `again` after the bundle's last move; None: this is its first move."""
+        """Return whether a move is less than `again` after the last move of the bundle. `since_last` is the time since
+        that move; None: the bundle has not moved before.
+        """
         return since_last is not None and since_last < self.again
 
     def is_back(self, since_left: float | None) -> bool:
-        """Whether a move goes to a broker that the bundle left less than `back` ago; None: it never left the broker."""
+        """Return whether a move goes to a broker that the bundle left less than `back` ago. `since_left` is the time
+        since it left this broker; None: it never did.
+        """
         return since_left is not None and since_left < self.back
 
     def is_flap(self, since_last: float | None, since_left: float | None) -> bool:
@@ -33,7 +37,7 @@ class Window:
 
 
 class Whereabouts:
-    """Where one bundle has been: when it left each broker, and when it moved last."""
+    """Where one bundle has been: when it left each of its former brokers, and when it moved last."""
 
     __slots__ = ("_left", "_moved_at")
 
@@ -60,7 +64,9 @@ class Whereabouts:
         self._moved_at = at
 
     def copy(self) -> Self:
-        """Return a copy for a part of the bundle that was split; the two change independently."""
+        """Return a copy, for a part of the bundle after a split. Later changes of the copy and of this object are
+        independent.
+        """
         other = type(self)()
         other._left, other._moved_at = dict(self._left), self._moved_at
         return other

@@ -83,8 +83,8 @@ class FailureDomain(msgspec.Struct, frozen=True):
 
 
 class BrokerHosts:
-    """The hosts of some brokers, which the regexes of policies are matched with; results are positions in the sequence
-    of brokers that the constructor got.
+    """The hosts of some brokers, with which the regexes of isolation policies are matched. A regex with a colon is also
+    matched with `host:port`. A broker is given by its position in the sequence that the constructor received.
 
     At the first use, all regexes are matched together, once with each host.
     """
@@ -103,7 +103,9 @@ class BrokerHosts:
                 self._with_ports.setdefault(name + port, []).append(place)
 
     def matching(self, regexes: Iterable[str]) -> frozenset[int]:
-        """Return the brokers that match any of `regexes`; the constructor must have received these regexes."""
+        """Return the positions of the brokers that match any of `regexes`. These regexes must be among those that the
+        constructor received.
+        """
         return frozenset().union(*(self._found.get(regex, ()) for regex in regexes))
 
     @cached_property
@@ -122,7 +124,8 @@ class BrokerHosts:
 class IsolationPolicy:
     """A checked isolation policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
 
-    Namespaces and brokers are regexes, as the user wrote them; `steps` is their size in steps of RE2's program.
+    Namespaces and brokers are regexes, as the user wrote them. `steps` is the size of all these regexes together (see
+    `check_regex`).
     """
 
     name: str
@@ -135,10 +138,11 @@ class IsolationPolicy:
 
     @staticmethod
     def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
-        """Return the checked policy `name`; its regexes may together have at most `room` steps (see `check_regex`).
+        """Return the checked policy `name` made of `data`. All its regexes together may have at most `room` steps (see
+        `check_regex`).
 
         Raises:
-            PolicyError: something is missing or invalid.
+            PolicyError: something is missing or invalid, or the regexes are too large.
         """
         if not data.namespaces or not data.primary:
             missing = "primary" if data.namespaces else "namespaces"
@@ -156,7 +160,9 @@ class IsolationPolicy:
         return bool(BrokerHosts((broker_id,), self.primary).matching(self.primary))
 
     def is_secondary(self, broker_id: str) -> bool:
-        """Return whether the broker is secondary, even if it is also primary, which takes precedence."""
+        """Return whether a regex for secondary brokers matches the broker. The result does not say whether the broker
+        is also primary; a broker that is both counts as primary.
+        """
         return bool(BrokerHosts((broker_id,), self.secondary).matching(self.secondary))
 
 
@@ -212,7 +218,9 @@ class IsolationPolicies:
 
     @cached_property
     def primary(self) -> tuple[str, ...]:
-        """The regexes of all primary brokers; brokers that match none serve the namespaces without policy."""
+        """The regexes for primary brokers of all policies. A namespace without policy is served by the brokers that
+        none of these regexes matches.
+        """
         return tuple(dict.fromkeys(regex for policy in self.policies for regex in policy.primary))
 
     def hosts(self, brokers: Sequence[str]) -> BrokerHosts:
@@ -223,11 +231,11 @@ class IsolationPolicies:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPolicies:
-    """All rules of administrators that placement has to follow.
+    """The rules of administrators that placement has to follow.
 
     `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, normalized by
-    `group_key`; it has at least the namespaces that were requested, and none without a group. `drained` are the ids of
-    brokers that get bundles only if no other broker may serve them.
+    `group_key`. It need not contain all namespaces of the cluster, but it has those for which the caller asked, as far
+    as they have a group. `drained` are the ids of brokers that get bundles only if no other broker may serve them.
     """
 
     isolation: IsolationPolicies = field(default_factory=IsolationPolicies)
@@ -244,8 +252,8 @@ class ClusterPolicies:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)
 
     def members_of(self, namespace: str) -> tuple[str, ...] | None:
-        """Return the known namespaces that are in the same anti-affinity group as `namespace`; None: it has no
-        group.
+        """Return those namespaces in `groups` that are in the same anti-affinity group as `namespace`, itself included.
+        None: `namespace` has no group.
         """
         group = self.groups.get(namespace)
         return None if group is None else self._members[group]
@@ -293,7 +301,8 @@ def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
 def namespaces_to_unload(
     namespaces: Iterable[str], policy: NamespaceIsolationData, before: NamespaceIsolationData | None
 ) -> list[str]:
-    """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`.
+    """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`; None: there was
+    no policy before.
 
     The policy's `unload_scope` decides. `all_matching`: the namespaces that either policy matches. `changed`: the same
     if the two policies name different primary brokers (the order does not matter), else the namespaces that only one of
@@ -315,15 +324,17 @@ def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
 
 
 def group_key(group: str | None) -> str | None:
-    """Return the key by which anti-affinity groups are compared: the text without case; None for no group."""
+    """Return the key by which anti-affinity groups are compared: the same for names that differ only in upper and lower
+    case. None: no group.
+    """
     if group is None or not group.strip():
         return None
     return "".join(map(_folded, group))
 
 
 def _folded(character: str) -> str:
-    """Return the character as Java's comparison without case sees it: in upper case, if that is one character, and then
-    in lower case.
+    """Return the character in the form in which Java compares texts without case: converted to upper case, if the
+    result is one character, and then to lower case.
     """
     upper = character.upper()
     return (upper if len(upper) == 1 else character).lower()[0]
@@ -336,8 +347,10 @@ def host_of_broker(broker_id: str) -> str | None:
 
 
 def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int:
-    """Check regexes and return the sum of their sizes in steps. Raises PolicyError if a regex is not valid, or the sum
-    is above `room`.
+    """Check the regexes `texts` and return the sum of their sizes in steps (see `check_regex`).
+
+    Raises:
+        PolicyError: a regex is not valid, or the sum is above `room`.
     """
     steps = 0
     for text in texts:
@@ -352,7 +365,12 @@ def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int
 
 
 def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
-    """Check a failover policy, whose two parameters must be whole numbers, and return its `min_limit`."""
+    """Return the `min_limit` of a failover policy. Both its parameters, `min_limit` and `usage_threshold`, must be
+    whole numbers.
+
+    Raises:
+        PolicyError: the failover policy is missing, has an unknown type, or a parameter is not a whole number.
+    """
     if data is None or data.policy_type is None:
         raise PolicyError(policy, f"auto_failover_policy is missing: set it, with the policy_type {_MIN_AVAILABLE!r}")
     if data.policy_type != _MIN_AVAILABLE:

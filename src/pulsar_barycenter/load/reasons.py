@@ -231,9 +231,10 @@ class Alternative(msgspec.Struct, frozen=True, gc=False):
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Why something was decided about `subject`, a broker or a bundle; "" if it is about the whole cluster.
 
-    `settings` are the configuration keys that would change the decision. `flags` name problems of the input data.
-    `upon` says which source the compared values are from, where there are several. `cause` is the reason of the
-    decision that led to this one: why a broker sheds, for a bundle that leaves it.
+    `compared` has the comparisons that led to the decision. `settings` are the configuration keys that would change the
+    decision. `flags` name problems of the input data. `upon` names the source of the compared values, if the values
+    could be from several sources. `cause` is the reason of an earlier decision that led to this one; for an unloaded
+    bundle, it is the reason why its broker sheds.
     """
 
     code: Code
@@ -457,8 +458,8 @@ def _alternative(alternative: Alternative) -> str:
 def format_figure(value: float, unit: str, *, digits: int = 3) -> str:
     """Return a number as text for a sentence: a fraction of unit "%" as percent, large bytes/s as KiB/s or MiB/s.
 
-    The text has `digits` significant digits, and one more for percents from 1 on, KiB/s and MiB/s. Digits before the
-    decimal point are never dropped. "topics", "sessions", "bundles" and "brokers" become singular for 1.
+    The text has `digits` significant digits; values of 1 % and more, KiB/s and MiB/s have one digit more. Digits before
+    the decimal point are never dropped. "topics", "sessions", "bundles" and "brokers" become singular for 1.
     """
     if not math.isfinite(value):
         return str(value)

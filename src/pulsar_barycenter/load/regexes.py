@@ -38,7 +38,8 @@ class RegexError(ValueError):
 
 
 def check_regex(text: str) -> int:
-    """Return the size of a regex in steps of RE2's program: about one per character, times repetitions.
+    """Return the size of a regex in steps, which are the instructions of the program that RE2 compiles from it: about
+    one for each character, and a repetition such as {10} multiplies them.
 
     Raises:
         RegexError: the text is not a regex, is too long, or uses something that is not supported.

@@ -23,12 +23,12 @@ _METRIC: Final = "barycenter_balance_brokers_needed"
 
 
 class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The rule that computes the number of brokers from a load. `head_room` (left free) and `idle` (used without any
-    load) are fractions of a broker. `spare` brokers are added, so that the cluster can lose that number of brokers
-    without harm.
+    """The rule that computes the number of brokers for a load. `head_room` is the part of each broker that must stay
+    free, `idle` the part that a broker uses without any load; both are fractions of a broker. `spare` brokers are added
+    to the result, so that the load still fits when that number of brokers fails.
 
     Raises:
-        ValueError: a broker would be full when it is idle, or a value is out of its range.
+        ValueError: head-room and idle usage leave nothing of a broker for load, or a value is out of its range.
     """
 
     head_room: float = 0.3
@@ -49,30 +49,33 @@ class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def usable(self) -> float:
-        """How much load a broker may carry by this rule, as a fraction of the capacity of a broker."""
+        """How much load each broker may have by this rule, as a fraction of a broker's capacity."""
         return 1 - self.head_room - self.idle
 
     def needed(self, load: float) -> int:
-        """Return the number of brokers that a load needs, at least 1, the spare ones included."""
+        """Return the number of brokers that `load` (in brokers: 1.0 is one broker that is full) needs: at least 1, plus
+        the spare brokers.
+        """
         return max(1, math.ceil(load / self.usable - 1e-9)) + self.spare
 
 
 class Week(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The number of brokers that each hour of the week needs, by the hour's greatest load; None for an hour without
-    data.
+    """How many brokers are needed in each hour of the week (Monday 00 UTC first), by the greatest load of that hour;
+    None for an hour without data.
     """
 
     needed: list[int | None]
 
     def at(self, at_ms: int) -> int | None:
-        """Return the number of brokers that the hour of the week needs which contains the time `at_ms` (epoch ms); None
-        without data.
+        """Return how many brokers are needed in the hour of the week that contains the time `at_ms` (epoch ms). None:
+        there are no data for this hour.
         """
         return self.needed[hour_of_week(at_ms)]
 
     def saved_hours(self, brokers: int) -> int:
-        """Return the broker-hours that a week saves if the cluster always has only the needed number of brokers,
-        compared with `brokers` all the time. Negative: `brokers` are too few. Hours without data save nothing.
+        """Return how many broker-hours a week saves if the cluster has in each hour the number of brokers that this
+        hour needs, compared with always having `brokers`. Negative: `brokers` are too few. Hours without data count as
+        0.
         """
         return sum(brokers - count for count in self.needed if count is not None)
 
@@ -88,8 +91,8 @@ def hour_name(hour: int) -> str:
 
 
 def week_of(loads: Iterable[tuple[int, float]], rule: SizingRule) -> Week:
-    """Return how many brokers each hour of the week needs. `loads` are pairs of a time (epoch ms) and the load then, in
-    any order.
+    """Return how many brokers are needed in each hour of the week. `loads` are pairs, in any order: a time (epoch ms),
+    and the load of the cluster at that time.
     """
     greatest: dict[int, float] = {}
     for at_ms, load in loads:
@@ -99,24 +102,26 @@ def week_of(loads: Iterable[tuple[int, float]], rule: SizingRule) -> Week:
 
 
 def load_of(usages: Mapping[str, float], idle: float) -> float:
-    """Return the load of a cluster from the usages of its brokers (fractions)."""
+    """Return the load of a cluster in brokers (1.0 is one full broker): the sum of the usages of its brokers
+    (fractions), each without the part `idle` that a broker uses without load.
+    """
     return sum(max(0.0, usage - idle) for usage in usages.values())
 
 
 def to_drain(usages: Mapping[str, float], wanted: int) -> list[str]:
-    """Return the brokers to drain so that `wanted` brokers are left: the emptiest brokers first; of equally empty ones
-    the smaller name first.
+    """Return the brokers to drain so that `wanted` brokers are left, at least one: those with the lowest usage, lowest
+    first; of equal usages the smaller name first. Empty if there are not more than `wanted` brokers.
     """
     emptiest = sorted(usages, key=lambda broker: (usages[broker], broker))
     return emptiest[: max(0, len(usages) - max(1, wanted))]
 
 
 def metric(load: float, rule: SizingRule, week: Week, now_ms: int) -> str:
-    """Return in Prometheus's text format how many brokers the cluster needs now, and how many in an hour, for an
-    autoscaler.
+    """Return metrics for an autoscaler, in Prometheus's text format: how many brokers the cluster needs now, and how
+    many in an hour.
 
-    KEDA's Prometheus scaler can use these metrics with the threshold 1. The number for an hour ahead is at least the
-    present number; an hour without data needs the present number.
+    KEDA's Prometheus scaler can use them with the threshold 1. The second number is the largest of three: the first
+    number, and what the present hour and the next hour of `week` need. An hour without data is left out.
     """
     now = rule.needed(load)
     later = max(now, week.at(now_ms + _HOUR_MS) or 0, week.at(now_ms) or 0)

@@ -57,7 +57,9 @@ PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 
 
 class Role(enum.StrEnum):
-    """The task of a strategy: it chooses bundles to unload, the owner of a bundle, or bundles to split."""
+    """What a strategy chooses: bundles to unload (shedding), the owner of a bundle (placement), or bundles to split
+    (splitting).
+    """
 
     SHEDDING = "shedding"
     PLACEMENT = "placement"
@@ -66,12 +68,13 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StrategyRow:
-    """A row of the catalogue: a strategy of one load manager, with its short name, Pulsar's class name, and the Python
-    class that implements it.
+    """A row of the catalogue of strategies: a strategy of one load manager, with its short name, Pulsar's class name,
+    and the Python class that implements it.
 
-    `is_named`: a configuration key selects the strategy; else its load manager always uses it. `with_other`: the
-    strategy both sheds and places; with barycenterPulsarCompatibility=4.x both keys must name it, or neither.
-    `version`: the row counts only if barycenterPulsarCompatibility is this version of Pulsar; None: always.
+    `is_named` True: a configuration key selects the strategy; False: its load manager always uses it. `with_other`: the
+    strategy both sheds and places; with barycenterPulsarCompatibility=4.x it must be named in both keys or in neither.
+    `version`: the row counts only if barycenterPulsarCompatibility is this version of Pulsar; None: the row always
+    counts.
     """
 
     name: str
@@ -190,7 +193,9 @@ def catalogue() -> tuple[AnyRow, ...]:
 
 
 def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[AnyRow, ...]:
-    """Return the strategies that a load manager has for a role, in this version of Pulsar."""
+    """Return the strategies that a load manager has for a role, if barycenterPulsarCompatibility is `version`; those of
+    other packages are the last.
+    """
     return (*_built_in(manager, role, version), *_of_plugins(manager, role))
 
 
@@ -206,7 +211,9 @@ def _plugin_rows() -> tuple[PluginRow, ...]:
 
 
 def _of_plugins(manager: ManagerKind, role: Role) -> tuple[PluginRow, ...]:
-    """Return the strategies of other packages; one that has the name of a strategy of this package is left out."""
+    """Return the strategies of other packages. A strategy that has the same name as a strategy of this package is left
+    out.
+    """
     own = {row.name for row in STRATEGIES}
     return tuple(row for row in _plugin_rows() if row.manager is manager and row.role is role and row.name not in own)
 
@@ -216,7 +223,7 @@ PLACER_NAMES: Final = frozenset(row.name for row in _built_in(ManagerKind.MODULA
 
 
 def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
-    """Return the short names of the strategies of a load manager and role."""
+    """Return the short names of the strategies that a load manager has for a role."""
     return frozenset(row.name for row in of_role(manager, role))
 
 
@@ -246,8 +253,8 @@ class UnknownStrategyError(StrategyError):
 
 
 class MismatchedStrategiesError(StrategyError):
-    """With barycenterPulsarCompatibility=4.x, only one key names a strategy that both sheds and places; the text names
-    both keys and what to set.
+    """With barycenterPulsarCompatibility=4.x, a strategy that both sheds and places must be named in both keys, but is
+    named in only one. The text names both keys and what to set.
     """
 
     def __init__(self, name: str, key: str, other_key: str, other: str) -> None:
@@ -259,7 +266,9 @@ class MismatchedStrategiesError(StrategyError):
 
 
 class OwnStrategiesError(StrategyError):
-    """The load manager has a fixed strategy for this role, which no key selects."""
+    """Another strategy was requested for a role for which the load manager has a fixed strategy, which no key
+    selects.
+    """
 
     def __init__(self, manager: ManagerKind, role: Role) -> None:
         super().__init__(
@@ -269,7 +278,7 @@ class OwnStrategiesError(StrategyError):
 
 
 class NothingToDecideError(StrategyError):
-    """The no-op load manager is configured, which has no strategies to load."""
+    """A strategy was requested for the no-op load manager, which has no strategies."""
 
     def __init__(self, role: Role) -> None:
         super().__init__(
@@ -312,10 +321,11 @@ def check_modular(config: "BrokerConfig") -> None:
 def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
     """Return the short name of the shedder of `manager`, or of the load manager in force if it is None.
 
-    The modular load manager uses `loadBalancerLoadSheddingStrategy`. The extensible one uses TransferShedder and
-    ignores this key, as in Pulsar, unless the key names Barycenter's own strategy. The simple one has its own shedder.
-    A shedder of the modular one may be a strategy that also places, while another placement is configured, which then
-    chooses the destinations; not with barycenterPulsarCompatibility=4.x.
+    The modular load manager uses the shedder that `loadBalancerLoadSheddingStrategy` names. If this shedder also
+    places, but another placement strategy is configured, then that strategy chooses the destinations; with
+    barycenterPulsarCompatibility=4.x this is an error. The extensible load manager uses TransferShedder and ignores the
+    key, as in Pulsar, unless the key names Barycenter's own strategy. The simple load manager always uses its own
+    shedder.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
@@ -345,9 +355,11 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
 def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
     """Return the short name of the placement strategy of `manager`, or of the load manager in force if it is None.
 
-    The modular load manager uses `loadBalancerLoadPlacementStrategy`. If that strategy also sheds but another shedder
-    is configured, it uses LeastLongTermMessageRate instead, except with barycenterPulsarCompatibility=4.x. The simple
-    one uses `loadBalancerPlacementStrategy`, where an unknown name means weightedRandomSelection, as in Pulsar.
+    The modular load manager uses the strategy that `loadBalancerLoadPlacementStrategy` names. If this strategy also
+    sheds, but another shedder is configured, it uses LeastLongTermMessageRate instead, except with
+    barycenterPulsarCompatibility=4.x. The simple load manager uses the strategy that `loadBalancerPlacementStrategy`
+    names; an unknown name means weightedRandomSelection, as in Pulsar. The extensible load manager always uses the same
+    strategy.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
@@ -370,19 +382,22 @@ def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strateg
     """Return an instance of the class `strategy` with the settings of `config`.
 
     Raises:
-        StrategyError: the settings are not allowed, or the strategy of another package fails.
+        ValueError: the strategy does not accept the settings; if its method `of` raised a StrategyError, it is that.
+        StrategyError: the method `of` of the strategy failed with any other error.
     """
     try:
         return strategy.of(config)
     except (StrategyError, ValueError):
         raise
     except (Exception, SystemExit) as error:
-        raise StrategyError(f"the strategy {strategy.name} cannot be made: {type(error).__name__}: {error}") from error
+        raise StrategyError(
+            f"the strategy {strategy.name} cannot be created: {type(error).__name__}: {error}"
+        ) from error
 
 
 def are_apart(config: "BrokerConfig") -> bool:
-    """Return whether the modular load manager's keys for shedding and placement name different strategies although one
-    of them both sheds and places.
+    """Return whether the keys for shedding and for placement of the modular load manager name different strategies
+    although one of the two both sheds and places.
     """
     shedder = short_name(config.load_balancer_load_shedding_strategy)
     placer = short_name(config.load_balancer_load_placement_strategy)
@@ -409,8 +424,8 @@ def _of_modular(key: str, class_name: str, role: Role) -> str:
 
 
 def _of_extensible(config: "BrokerConfig") -> str:
-    """Return the shedder of the extensible load manager: TransferShedder, unless the key names Barycenter's own
-    strategy. Other values of the key have no effect, as in Pulsar.
+    """Return the shedder of the extensible load manager: TransferShedder, unless `loadBalancerLoadSheddingStrategy`
+    names Barycenter's own strategy. Other values of this key have no effect, as in Pulsar.
     """
     wanted = config.load_balancer_load_shedding_strategy.strip()
     first, *others = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)
@@ -418,7 +433,9 @@ def _of_extensible(config: "BrokerConfig") -> str:
 
 
 def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:
-    """Return why the modular load manager does not have a strategy of this name; "" if no load manager has one."""
+    """Return why the modular load manager cannot use the strategy of this name, as the end of a sentence; "" if no load
+    manager has a strategy of this name.
+    """
     name = short_name(class_name)
     other = next((row for row in catalogue() if class_name in (row.name, row.class_name)), None)
     if other is not None and other.role is not role:
@@ -447,7 +464,7 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
-        OwnStrategiesError: the load manager has a fixed placement (`load.simple`).
+        OwnStrategiesError: the load manager is the simple one, which has a fixed way to place bundles.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -480,10 +497,10 @@ def splitter_name(manager: ManagerKind) -> str:
 
 
 def strategy(manager: ManagerKind, role: Role, name: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-    """Return the class of the strategy with this short name, in a version of Pulsar.
+    """Return the class of the strategy with this short name, in the given version of Pulsar.
 
     Raises:
-        OwnStrategiesError: there is no such class, because the load manager has a fixed strategy for this role.
+        OwnStrategiesError: the load manager has no strategy of this name that can be loaded.
     """
     rows: tuple[AnyRow, ...] = _built_in(manager, role, version)
     row = next((row for row in rows if row.name == name), None) or next(

@@ -19,11 +19,12 @@ Memory = TypeVar("Memory")
 
 
 class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The memory of a shedder as JSON; each shedder uses its own fields.
+    """The memory of a shedder in the form in which it is stored as JSON. Each shedder uses only some of the fields.
 
-    By broker: `usage` is the smoothed usage (fraction); `low_hits` and `high_hits` are the numbers of rounds in a row
-    with a wide gap; `unloaded_at` is the time of the last unload (epoch ms). `rounds` is the number of rounds in a row
-    out of balance.
+    By broker: `usage` is the smoothed usage (a moving average, as a fraction); `low_hits` and `high_hits` are the
+    numbers of rounds in a row in which the difference in usage to another broker reached the AvgShedder's low or high
+    threshold; `unloaded_at` is the time of the last unload (epoch ms). `rounds` is the number of rounds in a row in
+    which brokers were out of balance.
     """
 
     usage: dict[str, float] = {}
@@ -34,7 +35,7 @@ class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class Strategy(ABC, Generic[Memory]):
-    """A strategy of load balancing with its settings; the base of shedders, placers and splitters."""
+    """A strategy of load balancing, with its settings. Base class of the strategies that shed, place or split."""
 
     __slots__ = ()
 
@@ -48,38 +49,38 @@ class Strategy(ABC, Generic[Memory]):
 
     @abstractmethod
     def start(self) -> Memory:
-        """Return the memory before the first decision."""
+        """Return the initial memory of the strategy, for its first decision."""
 
     def document(self, memory: Memory) -> MemoryDocument:
-        """Return the strategy's memory as a document that can be stored; an empty document unless the strategy
-        overrides this.
+        """Return `memory` in a form that can be stored. The result is an empty document unless the strategy overrides
+        this method.
         """
         return MemoryDocument()
 
     def remembered(self, document: MemoryDocument) -> Memory:
-        """Return the memory that `document` returned earlier as a document; the initial memory unless the strategy
-        overrides this.
+        """Return the memory that is stored in `document`, a result of the method `document`. The result is the initial
+        memory unless the strategy overrides this method.
         """
         return self.start()
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """The memory of the strategy that was used last. A strategy that was not used last starts with its initial
-    memory.
+    """The memory of one strategy: the one that was used last. Any other strategy starts with its initial memory, even
+    if it was used before.
     """
 
     strategy: type[Strategy[Any]] | None = None
     memory: Any = None
 
     def of(self, strategy: Strategy[Memory]) -> Memory:
-        """Return the remembered memory if it is that of `strategy`, else the initial memory of `strategy`."""
+        """Return the memory of `strategy` if it is the strategy used last, else the initial memory of `strategy`."""
         if type(strategy) is not self.strategy:
             return strategy.start()
         memory: Memory = self.memory
         return memory
 
     def then(self, strategy: Strategy[Memory], memory: Memory) -> "Remembered":
-        """Return a `Remembered` that has `memory` as the memory of `strategy`, which is now the strategy used last."""
+        """Return a `Remembered` in which `strategy` is the strategy used last, and `memory` its memory."""
         if memory is self.memory and type(strategy) is self.strategy:
             return self
         return Remembered(type(strategy), memory)

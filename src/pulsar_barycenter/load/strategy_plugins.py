@@ -47,7 +47,7 @@ class Plugin:
     entry_point: EntryPoint
 
     def load(self, base: type[Any]) -> type[Any]:
-        """Import the class of the strategy, a subclass of `base`, and return it.
+        """Import the class of the strategy and return it. The class must be a subclass of `base`.
 
         Raises:
             PluginError: the class cannot be imported, is not a subclass of `base`, or has another name.
@@ -63,7 +63,7 @@ class Plugin:
             )
         if getattr(found, "name", None) != self.name:
             raise PluginError(
-                f"{source}: its class has another name, {getattr(found, 'name', None)!r}:"
+                f"{source}: its class has the name {getattr(found, 'name', None)!r}, not the name of the strategy:"
                 " report this to the authors of the package"
             )
         return found
@@ -71,8 +71,8 @@ class Plugin:
 
 @cache
 def plugins() -> tuple[Plugin, ...]:
-    """Return the strategies of installed packages, sorted by role and name; of several with the same role and name,
-    only the one whose class, as MODULE:CLASS, comes first in the alphabet.
+    """Return the strategies of installed packages, sorted by role and name. If several have the same role and name,
+    only the one is returned whose class, as MODULE:CLASS, comes first in the alphabet.
     """
     found: dict[tuple[str, str], Plugin] = {}
     for role in PLUGIN_ROLES:
@@ -84,7 +84,9 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def raised_by(error: BaseException) -> Plugin | None:
-    """Return the strategy of another package in whose module an error was raised, None if it was raised elsewhere."""
+    """Return the strategy of another package whose code the error came from: the innermost one whose module occurs in
+    the traceback. None: no such module occurs there.
+    """
     modules = {plugin.entry_point.module: plugin for plugin in plugins()}
     trace = error.__traceback__
     found = None
@@ -95,14 +97,15 @@ def raised_by(error: BaseException) -> Plugin | None:
 
 
 def settings_of(config: "BrokerConfig", strategy: str, settings: type[Settings]) -> Settings:
-    """Return the settings of a strategy from `barycenterStrategySettings`, with the defaults of `settings`.
+    """Return the settings of a strategy from the key `barycenterStrategySettings`. A setting that is not given there
+    has its default in `settings`.
 
-    `settings` is a msgspec.Struct whose fields all have defaults; declare it with `forbid_unknown_fields=True`, so that
+    `settings` is a msgspec.Struct whose fields all have defaults. Declare it with `forbid_unknown_fields=True`, so that
     a misspelt name is refused, and give bounds by `msgspec.Meta`.
 
     Raises:
-        PluginError: the key is not a JSON object of objects, names a strategy that is not installed, or a setting is
-            not allowed.
+        PluginError: the value of the key is not a JSON object of objects, or names a strategy that is not installed;
+            or a setting has an unknown name or a value that is not allowed.
     """
     given = _objects(config.barycenter_strategy_settings)
     installed = {plugin.name for plugin in plugins()}

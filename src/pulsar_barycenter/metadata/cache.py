@@ -58,9 +58,10 @@ class _Entry(Generic[V]):
 
 
 class _LoadingCache(Generic[V]):
-    """A cache of values by path. Concurrent callers for one path share one load. Times are those of the event loop.
+    """A cache of values by path, which it reads by the function `load`. If several callers need the value of one path
+    at the same time, it is read once for all of them. Times are seconds of the event loop's clock.
 
-    Keeps at most `max_entries`; the entry that was loaded first is dropped first.
+    At most `max_entries` values are kept; the value that was read first is removed first.
     """
 
     def __init__(
@@ -80,8 +81,8 @@ class _LoadingCache(Generic[V]):
         self._tasks = BackgroundTasks("metadata_not_cached", expected=(MetadataError,))  # callers get the error
 
     def peek(self, path: str) -> _Entry[V] | None:
-        """Return the cached entry of `path`; None if there is none, or if it has expired. Never reads from the
-        store.
+        """Return the cached value of `path`, with the time at which it was read; None if it is not cached or has
+        expired. Never reads from the store.
         """
         entry = self._entries.get(path)
         if entry is None or _now() - entry.loaded_at_s >= self._expire_after_s:
@@ -116,7 +117,9 @@ class _LoadingCache(Generic[V]):
         return not (self._entries or self._loads)
 
     def drop(self, path: str, *, reload: bool = False) -> None:
-        """Remove the value of `path`. With `reload`, read it again in the background if it was cached or being read."""
+        """Remove the value of `path` from the cache. If `reload` is True, and the value was cached or was being read,
+        read it again in the background.
+        """
         was_known = self._entries.pop(path) is not None
         was_loading = self._loads.pop(path, None) is not None
         if reload and (was_known or was_loading):
@@ -140,11 +143,11 @@ class _LoadingCache(Generic[V]):
 
 
 class MetadataCache(Generic[T]):
-    """A cache of the values of one type in a metadata store. Each value is decoded once per change. The absence of a
-    key is cached too.
+    """A cache of values in a metadata store that have the same type. A value is read and decoded again only after it
+    has changed, or when it has expired. It is also cached that a key does not exist.
 
-    Values are shared between callers: treat them as immutable. Several caches may watch one store. A caller that has
-    written a key reads the new value afterwards, through any cache of the store. Close the cache before the store.
+    All callers get the same object for a value, and must not change it. After a caller has written a key, every cache
+    of this store object returns the new value. Close the cache before the store.
     """
 
     def __init__(
@@ -188,8 +191,8 @@ class MetadataCache(Generic[T]):
         return await self._values.get(path)
 
     def get_if_cached(self, path: str) -> T | None:
-        """Return the value at `path` if the cache has it. None: the key is absent, or its value is not cached. Never
-        reads from the store.
+        """Return the value at `path` if it is in the cache. Return None if it is not cached, and also if it is cached
+        that the key does not exist. Never reads from the store.
         """
         entry = self._values.peek(path)
         return None if entry is None or entry.value is None else entry.value[0]
@@ -203,15 +206,17 @@ class MetadataCache(Generic[T]):
             return True
 
     async def children(self, path: str) -> list[str]:
-        """Return the names of the keys directly below `path`, sorted. The caller may change the list."""
+        """Return the names of the keys directly below `path`, sorted. The list is a copy, which the caller
+        can change.
+        """
         self._check_open(path)
         return list(await self._children.get(path))
 
     async def create(self, path: str, value: T) -> T:
-        """Create a key with `value`, and return the value as a later read returns it.
+        """Create the key `path` with `value`, and return `value`.
 
         Raises:
-            AlreadyExistsError: the key exists.
+            AlreadyExistsError: the key exists; nothing was written.
         """
         self._check_open(path)
         try:
@@ -225,18 +230,21 @@ class MetadataCache(Generic[T]):
         return value
 
     async def put(self, path: str, value: T, *, ephemeral: bool = False) -> Stat:
-        """Store `value` at `path`, whether or not the key exists, and whatever its version is."""
+        """Write `value` to the key `path`. The key is created if it does not exist, and is overwritten whatever its
+        version is. `ephemeral` has the same meaning as in `MetadataStore.put`.
+        """
         self._check_open(path)
         return await self._put(path, value, ephemeral=ephemeral)
 
     async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
-        """Replace the value by `modify(value)` and return the new value. `modify` gets None if the key does not exist.
+        """Replace the value at `path` by the result of `modify(value)`, and return the new value. If the key does not
+        exist, `modify` gets None, and the key is created.
 
-        `modify` gets a copy of the value. It must have no side effects, because it is called again whenever another
-        client changed the key first.
+        `modify` gets a copy of the value, which it can change. It must have no other effects, because it is called
+        again each time another client has changed the key in the meantime.
 
         Raises:
-            BadVersionError: for 30 seconds, other clients changed the key before each attempt to write.
+            BadVersionError: other clients changed the key during each attempt, for 30 seconds; nothing was written.
         """
         self._check_open(path)
         give_up_at_s = _now() + GIVE_UP_AFTER_S
@@ -269,7 +277,7 @@ class MetadataCache(Generic[T]):
         self._values.drop(path)
 
     def invalidate(self, path: str) -> None:
-        """Remove the value of `path` from the cache; the next read asks the store."""
+        """Remove the value of `path` from the cache, so that the next call reads it from the store."""
         self._values.drop(path)
 
     def close(self) -> None:

@@ -23,7 +23,9 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard
 
 @dataclass(frozen=True, slots=True)
 class PutOptions:
-    """The conditions of a write (`MetadataStore.put`), and the kind of key that it creates."""
+    """The arguments of `MetadataStore.put` that are conditions of the write, or that say which kind of key
+    it creates.
+    """
 
     expected_version: int | None = None
     ephemeral: bool = False
@@ -33,23 +35,25 @@ class PutOptions:
 
 
 def check_guard(guard: Guard | None, actual: int | None) -> None:
-    """Check the guard of a write: another key that must have a certain version.
+    """Check the guard of a write: a condition that another key has a certain version. `guard` None: there is no
+    condition.
 
-    `actual` is the version of that key, None if it is absent.
+    `actual` is the version that the other key has; None if it does not exist.
 
     Raises:
-        GuardError: the key has another version.
+        GuardError: the other key has another version, or does not exist.
     """
     if guard is not None and guard.version != actual:
         raise GuardError(guard.path, guard.version, actual)
 
 
 def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:
-    """Check that a key may be written under `options`. `actual` is the key's version, None if the key is absent; `own`:
-    this session created the key.
+    """Check that a write of the key `path` fulfils the conditions in `options`. `actual` is the version that the key
+    has; None if it does not exist. `own` is True if this session created the key.
 
     Raises:
-        BadVersionError, OtherSessionError: a condition in `options` is not met.
+        BadVersionError: the key does not have the expected version.
+        OtherSessionError: the key has to be one that this session created, and is not.
     """
     expected = options.expected_version
     if actual is None:
@@ -65,12 +69,15 @@ def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) 
 def check_delete(
     path: str, actual: int | None, *, expected: int | None, if_own: bool, own: bool, has_children: bool
 ) -> None:
-    """Check that a key may be deleted. `actual` is the key's version, None if the key is absent; `own`: this session
-    created it.
+    """Check that the deletion of the key `path` fulfils its conditions. `actual` is the version that the key has; None
+    if it does not exist. `expected` is the version that it has to have; None for any. `own` is True if this session
+    created the key. `has_children` is True if there are keys below it.
 
     Raises:
-        NotFoundError, BadVersionError, OtherSessionError, HasChildrenError: for the same reasons as in
-            `MetadataStore.delete`.
+        NotFoundError: the key does not exist.
+        BadVersionError: the key has another version.
+        OtherSessionError: `if_own` is True, and another session created the key.
+        HasChildrenError: there are keys below `path`.
     """
     if actual is None:
         raise NotFoundError(path)
@@ -83,7 +90,7 @@ def check_delete(
 
 
 def sequential_path(path: str, number: int) -> str:
-    """Return the path of the key that a sequential put creates: `path` and `number`, padded so that texts sort as
-    numbers do (up to ten digits).
+    """Return the path of the key that a sequential put creates: `path` followed by `number` with ten digits (more if it
+    is larger). So these keys, sorted as text, are in the order of their numbers.
     """
     return f"{path}{number:010d}"

@@ -49,8 +49,8 @@ class BadVersionError(MetadataError):
 
 
 class OtherSessionError(BadVersionError):
-    """The key belongs to another session. A kind of BadVersionError: a caller that expects a version of its own key
-    handles both in the same way.
+    """The key was created by another session. This is a BadVersionError, because a caller that expects a version of its
+    own key handles both errors in the same way.
     """
 
     def __init__(self, path: str, expected: int | None, actual: int) -> None:
@@ -60,7 +60,9 @@ class OtherSessionError(BadVersionError):
 
 
 class GuardError(BadVersionError):
-    """The key of a guard (at `path`), on which a write depended, has another version. Nothing was written."""
+    """The guard of a write was not met: the other key that the guard names, at `path`, does not have the expected
+    version. Nothing was written.
+    """
 
 
 class AlreadyExistsError(MetadataError):

@@ -16,19 +16,19 @@ class _KeyLock:
 
 
 class KeyLocks(Generic[Key]):
-    """A lock for each key that is in use: it is held or waited for. Unused locks are dropped."""
+    """One lock for each key. A lock exists only while it is held or a caller waits for it."""
 
     def __init__(self) -> None:
         self._locks: dict[Key, _KeyLock] = {}
 
     def __contains__(self, key: Key) -> bool:
-        """Return whether the key's lock is held or waited for."""
+        """Return whether the lock of `key` is held, or a caller waits for it."""
         return key in self._locks
 
     @asynccontextmanager
     async def hold(self, key: Key) -> AsyncIterator[None]:
-        """Context manager: hold the lock of `key` during the `with` statement. Callers that wait get it in the order of
-        their calls.
+        """Context manager: hold the lock of `key` during the `with` statement, and wait first until no other caller
+        holds it. Callers get the lock in the order of their calls.
         """
         entry = self._locks.setdefault(key, _KeyLock())
         entry.users += 1

@@ -13,11 +13,11 @@ Event = TypeVar("Event")
 
 
 class StoreListeners:
-    """The functions that one store calls when a key changes: caches first, then listeners. All methods run on the
-    store's event loop.
+    """The functions that one store calls when a key has changed: first those of caches, then the listeners. All methods
+    run on the store's event loop.
 
-    A listener that raises is logged and does not affect the others. A listener that is added or removed while listeners
-    are called gets, or no longer gets, the next notification or event.
+    If a listener raises an exception, this is logged, and the other listeners are called. Listeners may be added and
+    removed while listeners are called; this has an effect from the next notification or event on.
     """
 
     def __init__(self) -> None:
@@ -35,22 +35,28 @@ class StoreListeners:
         return _add(self._session_listeners, listener)
 
     def invalidate(self, change: Notification | None) -> None:
-        """Make the caches drop the value of the changed key; with None, all values."""
+        """Make the caches drop the value of the key that has changed. `change` None: make them drop all values."""
         for invalidate in tuple(self._invalidators):
             invalidate(change)
 
     def change(self, change: Notification) -> None:
-        """Report a change of a key to caches and listeners, and also the change of its parent's list of children."""
+        """Report the change of a key to the caches and the listeners. If the key was created or deleted, also report
+        that the lists of children of the keys above it have changed.
+        """
         for notification in notifications_of(change):
             self.invalidate(notification)
             self.notify(notification)
 
     def notify(self, notification: Notification) -> None:
-        """Report one notification to the listeners only. The caches have received it already."""
+        """Report a notification to the listeners, but not to the caches, because the caches have received
+        it already.
+        """
         _call_all(self._listeners, notification)
 
     def session_events(self, events: Iterable[SessionEvent]) -> None:
-        """Report session events in order. The caches are emptied before an event of CONNECTED_EVENTS."""
+        """Report session events to the session listeners, in order. Before an event in CONNECTED_EVENTS, the caches
+        drop all values.
+        """
         for event in events:
             if event in CONNECTED_EVENTS:
                 self.invalidate(None)

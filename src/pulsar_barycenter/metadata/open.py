@@ -42,7 +42,7 @@ _memory: weakref.WeakValueDictionary[str, MemoryBackend] = weakref.WeakValueDict
 
 
 class UnknownStoreError(ValueError):
-    """The URL of a metadata store has a form that no kind of store has."""
+    """The URL of a metadata store does not have the form of any supported kind of store."""
 
     def __init__(self, url: str) -> None:
         # a password may precede an @
@@ -51,10 +51,10 @@ class UnknownStoreError(ValueError):
 
 
 def check_url(url: str) -> None:
-    """Check that a URL has the form of some metadata store's URL. Does not connect.
+    """Check that a URL has the form of the URL of one of the supported metadata stores. Does not connect to it.
 
     Raises:
-        UnknownStoreError: no store has such a URL.
+        UnknownStoreError: it has another form.
     """
     scheme, _, rest = url.partition(":")
     known = (scheme in SCHEMES and scheme != "zk") or _SERVERS.fullmatch(rest if scheme == "zk" else url)
@@ -70,16 +70,16 @@ async def open_store(
     config_path: str = "",
     clock: Clock | None = None,
 ) -> MetadataStore:
-    """Open a session with the store at `url`.
+    """Open a session with the metadata store at `url`.
 
-    An operation on a store in the network that gets no answer within `operation_timeout_s` raises
-    StoreUnavailableError. `config_path`, if not blank, is the file with further settings of such a store, for example
-    keys for TLS.
+    On a store that is reached by the network, an operation that gets no answer within `operation_timeout_s` seconds
+    raises StoreUnavailableError. `config_path`, if not blank, is a file with further settings of such a store, for
+    example certificates. `clock` is used for the times in a Stat by stores that have no clock of their own.
 
     Raises:
-        UnknownStoreError: no store has such a URL.
+        UnknownStoreError: `url` does not have the form of any supported store's URL.
         MetadataError: the store cannot be opened.
-        ModuleNotFoundError: a library that this store needs is not installed.
+        ModuleNotFoundError: a library that this kind of store needs is not installed.
     """
     check_url(url)
     scheme, _, rest = url.partition(":")
@@ -123,8 +123,8 @@ async def open_store(
 
 
 def data_checks(url: str) -> tuple[Callable[[], DataFault | None], ...]:
-    """Return functions that check the file of the open metadata store at `url`. Each returns a fault if the file was
-    removed or replaced, else None. If the store is not a file, no functions are returned.
+    """Return functions that check the file of the metadata store at `url`, which is open. Each returns a fault if the
+    file was removed or replaced since this call, otherwise None. If the store is not in a file, return no functions.
 
     Raises:
         OSError: the file cannot be accessed.

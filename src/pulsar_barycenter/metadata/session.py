@@ -22,7 +22,7 @@ class SessionState(enum.Enum):
 
 
 class SessionSign(enum.Enum):
-    """What a client observed about its session: the input of the state machine."""
+    """What a client has observed of its session with a store: the input of the state machine in this module."""
 
     ANSWERED = "answered"
     """The store answered a heartbeat: the session is alive."""
@@ -68,8 +68,8 @@ renewed.
 
 
 class SessionWatch:
-    """The state of one client's session. Times are seconds of a monotonic clock. Each method that records an
-    observation returns the session events to report, in order.
+    """The state of one client's session, as the client knows it. Times are seconds of a monotonic clock. Each method
+    that records an observation returns the session events that the client has to report, in order.
     """
 
     def __init__(self, timeout_s: float, now_s: float) -> None:
@@ -79,7 +79,7 @@ class SessionWatch:
 
     @property
     def deadline_s(self) -> float:
-        """The time at which the client must treat its session as lost, if no heartbeat is answered until then."""
+        """The time at which the client has to treat its session as lost, unless a heartbeat is answered before."""
         return self._confirmed_at_s + self._give_up_after_s
 
     def _take(self, sign: SessionSign) -> list[SessionEvent]:
@@ -87,27 +87,32 @@ class SessionWatch:
         return list(events)
 
     def confirmed(self, sent_at_s: float) -> list[SessionEvent]:
-        """Record an answer to the heartbeat that was sent at `sent_at_s`."""
+        """Record that the store has answered the heartbeat that was sent at `sent_at_s`."""
         if self.state is not SessionState.LOST:
             self._confirmed_at_s = max(self._confirmed_at_s, sent_at_s)
         return self._take(SessionSign.ANSWERED)
 
     def fell_behind(self) -> list[SessionEvent]:
-        """Record that notifications were missed. The effect is the same as after a short loss of the connection."""
+        """Record that notifications were missed. While connected, the events are CONNECTION_LOST and RECONNECTED, as
+        after a short loss of the connection.
+        """
         return self._take(SessionSign.MISSED)
 
     def failed(self, now_s: float) -> list[SessionEvent]:
-        """Record that a heartbeat was not answered in time."""
+        """Record that a heartbeat was not answered in time. If `now_s` is at or after `deadline_s`, the session is
+        lost.
+        """
         return self._take(SessionSign.OVERDUE if now_s >= self.deadline_s else SessionSign.SILENT)
 
     def expired(self) -> list[SessionEvent]:
-        """Record that the store reported the end of the session."""
+        """Record that the store has reported that the session has ended."""
         return self._take(SessionSign.ENDED)
 
     def renewed(self, sent_at_s: float, timeout_s: float | None = None) -> list[SessionEvent]:
-        """Record that a new session replaces the lost one. The request that opened it was sent at `sent_at_s`.
+        """Record that a new session was opened, because the former one is lost. The request that opened it was sent at
+        `sent_at_s`.
 
-        `timeout_s` is the timeout of the new session, None if it is unchanged.
+        `timeout_s` is the timeout of the new session; None if it is that of the former one.
         """
         self._confirmed_at_s = sent_at_s
         if timeout_s is not None:

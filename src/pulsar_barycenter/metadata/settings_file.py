@@ -9,7 +9,7 @@ MAX_FILE_BYTES: Final = 1 << 20
 
 
 def read_settings_file(path: str) -> bytes:
-    """Return the content of a file that the settings of a metadata store name.
+    """Return the content of a file with settings, certificates or a token for a metadata store.
 
     Raises:
         StoreSettingsError: the file cannot be read, or is larger than MAX_FILE_BYTES.

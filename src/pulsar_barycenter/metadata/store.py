@@ -20,10 +20,11 @@ MUST_NOT_EXIST: Final = -1
 class Stat:
     """The version, times and creator of a key.
 
-    `version` is 0 after creation and grows by one with each change. A key that is deleted and created again starts at
-    0, so an equal version does not prove that the key is still the same. Times are milliseconds since 1970. Some stores
-    know who created a persistent key only in the answer to the put that created it. In all later answers of these
-    stores `created_by_self` is False for such a key.
+    `version` is 0 after the key was created, and grows by one with each change. If a key is deleted and created again,
+    its version begins at 0 again, so an equal version does not prove that the key was not replaced. Times are in ms
+    since 1970. `created_by_self` is True if the session that reads has created the key. Some stores do not store the
+    creator of a persistent key: there, it is True only in the answer to the put that created the key, and False in
+    later reads.
     """
 
     path: str
@@ -36,10 +37,11 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition of a write that concerns another key: the key at `path` has `version` (≥ 0).
+    """A condition of a write that concerns another key than the one that is written: the key at `path` has the version
+    `version` (≥ 0).
 
-    The store checks the condition and writes in one step. Oxia cannot do that: there the condition is checked by a
-    request before the write.
+    The store checks the condition and writes in one step. Oxia is the exception: there, the client reads the other key
+    before it writes.
     """
 
     path: str
@@ -66,10 +68,10 @@ class Notification:
 
 
 class SessionEvent(enum.Enum):
-    """A change of the client's session with the store.
+    """A change in the state of the client's session with the store.
 
-    The only sequences are CONNECTION_LOST, RECONNECTED; and CONNECTION_LOST, SESSION_LOST, RECONNECTED,
-    SESSION_REESTABLISHED.
+    Events occur in two sequences only. A short loss of the connection: CONNECTION_LOST, RECONNECTED. The loss of the
+    session, which another session replaces: CONNECTION_LOST, SESSION_LOST, RECONNECTED, SESSION_REESTABLISHED.
     """
 
     CONNECTION_LOST = "connection_lost"
@@ -85,14 +87,15 @@ CONNECTED_EVENTS: Final = frozenset({SessionEvent.RECONNECTED, SessionEvent.SESS
 class MetadataStore(Protocol):
     """A session with a metadata store.
 
-    All methods run on the event loop that opened the store. Listeners are called on this event loop, in the order of
-    the changes. An operation on a closed store raises StoreClosedError. An operation whose outcome is unknown raises
-    StoreUnavailableError. `docs/metadata-stores.md` lists the guarantees that a backend cannot give.
+    All methods are called on the event loop on which the store was opened. Listeners are called on this event loop, in
+    the order of the changes. After `close`, every operation raises StoreClosedError. If it is unknown whether an
+    operation was executed, it raises StoreUnavailableError. `docs/metadata-stores.md` lists the guarantees that some
+    kinds of stores cannot give.
     """
 
     async def get(self, path: str) -> Record | None:
-        """Return the value and stat of `path` from the store itself, not from a cache; None if the key does not
-        exist.
+        """Return the value and stat of the key `path`, as they are in the store (not from a cache); None if the key
+        does not exist.
         """
         ...
 
@@ -107,20 +110,22 @@ class MetadataStore(Protocol):
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write `value` and return the new stat.
+        """Write `value` to the key `path`, and return the key's new stat.
 
-        `expected_version`: None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
-        `ephemeral`: the key is deleted when this session ends. An update does not change whether a key is ephemeral.
-        `sequential`: a number is appended to `path`. The number is larger than all numbers that the store appended to
-        this path before the call. The stat has the full path. `if_own`: a key that is replaced must have been created
-        by this session. (An equal version does not prove that: versions start at 0 again when a key is created again.)
-        `guard`: another key that must have a certain version; it is checked first.
+        `expected_version`: None creates the key or replaces any version, MUST_NOT_EXIST only creates it, n ≥ 0 only
+        replaces the version n. `ephemeral`: if the key is created, it is deleted when this session ends. Replacing the
+        value does not change whether a key is ephemeral.
+        `sequential`: a number is appended to `path`, and the key with this longer path is created. The number is larger
+        than all numbers that the store has appended to `path` before. The stat has the key's path. `if_own`: only
+        replace a key that this session has created. (An equal version does not prove that: versions begin at 0 again
+        when a key is created again.)
+        `guard`: only write if another key has a certain version; this is checked first.
 
         Raises:
-            GuardError: the guard's key has another version.
+            GuardError: the guard's key has another version, or does not exist.
             BadVersionError: the key has another version, exists although MUST_NOT_EXIST was expected, or does not exist
                 although n ≥ 0 was expected.
-            OtherSessionError: `if_own`, and another session created the key.
+            OtherSessionError: `if_own` is True, and another session created the key.
             SessionLostError: the session that was current at the call has ended; nothing was written.
         """
         ...
@@ -128,22 +133,22 @@ class MetadataStore(Protocol):
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete the key at `path`. With `if_own`: only if this session created it. `guard`: another key that must have
-        a certain version; it is checked first.
+        """Delete the key `path`. `expected_version`: only if the key has this version; None: any. `if_own`: only if
+        this session created the key. `guard`: only if another key has a certain version; this is checked first.
 
         Raises:
-            GuardError: the guard's key has another version.
+            GuardError: the guard's key has another version, or does not exist.
             NotFoundError: the key does not exist, whatever version was expected.
             BadVersionError: the key has another version.
-            OtherSessionError: `if_own`, and another session created the key.
+            OtherSessionError: `if_own` is True, and another session created the key.
             HasChildrenError: there are keys below `path`.
             SessionLostError: the session that was current at the call has ended; nothing was deleted.
         """
         ...
 
     async def children(self, path: str) -> list[str]:
-        """Return the names of the children of `path`, sorted: the names directly below it that are keys or have keys
-        below them. The list is empty if there are none, also if `path` is not a key.
+        """Return the names that follow `path` in the paths of keys below it, sorted, each once: if the only key is
+        `/a/b/c`, then `b` is the only child of `/a`. The list is empty if there are none. `path` need not be a key.
         """
         ...
 
@@ -152,40 +157,42 @@ class MetadataStore(Protocol):
         ...
 
     def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
-        """Call `listener` for every change of the store, including this session's own. Return a function that removes
-        it.
+        """From now on, call `listener` for every change of a key, including the changes that this session makes. Return
+        a function that removes the listener.
         """
         ...
 
     def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
-        """Call `listener` for every session event. Return a function that removes it.
+        """From now on, call `listener` for every session event. Return a function that removes the listener.
 
-        After RECONNECTED, notifications may have been missed: a listener that keeps state must read it again.
+        Before RECONNECTED, notifications may have been missed. So a listener that keeps values of keys has to read them
+        again then.
         """
         ...
 
     def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
-        """Register a function that makes a cache drop outdated values. Return a function that removes it again.
+        """From now on, call `invalidate` when values in a cache become outdated. Return a function that ends this.
 
-        `invalidate` is called with each notification before the listeners are, and with each change by this session
-        before the caller of the change continues. It is called with None (drop everything) before RECONNECTED and
-        SESSION_REESTABLISHED are reported. It must not raise.
+        `invalidate` is called with each notification, before the listeners are called. For a change that this session
+        makes, it is called before the caller of `put` or `delete` continues. Before RECONNECTED and
+        SESSION_REESTABLISHED are reported, it is called with None: the cache then drops all values. It must not raise
+        an exception.
         """
         ...
 
     @property
     def session_is_overdue(self) -> bool:
-        """Whether the session may have ended without notice: there is no session, or the store has not answered for too
-        long.
+        """True if the store may have ended the session without a report to this client: the client has no session, or
+        the store has not answered for too long.
 
-        The store may give this session's keys to others only after this has become True, even if SESSION_LOST is not
-        reported yet.
+        Other sessions can create this session's ephemeral keys again only after this has become True. It may be True
+        before SESSION_LOST is reported.
         """
         ...
 
     async def close(self) -> None:
-        """End the session. Its ephemeral keys are deleted at once, or, if the store does not answer, when the session
-        expires. Idempotent.
+        """End the session. Its ephemeral keys are deleted at once; if the store does not answer, they are deleted when
+        the session expires. Idempotent.
         """
         ...
 
@@ -206,13 +213,13 @@ def check_path(path: str) -> None:
 
 
 def parent_path(path: str) -> str | None:
-    """Return the path above `path`; None for a path directly below the root, and for the root itself."""
+    """Return the path above `path`: `/a` for `/a/b`. None if that is the root, or if `path` is the root."""
     head, _, _ = path.rpartition("/")
     return head or None
 
 
 def ancestors(path: str) -> list[str]:
-    """Return the paths above `path`, nearest first, without the root."""
+    """Return the paths above `path`, nearest first, without the root: `/a/b` and `/a` for `/a/b/c`."""
     above = []
     parent = parent_path(path)
     while parent is not None:
@@ -222,9 +229,8 @@ def ancestors(path: str) -> list[str]:
 
 
 def notifications_of(change: Notification) -> list[Notification]:
-    """Return all notifications that a change of one key causes.
-
-    If a key is created or deleted, the lists of children of its parent and of every higher ancestor change too.
+    """Return all notifications that follow from `change`, the change of one key: `change` itself, and, if the key was
+    created or deleted, CHILDREN_CHANGED for each path above it except the root.
     """
     if change.type not in (NotificationType.CREATED, NotificationType.DELETED):
         return [change]
@@ -233,17 +239,20 @@ def notifications_of(change: Notification) -> list[Notification]:
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """A metadata store that queues its requests, and that can read a key without waiting in the queue."""
+    """A metadata store that can read a key without waiting for its other requests. (Its normal requests wait if too
+    many of them are running.)
+    """
 
     async def get_ahead(self, path: str) -> Record | None:
-        """Return the value and stat of `path`, as `MetadataStore.get` does, without waiting for requests that are
-        queued.
+        """Return the value and stat of the key `path`, as `MetadataStore.get` does, but without waiting for other
+        requests of this client.
         """
         ...
 
 
 async def get_ahead(store: MetadataStore, path: str) -> Record | None:
-    """Return the value and stat of `path`; None if the key does not exist. If the store can, do not wait for requests
-    that are queued. This is for keys whose value decides whether this process may continue.
+    """Return the value and stat of the key `path`; None if the key does not exist. If `store` can do so, do not wait
+    for other requests of this client. Used for keys whose value decides whether this process can continue to rely on
+    its session.
     """
     return await (store.get_ahead(path) if isinstance(store, ReadsAhead) else store.get(path))

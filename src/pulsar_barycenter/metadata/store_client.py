@@ -11,7 +11,9 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent, check_p
 
 
 class StoreClient:
-    """The methods and state of a `MetadataStore` that are the same for every backend."""
+    """The base class of the kinds of `MetadataStore`, with the methods and the state that are the same for
+    all of them.
+    """
 
     def __init__(self, clock: Clock, session: int | None) -> None:
         self._clock = clock
@@ -21,7 +23,7 @@ class StoreClient:
 
     @property
     def session(self) -> int | None:
-        """The id of this client's session with the store, None if there is none now."""
+        """The id of this client's session with the store; None while there is none."""
         return self._session
 
     def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
@@ -34,7 +36,7 @@ class StoreClient:
         return self._listeners.add_invalidator(invalidate)
 
     def _writing(self, path: str) -> int:
-        """Return the session in which to write the key at `path`.
+        """Check that the key `path` can be written now, and return the current session, in which to write it.
 
         Raises:
             InvalidPathError, StoreClosedError: the path is not valid, or the store is closed.

@@ -15,8 +15,8 @@ Observe = Callable[[str, float], None]
 
 
 class TimedStore:
-    """A metadata store that calls another one and reports the duration of each operation. `close` closes the other
-    store too.
+    """A metadata store that passes each operation to the store `store`, and calls `observe` with the operation's
+    duration. `close` closes `store` too.
     """
 
     def __init__(self, store: MetadataStore, observe: Observe) -> None:

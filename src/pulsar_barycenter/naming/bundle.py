@@ -32,7 +32,9 @@ def parse_boundary(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class BundleRange:
-    """A range of hashes from `lower` (inclusive) to `upper` (exclusive). Only the upper end 0xffffffff is inclusive."""
+    """A range of hashes from `lower` (inclusive) to `upper` (exclusive). The exception is `upper` = 0xffffffff, which
+    is inclusive.
+    """
 
     lower: int
     upper: int
@@ -124,10 +126,10 @@ class Bundle:
 
 
 def may_leave_its_broker(name: str) -> bool:
-    """Return whether the bundle of this name may move to another broker.
+    """Return whether the bundle of this name is allowed to move to another broker.
 
-    False for the bundles of heartbeat and SLA-monitor namespaces, which belong to one broker. Also False for names that
-    are not valid, such as those of namespaces in the form before Pulsar 2.0.
+    False for the bundles of heartbeat and SLA-monitor namespaces, which belong to one broker. Also False for a name
+    that is not valid, such as that of a bundle whose namespace has the form from before Pulsar 2.0.
     """
     try:
         return not is_broker_bound(Bundle.parse(name).namespace)

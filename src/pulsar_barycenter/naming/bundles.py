@@ -20,8 +20,8 @@ MAX_BUNDLES: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class NamespaceBundles:
-    """The bundles of a namespace. `boundaries` are hashes that increase from 0 to 0xffffffff; a bundle lies between two
-    neighbours.
+    """The bundles of a namespace. `boundaries` are hashes that increase from 0 to 0xffffffff; each two neighbouring
+    hashes are the ends of one bundle.
 
     `version` is the version of the namespace's local-policies record in the metadata store, from which the boundaries
     were read, or None if there is no record. A split keeps `version`: the new boundaries are written only if the record
@@ -48,6 +48,7 @@ class NamespaceBundles:
     @staticmethod
     def equal(namespace: NamespaceName, count: int, version: int | None = None) -> "NamespaceBundles":
         """Return `count` bundles of equal width; the last one is wider if the hash range cannot be divided evenly.
+        `version` is that of the namespace's record in the metadata store; None: there is no record.
 
         Raises:
             InvalidBundlesError: `count` is below 1 or above MAX_BUNDLES.
@@ -62,17 +63,18 @@ class NamespaceBundles:
 
     @staticmethod
     def full(namespace: NamespaceName) -> "NamespaceBundles":
-        """Return the one bundle, with the whole hash range, of a namespace that has no record of its bundles."""
+        """Return the bundles of a namespace that has no record of its bundles: one bundle with the whole hash range."""
         return NamespaceBundles(namespace, (0, MAX_HASH))
 
     @staticmethod
     def from_boundaries(
         namespace: NamespaceName, boundaries: Iterable[str | int], version: int | None = None
     ) -> "NamespaceBundles":
-        """Return the bundles between the given boundaries, which may have any order. Duplicate boundaries are dropped.
+        """Return the bundles between the given boundaries: hashes as numbers or texts, in any order. Duplicates are
+        ignored. `version` is that of the namespace's record in the metadata store; None: there is no record.
 
         Raises:
-            InvalidBundlesError: a boundary is not a hash, or the boundaries do not reach from 0x00000000 to 0xffffffff.
+            InvalidBundlesError: a boundary is not a hash, or 0x00000000 or 0xffffffff is missing among them.
         """
         try:
             edges = {edge if isinstance(edge, int) else parse_boundary(edge) for edge in boundaries}
@@ -87,7 +89,7 @@ class NamespaceBundles:
             ValueError: the topic belongs to another namespace.
         """
         if topic.namespace is not self.namespace and topic.namespace != self.namespace:
-            raise ValueError(f"{topic} is not a topic of namespace {self.namespace}")
+            raise ValueError(f"topic {topic} belongs to another namespace, not to {self.namespace}")
         return self.find_hash(topic.hash32)
 
     def find_hash(self, hash32: int) -> Bundle:
@@ -109,7 +111,8 @@ class NamespaceBundles:
     def split(
         self, target: Bundle, positions: Sequence[int] | None = None, parts: int = 2
     ) -> tuple["NamespaceBundles", list[Bundle]]:
-        """Return all bundles as they are after `target` is split, and the new bundles that replace `target`, in order.
+        """Return all bundles of the namespace as they are after a split of `target`, and the new bundles that replace
+        `target`, ordered by their ranges. This object is not changed.
 
         `target` is cut at the hashes `positions`, or, without them, into `parts` bundles of equal width.
 
@@ -138,7 +141,9 @@ class NamespaceBundles:
 def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[int]:
     lower, upper, width = target.range.lower, target.range.upper, target.range.width
     if width <= 1:
-        raise InvalidSplitError(target, "the range of the bundle contains a single hash")
+        raise InvalidSplitError(
+            target, "the range of the bundle has only one hash, and each part of a split needs at least one"
+        )
     if positions:
         outside = [position for position in positions if not lower < position < upper]
         if outside:

@@ -14,8 +14,8 @@ def count_of(count: int, noun: str) -> str:
 
 
 def bundles_in_words(names: Collection[str]) -> str:
-    """Return the number of the bundles with these names as text, and how many of them are heartbeat bundles, which the
-    brokers of a cluster own for themselves and `status` does not count.
+    """Return the number of the bundles with these names as text, and in addition how many of them are heartbeat
+    bundles. A heartbeat bundle belongs to one broker, and `barycenter status` does not count it.
     """
     own = sum(map(is_of_a_broker_itself, names))
     return count_of(len(names), "bundle") + (f", {own:,} of them heartbeat bundles" if own else "")

@@ -14,8 +14,8 @@ _MAX_SHOWN_CHARACTERS: Final = 300
 
 
 class InvalidNameError(ValueError):
-    """A name that does not have the required form; `detail` says which form. The message shows only the beginning of a
-    long name.
+    """A name does not have the required form; `detail` says what is wrong with it. The message shows only the beginning
+    of a long name.
     """
 
     def __init__(self, name: str, detail: str) -> None:
@@ -29,7 +29,9 @@ class InvalidNameError(ValueError):
 
 
 class UnservedDomainError(InvalidNameError):
-    """The name of a scalable topic of Pulsar 5 (`topic://`), or of a segment of one (`segment://`)."""
+    """A name is that of a scalable topic of Pulsar 5 (`topic://`), or of a segment of such a topic (`segment://`);
+    brokers do not serve it.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(

@@ -21,7 +21,7 @@ INTERNAL_TOPICS: Final = (SERVICE_UNIT_STATE_TOPIC, BROKER_LOAD_TOPIC, TOP_BUNDL
 
 
 def is_internal_topic(topic: TopicName) -> bool:
-    """Return whether `topic` is one of the three topics that the leader serves, or a partition of one.
+    """Return whether `topic` is one of the three topics that the leader serves, or a partition of such a topic.
 
     As in Pulsar, only the beginning of the topic's full name is compared, so the result is also True for any other
     topic whose full name begins with one of the three names. Source: Pulsar's

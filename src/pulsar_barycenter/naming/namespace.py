@@ -38,7 +38,9 @@ def validate_entity_name(kind: str, text: str) -> None:
     if not text or _ENTITY.fullmatch(text) is None:
         raise InvalidNameError(text, f"{kind} name is not valid (letters, digits and _ - = : . are allowed)")
     if text in RESERVED_PATH_SEGMENTS:
-        raise InvalidNameError(text, f"{kind} name is not valid (. and .. mean folders in the path of a URL)")
+        raise InvalidNameError(
+            text, f"{kind} name is not valid (. and .. mean folders in the path of a URL; choose another name)"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +48,7 @@ class NamespaceName:
     """The name of a namespace: `tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (then `cluster` is
     set).
 
-    Ordered by its text. Create it by `parse`, so that its parts are always valid.
+    Namespace names are ordered by their texts. Create one by `parse`, so that its parts are always valid.
     """
 
     _text: str
@@ -88,7 +90,7 @@ class NamespaceName:
 @lru_cache(maxsize=20_000)
 def _parse(text: str) -> NamespaceName:
     if len(text) > _LONGEST_TEXT:
-        raise InvalidNameError(text, f"Namespace name is not valid (it has {len(text)} characters)")
+        raise InvalidNameError(text, f"Namespace name is not valid (it has {len(text)} characters, which is too long)")
     parts = text.split("/")
     if len(parts) not in (2, 3) or not all(parts):
         raise InvalidNameError(text, "Namespace name is not valid: it must have the form tenant/namespace")

@@ -57,9 +57,9 @@ _PENDING_ACK_SUFFIX: Final = "__transaction_pending_ack"
 class TopicName:
     """A topic, identified by its canonical name, which is used for output, comparison and hashing.
 
-    `local_name` is as the user wrote it, with any character. `hash32` is the CRC-32 of the canonical name in UTF-8.
-    `partition_index` is -1 unless the name is at least one character and then `-partition-<n>`. The number n has no
-    sign and no leading zeros.
+    `local_name` is the last part of the name, not encoded for URLs; it may have any character except NUL. `hash32` is
+    the CRC-32 of the canonical name in UTF-8. `partition_index` is n if the local name is at least one character
+    followed by `-partition-<n>`, where n is a number without sign and leading zeros; otherwise it is -1.
     """
 
     domain: str
@@ -93,7 +93,8 @@ class TopicName:
     def parse(text: str) -> "TopicName":
         """Return the topic of a full name, or of the short forms `topic` and `tenant/namespace/topic`.
 
-        The last 100,000 topics of usual length are cached, so that a topic that is used often is one object.
+        Up to 100,000 results for names that are not unusually long are cached, so that the same name often gives the
+        same object.
 
         Raises:
             InvalidNameError: the text has none of these forms, or a part is too long or has an invalid character.
@@ -105,7 +106,8 @@ class TopicName:
 
     @staticmethod
     def of(domain: str, namespace: NamespaceName, local_name: str) -> "TopicName":
-        """Return the topic with these parts; `local_name` is not encoded.
+        """Return the topic with these parts. `domain` is `persistent` or `non-persistent`; `local_name` is not encoded
+        for URLs.
 
         Raises:
             InvalidNameError: a part is not valid. Only legacy names may have a `/` in their local name.
@@ -132,7 +134,10 @@ class TopicName:
     def partition(self, index: int) -> "TopicName":
         """Return partition `index` of this topic.
 
-        The result is the topic itself if `index` is -1, or if its name already ends with the suffix of that partition.
+        The result is this topic itself if `index` is -1, or if this topic is already partition `index`.
+
+        Raises:
+            ValueError: `index` is below -1.
         """
         if index < -1:
             raise ValueError(f"a partition index must not be negative: {index}")
@@ -213,8 +218,8 @@ def decode_local_name(encoded: str) -> str:
 def is_system_topic(topic: TopicName) -> bool:
     """Return whether brokers themselves use the topic (a system topic).
 
-    System topics may be created even where clients are not allowed to create topics by use, and lists for users
-    leave them out.
+    Use of a system topic creates it even where the use of other topics does not create them. Lists of topics for users
+    leave system topics out.
     """
     local_name = topic.partitioned_name.local_name
     if topic.namespace.tenant == "pulsar" and (
@@ -225,7 +230,9 @@ def is_system_topic(topic: TopicName) -> bool:
 
 
 def is_change_events(topic: TopicName) -> bool:
-    """Return whether the topic is the one that stores the topic policies of a namespace, or a partition of that one."""
+    """Return whether the topic is the one that stores the topic policies of a namespace, or a partition of that
+    topic.
+    """
     return topic.partitioned_name.local_name == CHANGE_EVENTS
 
 

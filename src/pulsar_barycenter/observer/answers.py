@@ -30,7 +30,9 @@ _ADVICE: Final = (
 
 
 def without_report(error: AdminRequestError) -> str:
-    """Return one line of text about a failed request: the request, the answer, and what the operator can do."""
+    """Return one line of text about a failed request to a broker: the request, the answer, and what the operator can
+    do.
+    """
     asked = str(error).removesuffix(error.reason)
     message = _message(error.reason)
     advice = next((advice for sign, advice in _ADVICE if sign in error.reason), None)

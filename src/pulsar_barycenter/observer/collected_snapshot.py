@@ -25,10 +25,12 @@ def collected_snapshot(
     policies: ClusterPolicies = NO_POLICIES,
     taken_at_ms: int,
 ) -> SnapshotDocument:
-    """Return a snapshot of the live brokers, made of what brokers with the extensible load manager published.
+    """Return a snapshot of the live brokers, made from the data that brokers with the extensible load manager
+    published: `loads` and `tops` (the load of their heaviest bundles), by broker id.
 
-    `addresses` maps the live brokers to their web addresses. `owners` maps bundles to brokers, None if the owners are
-    not known.
+    `addresses` maps the ids of the live brokers to their web addresses. `owners` maps bundles to brokers, None if the
+    owners are not known. `policies` are the rules of administrators, `taken_at_ms` is the time of the snapshot (epoch
+    ms).
     """
     listed = {broker: top for broker, top in tops.items() if broker in addresses}
     if owners is None:
@@ -52,7 +54,8 @@ def collected_snapshot(
 
 
 def keep_snapshot(file: Path, document: SnapshotDocument) -> None:
-    """Replace `file` by a snapshot atomically.
+    """Write `document` to `file`. An earlier file is replaced atomically: a reader sees either the old or the new
+    snapshot.
 
     Raises:
         OSError: the file cannot be written.

@@ -46,8 +46,8 @@ NewPolicies: TypeAlias = Callable[[AdminClient], PoliciesSource]
 class Collection:
     """The options of a collection: the brokers at `urls` are queried every `interval_s`, into the data folder `out`.
 
-    The collection ends after `rounds` rounds or at a signal; if `rounds` is 0, only at a signal. `service_url` is
-    needed if brokers run the extensible load manager.
+    The collection ends after `rounds` rounds or at a signal; if `rounds` is 0, only at a signal. Reports older than
+    `keep_days` days are deleted. `service_url` is needed if brokers run the extensible load manager.
     """
 
     urls: Sequence[str]
@@ -65,7 +65,8 @@ async def collect_rounds(
     SIGINT or SIGTERM; return whether the last round succeeded. A later round that fails is passed to `tell` as text,
     and the next round follows.
 
-    `conf` has the credentials and the trust for Pulsar's client.
+    `conf` has the credentials and the trusted authorities for Pulsar's client. `new_client` makes the client for HTTP
+    requests, `new_policies` the source from which the rules of administrators are read.
 
     Raises:
         CollectError: the first round failed, or another process records into the folder.
@@ -93,8 +94,8 @@ async def collect_rounds(
 
 @contextmanager
 def locked_for_recording(out: Path) -> Iterator[None]:
-    """Lock the folder `out` while the block runs: two processes would give different reports the same numbers. Create
-    the folder if it does not exist.
+    """Lock the folder `out` while the block runs. Create the folder if it does not exist. Without the lock, two
+    processes that record into the folder could give different reports the same number.
 
     Raises:
         CollectError: another process records into the folder.
@@ -122,11 +123,12 @@ async def open_collector(
     subscription: str,
     new_policies: NewPolicies | None = None,
 ) -> AsyncIterator[Collector]:
-    """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
+    """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it when the
+    block ends.
 
-    The settings of the cluster are recorded in `wanted.out`, too. `keeps` receives the snapshot of brokers with the
-    extensible load manager in each round. `subscription` is the name of the subscription to the load topics; only one
-    process may use it. With `new_policies` the rules of administrators are recorded in `wanted.out`, too.
+    The settings of the cluster are recorded in `wanted.out`, too; the rules of administrators only if `new_policies` is
+    given. `keeps` receives the snapshot of brokers with the extensible load manager in each round. `subscription` is
+    the name of the subscription to the load topics; only one process may use it at a time.
 
     Raises:
         OSError: the file of the report numbers cannot be read.
@@ -162,8 +164,9 @@ def open_load_topics(
     service_url: str, conf: ClientConf, subscription: str, *, logger: logging.Logger | None = None
 ) -> tuple[Any, ExtensibleTopics]:
     """Subscribe to the load topics of the extensible load manager; return Pulsar's client, which the caller closes, and
-    the topics. Blocks. `conf` has the credentials and the trust; only one process may use the `subscription`. The
-    client writes its errors to `logger`, by default to standard error.
+    the topics. Blocks the calling thread. `conf` has the credentials and the trusted authorities. `subscription` is the
+    name of the subscription; only one process may use it at a time. The client writes its errors to `logger`, by
+    default to standard error.
 
     Raises:
         CollectError: the topics cannot be reached.
@@ -186,8 +189,9 @@ def open_load_topics(
 
 
 async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:
-    """Collect load reports for `rounds` rounds (0: without an end) or until `stop` is set; return whether the last
-    round succeeded. A later round that fails is passed to `tell` as text, and the next round follows.
+    """Collect load reports every `interval_s` seconds, for `rounds` rounds (0: without an end) or until `stop` is set;
+    return whether the last round succeeded. A later round that fails is passed to `tell` as text, and the next round
+    follows.
 
     Raises:
         CollectError: the first round failed.
@@ -215,8 +219,8 @@ async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: f
 
 
 def binary_client(service_url: str, conf: ClientConf, *, logger: logging.Logger | None = None) -> Any:
-    """Return Pulsar's client for the binary protocol, with the credentials and the trust of `conf`; the caller closes
-    it. The client writes its errors to `logger`, by default to standard error.
+    """Return Pulsar's client for the binary protocol, with the credentials and the trusted authorities of `conf`; the
+    caller closes it. The client writes its errors to `logger`, by default to standard error.
 
     Raises:
         pulsar.PulsarException, ValueError: the address or the credentials are not valid.

@@ -77,7 +77,8 @@ class PoliciesSource(Protocol):
     """Reads the rules of administrators."""
 
     async def read(self, url: str, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
-        """Return the rules for these namespaces, from the broker at the web address `url`; `now_ms` is epoch ms.
+        """Return the rules for these namespaces, from the broker at the web address `url`; `now_ms` (epoch ms) is the
+        present time, which decides what is due to be read again.
 
         Raises:
             PoliciesUnreadableError: the rules cannot be read.
@@ -86,7 +87,7 @@ class PoliciesSource(Protocol):
 
 
 class ExtensibleTopics(Protocol):
-    """What brokers with the extensible load manager published in their topics, by broker id."""
+    """The data that brokers with the extensible load manager have published in the load topics, by broker id."""
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -95,8 +96,8 @@ class ExtensibleTopics(Protocol):
     def tops(self) -> Mapping[str, TopBundlesLoadData]: ...
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle from the ownership channel; blocks. Call it only if the channel is a topic:
-        reading would create a missing topic.
+        """Return the owner of each bundle, as the ownership channel says. Blocks the calling thread. Call it only if
+        the cluster keeps the ownership records in a topic: otherwise reading would create that topic.
 
         Raises:
             OwnershipUnreadableError: the channel cannot be read.
@@ -106,13 +107,13 @@ class ExtensibleTopics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of one round, in which all brokers were queried once. `failed` maps brokers without a report to the
-    reason; times are epoch ms.
+    """The result of one round, in which all brokers were queried once. `failed` maps each broker that returned no
+    report to the reason. Times are epoch ms.
 
     `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
-    if there is no channel, or the channel could not be read; in the second case `ownership` says why, otherwise it is
-    blank. `policies` says why the rules of administrators could not be read; it is blank if they were read or are not
-    to be read.
+    if there is no channel, or if the channel could not be read. `ownership` says why the channel could not be read;
+    otherwise it is blank. `policies` says why the rules of administrators could not be read; it is blank if they were
+    read or are not to be read.
     """
 
     at: int
@@ -148,9 +149,10 @@ def admin_urls(text: str) -> tuple[str, ...]:
 
 
 class Collector:
-    """Queries the cluster at `urls` (`admin_urls`): web addresses of some of its brokers, or of a proxy.
+    """Queries the brokers of a cluster. `urls` are web addresses of some of its brokers, or of a proxy (see
+    `admin_urls`).
 
-    The first address that answers provides the list of brokers. Later any known broker may provide it.
+    The first address that answers provides the list of brokers. In later rounds any broker of that list may provide it.
     """
 
     def __init__(
@@ -167,11 +169,13 @@ class Collector:
         source_of_policies: PoliciesSource | None = None,
         keep_policies: Callable[[int, ClusterPolicies], None] = lambda _at_ms, _policies: None,
     ) -> None:
-        """Make a collector. `extensible` opens the topics of the extensible load manager; it is called when the first
-        broker is found that runs it. `keep_snapshot` writes the snapshot of these brokers in each round.
-        `keep_settings` gets the settings of the cluster when they have changed; None: they are not read.
-        `source_of_policies` reads the rules of administrators in each round, and `keep_policies` gets the time (epoch
-        ms) and the rules; None: they are not read.
+        """Make a collector. `urls` are the addresses at which it begins, `client` sends the requests, `log` receives
+        the load reports, `numbers` numbers them, and `clock_ms` returns epoch ms. `extensible` opens the topics of the
+        extensible load manager; it is called when the first broker is found that runs it. `keep_snapshot` is called in
+        each round with the snapshot of these brokers, to store it. `keep_settings` gets the settings of the cluster
+        when they have changed; if it is None, the settings are not read. `source_of_policies` reads the rules of
+        administrators in each round, and `keep_policies` gets the time (epoch ms) and these rules; if
+        `source_of_policies` is None, the rules are not read.
         """
         self._given = list(urls)
         self._address: dict[str, str] = {}
@@ -199,12 +203,14 @@ class Collector:
 
     @property
     def policies(self) -> ClusterPolicies:
-        """The rules of administrators, as the last reading that succeeded returned them; no rules before the first."""
+        """The rules of administrators that were read last. If a reading fails, the rules of the reading before stay;
+        before the first reading there are no rules.
+        """
         return self._policies
 
     async def collect(self) -> Round:
-        """Query all brokers once, and append their load reports to the log. A broker without a report is in the result.
-        After an error the reports may be in the log already.
+        """Query all brokers once, and append their load reports to the log. A broker that returns no report is in
+        `Round.failed`. If this raises, the reports of the round may be in the log already.
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
@@ -232,7 +238,10 @@ class Collector:
         try:
             self._numbers.keep()
         except OSError as error:
-            raise CollectError(f"cannot write the numbers of the reports, which a restart needs: {error}") from error
+            raise CollectError(
+                "cannot store the numbers of the load reports, which the command needs to continue after a restart:"
+                f" {error}"
+            ) from error
         if self._keep_settings is not None:
             await self._tell_settings(source, self._keep_settings)
         for report in found:
@@ -246,7 +255,11 @@ class Collector:
         return Round(self._clock_ms(), len(found), bundles, failed, count, why_not, no_policies)
 
     async def _live_brokers(self) -> tuple[str, list[str]]:
-        """Return the ids of the brokers, sorted, and the address that returned them."""
+        """Return the address that returned the list of brokers, and the ids of these brokers, sorted.
+
+        Raises:
+            CollectError: no address returned the list.
+        """
         failure = ""
         for url in (*self._given, *self._address.values()):
             try:
@@ -276,8 +289,9 @@ class Collector:
         return list(live)
 
     async def _ask(self, broker: str, source: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
-        """Query a broker for its present load report; return the report, or a text that says why there is none; None if
-        its load manager has no report.
+        """Query a broker for its present load report. Return the report; or, if there is none, a text that says why; or
+        None if the broker runs the extensible load manager, which has no such report. `gate` limits the number of
+        requests at the same time; `source` is the address that returned the list of brokers.
         """
         async with gate:
             try:
@@ -296,10 +310,11 @@ class Collector:
     # ---- the extensible load manager ----
 
     async def _owners(self, brokers: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-        """Return the owner of each bundle in the ownership channel, and ""; if the owners are not known, None and the
-        reason.
+        """Return two values: the owner of each bundle in the ownership channel and ""; or, if the channel cannot be
+        read, None and the reason.
 
-        Return None and "" if `brokers` is empty or the topics of the load manager are not open.
+        Return None and "" if there is nothing to read: `brokers`, those with the extensible load manager, is empty, or
+        its topics are not open.
         """
         if not brokers or self._topics is None:
             return None, ""
@@ -317,18 +332,18 @@ class Collector:
             return None, f"{error}; {_BY_LISTS}"
 
     async def _place_of_records(self, address: str) -> str:
-        """Return the short name of Pulsar's class that stores the ownership records on this cluster (a topic or the
-        metadata store); old versions have only the topic.
+        """Return the short name of Pulsar's class that stores the ownership records on this cluster, either in a topic
+        or in the metadata store. Brokers of old versions do not name the class: they store the records in a topic.
 
-        The broker is queried before the topic is read, because reading a topic that does not exist would create it.
+        This broker is queried before the topic is read, because reading a topic that does not exist would create it.
         """
         answer = await self._client.call("GET", address, _RUNTIME)
         class_name = answer.get(_PLACE_KEY) if isinstance(answer, dict) else None
         return short_name(str(class_name))[:200] if class_name else _IN_TOPIC
 
     async def _tell_settings(self, address: str, keep: Callable[[RecordedSettings], None]) -> None:
-        """Read the settings of the cluster and call `keep` with them if they have changed. If they cannot be read, the
-        settings that were read last stay valid.
+        """Read the settings of the cluster and call `keep` with them if they have changed. If they cannot be read, do
+        nothing: the settings that were read last stay valid.
 
         Raises:
             CollectError: the settings cannot be written.
@@ -345,12 +360,13 @@ class Collector:
             try:
                 keep(record)
             except OSError as error:
-                raise CollectError(f"cannot write the settings of the cluster: {error}") from error
+                raise CollectError(f"cannot record the settings of the cluster in a file: {error}") from error
             self._settings = record
 
     async def _read_policies(self, url: str) -> str:
-        """Read the rules for all namespaces from the broker at `url`, and keep them, if there is a source of rules. If
-        they cannot be read, return why; the rules that were read last stay valid.
+        """If there is a source of rules, read the rules for the namespaces of all known bundles from the broker at
+        `url`, and store them; return "". If the rules cannot be read, return why; the rules that were read last stay
+        valid.
 
         Raises:
             CollectError: the rules cannot be written.
@@ -365,12 +381,12 @@ class Collector:
         except PoliciesUnreadableError as error:
             return str(error)
         except OSError as error:
-            raise CollectError(f"cannot write the policies of the cluster: {error}") from error
+            raise CollectError(f"cannot record the policies of the cluster in a file: {error}") from error
         return ""
 
     async def _leader(self, address: str) -> str:
-        """Return the id of the leader, as the broker at `address` names it; blank if there is no leader, or the broker
-        does not have this request.
+        """Return the id of the leader, as the broker at `address` names it; blank if the broker names no leader, or
+        does not know this request.
         """
         try:
             answer = await self._client.call("GET", address, "/admin/v2/brokers/leaderBroker")
@@ -382,7 +398,8 @@ class Collector:
         return str(known.get("brokerId") or str(known.get("serviceUrl", "")).rpartition("/")[2])
 
     def _tell_snapshot(self, brokers: Sequence[str], owners: Mapping[str, str] | None) -> None:
-        """Write the data of the brokers with the extensible load manager as a snapshot.
+        """Write what `brokers`, those with the extensible load manager, have published as a snapshot; do nothing if
+        there are no such brokers.
 
         Raises:
             CollectError: the snapshot cannot be written.
@@ -404,8 +421,8 @@ class Collector:
             raise CollectError(f"cannot write the snapshot: {error}") from error
 
     def _from_topics(self, broker: str, owned: Sequence[str]) -> LocalBrokerData | str:
-        """Return a load report made of the data that a broker published and the bundles that it owns; if that is not
-        possible, a text that says why.
+        """Return a load report made from the data that a broker published in the load topics and the bundles that it
+        owns (`owned`). If there is no such data, return a text that says why.
         """
         if self._topics is None:
             return "it runs the extensible load manager; give --service-url to read its topics"
@@ -423,7 +440,7 @@ class Collector:
 
 
 def _namespaces_of(report: LocalBrokerData) -> frozenset[str]:
-    """Return the namespaces of a broker's bundles, except those that belong to one broker."""
+    """Return the namespaces of the bundles in a broker's report, without heartbeat and SLA-monitor namespaces."""
     bundles = {*report.bundles, *report.last_stats}
     return frozenset(bundle.rpartition("/")[0] for bundle in bundles if not is_of_a_broker_itself(bundle))
 
@@ -436,7 +453,8 @@ def _by_broker(owners: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def understood(broker: str, answer: Any) -> LocalBrokerData:
-    """Return the load report in an answer; a report of the simple load manager is converted to the modular form.
+    """Return the load report in `answer`, the decoded JSON that `broker` returned. A report of the simple load manager
+    is converted to the form of the modular one.
 
     Raises:
         msgspec.ValidationError: a field has another type.

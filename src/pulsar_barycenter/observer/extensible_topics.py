@@ -35,12 +35,13 @@ _T = TypeVar("_T")
 
 
 class PulsarExtensibleTopics:
-    """Keeps the newest data that each broker published in the topics since this program subscribed. Implements
-    `collector.ExtensibleTopics`.
+    """Keeps, for each broker, the newest data that it published in the load topics after this program had subscribed to
+    them. Implements `collector.ExtensibleTopics`.
     """
 
     def __init__(self, client: pulsar.Client, subscription: str) -> None:
-        """Subscribe under this name with `client`, which the caller closes.
+        """Subscribe to the load topics with `client`, which the caller closes; `subscription` is the name of the
+        subscription.
 
         Raises:
             pulsar.PulsarException: the topics cannot be reached.
@@ -66,7 +67,7 @@ class PulsarExtensibleTopics:
             return dict(self._tops)
 
     def owners(self) -> Mapping[str, str]:
-        """Read the ownership channel and return the owner of each bundle; blocks.
+        """Read the ownership channel and return the owner of each bundle. Blocks the calling thread.
 
         Raises:
             OwnershipUnreadableError: the channel cannot be read.
@@ -97,7 +98,9 @@ class PulsarExtensibleTopics:
                 self._tell("", message.topic_name(), f"not a broker id, or more than {MAX_BROKERS:,} brokers")
 
     def _tell(self, broker: str, topic: str, reason: str) -> None:
-        """Log that a message of a broker in a topic is ignored; once for each broker and topic."""
+        """Log that a message of a broker in a topic is ignored, with the reason. For each broker and topic this is
+        logged only once.
+        """
         logged = (broker[:_MAX_ID_LENGTH], topic)
         if logged not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(logged)

@@ -47,7 +47,7 @@ _WAIT_MS: Final = 10_000
 
 class OwnershipRecords:
     """The ownership records of all bundles, as the messages of the topic define them. Readers of the same messages have
-    the same records. A problem that is in `logged` is not logged again.
+    the same records. `logged` has the problems that were logged already: they are not logged again.
     """
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
@@ -64,8 +64,8 @@ class OwnershipRecords:
         }
 
     def take(self, key: str, value: bytes) -> None:
-        """Update the records by one message of the topic; the caller passes messages in the order of the topic. An
-        empty value is a tombstone, which deletes the record.
+        """Update the records from one message of the topic, with the bundle as `key` and the record as `value`; the
+        caller passes messages in the order of the topic. An empty value is a tombstone, which deletes the record.
         """
         try:
             bundle, record = _decoded(key, value)
@@ -100,9 +100,11 @@ def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | Non
         msgspec.DecodeError: the value is not a record, or has an unknown state.
     """
     if len(key) > _MAX_KEY_LENGTH:
-        raise msgspec.DecodeError(f"the key has {len(key):,} characters, too many for a bundle")
+        raise msgspec.DecodeError(
+            f"the key of the message has {len(key):,} characters, more than the name of a bundle can have"
+        )
     if len(value) > _LARGEST_RECORD:
-        raise msgspec.DecodeError(f"the record has {len(value):,} bytes, too many for a record")
+        raise msgspec.DecodeError(f"the message has {len(value):,} bytes, more than an ownership record can have")
     return Bundle.parse(key), decode_record(value) if value else None
 
 
@@ -115,9 +117,11 @@ class OwnershipTopic:
         self._logged: set[str] = set()
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle. At least all messages that the topic has when this is called are read.
+        """Return the owner of each bundle. All messages that the topic has at the begin of the call are read, and
+        perhaps some that arrive during the call.
 
-        Blocks while the records are read, at most about MAX_SECONDS; after that it raises.
+        Blocks the calling thread until the messages are read, at most about MAX_SECONDS seconds; after that it raises
+        OwnershipUnreadableError.
 
         Raises:
             OwnershipUnreadableError: the records cannot be read, not all of them in that time, or there are more than
@@ -132,7 +136,9 @@ class OwnershipTopic:
                 is_read_compacted=True,
             )
         except pulsar.PulsarException as error:
-            raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read: {error}") from error
+            raise OwnershipUnreadableError(
+                f"the ownership records in {SERVICE_UNIT_STATE_TOPIC} cannot be read: {error}"
+            ) from error
         try:
             for _ in range(MAX_MESSAGES):
                 if not reader.has_message_available():
@@ -142,11 +148,14 @@ class OwnershipTopic:
                 message = reader.read_next(_WAIT_MS)
                 records.take(message.partition_key(), message.data())
         except pulsar.PulsarException as error:
-            raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read to its end: {error}") from error
+            raise OwnershipUnreadableError(
+                f"reading the ownership records in {SERVICE_UNIT_STATE_TOPIC} failed before the end of the topic:"
+                f" {error}"
+            ) from error
         finally:
             with suppress(pulsar.PulsarException):
                 reader.close()
         raise OwnershipUnreadableError(
-            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s, or has too many messages;"
-            " check that it is compacted"
+            f"not all ownership records in {SERVICE_UNIT_STATE_TOPIC} were read: reading took more than"
+            f" {MAX_SECONDS:.0f} s, or the topic has too many messages; check that the topic is compacted"
         )

@@ -18,8 +18,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def append_record(file: Path, record: msgspec.Struct) -> None:
-    """Append a record to the file, which is created if it does not exist. If the file has MAX_FILE_BYTES or more, the
-    record is dropped without an error: the file has the changes of years.
+    """Append a record to the file, which is created if it does not exist. If the file has MAX_FILE_BYTES bytes or more,
+    the record is dropped without an error; the limit is so high that usual changes reach it only after years.
 
     Raises:
         OSError: the file cannot be written.
@@ -30,10 +30,11 @@ def append_record(file: Path, record: msgspec.Struct) -> None:
 
 
 def read_records(file: Path, kind: type[T]) -> list[T]:
-    """Return the records of a file, oldest first; none if there is no file. An incomplete last line is left out.
+    """Return the records of a file, oldest first; an empty list if there is no file. An incomplete last line is left
+    out.
 
     Raises:
-        msgspec.DecodeError: a line is not such a record.
+        msgspec.DecodeError: a line is not a record of the class `kind`.
         OSError: the file cannot be read.
     """
     try:

@@ -24,14 +24,15 @@ class RecordedPolicies(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 class PoliciesFile:
-    """Appends to the file `policies.jsonl` of a folder."""
+    """Appends records of the rules of administrators to the file `policies.jsonl` of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / POLICIES_FILE
         self._last: PoliciesDocument | None = None
 
     def note(self, at_ms: int, policies: ClusterPolicies) -> None:
-        """Append the rules if they are not those of the previous call of this object; the first call always appends.
+        """Append the rules with the time `at_ms` (epoch ms), unless they equal those of the previous call on this
+        object. The first call always appends.
 
         Raises:
             OSError: the file cannot be written.
@@ -43,7 +44,7 @@ class PoliciesFile:
 
 
 def read_policies(file: Path) -> list[RecordedPolicies]:
-    """Return the records of a file, oldest first; none if there is no file.
+    """Return the recorded rules in a file, oldest first; an empty list if there is no file.
 
     Raises:
         msgspec.DecodeError: a line is not such a record.

@@ -23,8 +23,8 @@ _CLUSTER_KEY: Final = "clusterName"
 
 
 class RecordedSettings(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A record of the cluster's settings, which were in force from `at` (epoch ms) on. `leader` is the broker that led,
-    blank if no broker named one; `settings` maps keys of broker.conf to texts.
+    """A record of the cluster's settings, which were in force from `at` (epoch ms) on. `leader` is the broker that was
+    the leader then, blank if no broker named one; `settings` maps keys of broker.conf to texts.
     """
 
     at: int
@@ -46,7 +46,10 @@ def balancing_keys() -> frozenset[str]:
 
 
 def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) -> RecordedSettings:
-    """Return the record of the settings in a broker's answer to `configuration/runtime`."""
+    """Return the record of a cluster's settings. `runtime` is a broker's answer to `configuration/runtime`, of which
+    the keys in `balancing_keys` are recorded; `at_ms` is the time of the answer (epoch ms), `leader` the id of the
+    leader, blank if it is not known.
+    """
     known = {key: str(value) for key, value in runtime.items() if key in balancing_keys() and value is not None}
     return RecordedSettings(
         at=at_ms, cluster=str(runtime.get(_CLUSTER_KEY, "")), leader=leader, settings=dict(sorted(known.items()))
@@ -54,7 +57,7 @@ def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) ->
 
 
 def append_settings(file: Path, record: RecordedSettings) -> None:
-    """Append a record to the file, as `append_record`.
+    """Append a record of settings to the file, as `append_record` does.
 
     Raises:
         OSError: the file cannot be written.
@@ -63,7 +66,8 @@ def append_settings(file: Path, record: RecordedSettings) -> None:
 
 
 def read_settings(file: Path) -> list[RecordedSettings]:
-    """Return the records of a file, oldest first; none if there is no file. An incomplete last line is left out.
+    """Return the recorded settings in a file, oldest first; an empty list if there is no file. An incomplete last line
+    is left out.
 
     Raises:
         msgspec.DecodeError: a line is not such a record.

@@ -34,8 +34,8 @@ class ReportNumbers:
     """
 
     def __init__(self, file: Path, *, now_ms: int) -> None:
-        """Continue with the numbers in `file`. If the file is missing or incomplete, begin a new recording, named by
-        `now_ms`.
+        """Continue with the numbers in `file`. If the file is missing or incomplete, begin a new recording, whose name
+        is made from `now_ms` (epoch ms).
 
         Raises:
             OSError: the file exists and cannot be read.
@@ -47,7 +47,9 @@ class ReportNumbers:
             self._numbered = _Numbered(f"{now_ms:x}")
 
     def take(self, broker: str, life: str) -> tuple[str, int]:
-        """Return incarnation and sequence of the next report of a broker; `life` identifies the start of the broker."""
+        """Return the incarnation and the sequence number to record for the next report of a broker. `life` is a text
+        from the report that differs with each start of the broker.
+        """
         known = self._numbered
         if known.life.get(broker) != life:
             known.life[broker], known.sequence[broker] = life, 0

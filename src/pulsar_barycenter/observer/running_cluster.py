@@ -50,8 +50,8 @@ async def decisions_of(
 ) -> tuple[list[DecisionRecord], list[str]]:
     """Return the decisions of all brokers, oldest first, and the reason for each broker that could not be queried.
 
-    A broker decides while it leads. The decisions of a stopped broker are only in its decision log. `asked` are
-    parameters of /barycenter/v1/decisions.
+    Every broker that was once the leader has decisions, so all are queried. The decisions of a stopped broker are only
+    in its decision log, which this function does not read. `asked` are query parameters of /barycenter/v1/decisions.
 
     Raises:
         ClusterError: the broker at `url` does not answer.
@@ -70,7 +70,8 @@ async def decisions_of(
 
 
 async def decision_page(new_client: NewClient, url: str, question: DecisionQuestion) -> DecisionPage:
-    """Return a page of the decisions in all brokers' logs; `url` is the web address of any broker.
+    """Return the page of decisions that `question` selects, from the decision logs of all brokers; `url` is the web
+    address of any broker.
 
     Raises:
         ClusterError: the page cannot be read.

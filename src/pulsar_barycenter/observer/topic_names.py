@@ -37,7 +37,7 @@ class NoSuchTopicError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TopicsBundle:
-    """A bundle, the requested `topics` that are in it, and the number of its `others`, the other topics."""
+    """A bundle, those topics in it that were requested (`topics`), and the number of other topics in it (`others`)."""
 
     bundle: str
     topics: tuple[str, ...]
@@ -53,7 +53,8 @@ class TopicsBundle:
 
 
 async def bundles_of_topic(new_client: NewClient, url: str, topic: TopicName) -> list[TopicsBundle]:
-    """Return the bundle of a topic, or the bundles of its partitions, by name; `url` is the address of any broker.
+    """Return the bundle of a topic or, if the topic is partitioned, the bundles of its partitions, sorted by name;
+    `url` is the address of any broker.
 
     Raises:
         NoSuchTopicError: the topic does not exist.
@@ -84,7 +85,7 @@ async def _bundles_of(client: AdminClient, url: str, topic: TopicName) -> list[T
 
 
 async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
-    """Return the number of partitions of a topic; 0 if it is not partitioned.
+    """Ask the broker at `url` for the number of partitions of a topic, and return it; 0 if it is not partitioned.
 
     Raises:
         ClusterError: the topic has more than MAX_PARTITIONS partitions.
@@ -94,7 +95,10 @@ async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
     answer: Mapping[str, Any] = await _answer(client, url, f"/{topic.lookup_name}/partitions", {})
     count = msgspec.convert(answer.get("partitions", 0), int)
     if count > MAX_PARTITIONS:
-        raise ClusterError(f"{topic} has {count_of(count, 'partition')}; name one, such as {topic.partition(0)}")
+        raise ClusterError(
+            f"{topic} has {count_of(count, 'partition')}, too many to look up at once; name one of its partitions,"
+            f" such as {topic.partition(0)}"
+        )
     return max(0, count)
 
 

@@ -48,8 +48,8 @@ class AdminCluster:
     """A running cluster whose bundles can be moved, reached by the admin REST of its brokers. Implements
     `executor.Cluster`.
 
-    `url` is the web address of any broker; with `https:` all requests use TLS. `headers_of` returns the headers for the
-    request that unloads a bundle.
+    `url` is the web address of any broker; with `https:` all requests use TLS. `headers_of` returns additional headers
+    for the request that unloads a bundle.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class AdminCluster:
         self._url = url
 
     async def brokers(self) -> list[str]:
-        """Return the registered brokers, by name.
+        """Return the ids of the registered brokers, sorted.
 
         Raises:
             NotNowError, RefusedError: the list cannot be read.
@@ -143,10 +143,12 @@ class AdminCluster:
         return frozenset(bundle for bundle, state in owned.items() if state.get("is_active", False))
 
     async def owners(self, bundles: Collection[str]) -> dict[str, str]:
-        """Return for each bundle the broker that serves the bundle, blank if no broker does. This assigns no bundle.
+        """Return for each of `bundles` the broker that serves it, blank if no broker does. No bundle gets an owner by
+        this.
 
         Raises:
-            NotNowError, RefusedError: an owner cannot be read, or a bundle without an owner does not exist.
+            NotNowError, RefusedError: an owner cannot be read. RefusedError also if a bundle that no broker serves does
+                not exist.
         """
         gate = asyncio.Semaphore(_AT_ONCE)
         if await self._is_apache_pulsar():
@@ -171,8 +173,8 @@ class AdminCluster:
         return {bundle: owners.get(bundle, "") for bundle in bundles}
 
     async def settings(self, broker: str = "") -> dict[str, str]:
-        """Return the values in force of all keys of broker.conf on `broker`; if `broker` is blank, on the broker at the
-        cluster's given address.
+        """Return the values in force of all keys of broker.conf on `broker`; if `broker` is blank, on the broker to
+        which requests are sent (`url`).
 
         Raises:
             NotNowError, RefusedError: the broker does not return them.
@@ -183,17 +185,18 @@ class AdminCluster:
 
     async def set_dynamic(self, key: str, value: str, *, expected: str) -> None:
         """Store a new value of a dynamic key if the stored value is `expected`. Return when it is stored; each broker
-        uses it later, after its notification.
+        uses the value a little later, when the store has notified it.
 
         Raises:
-            NotNowError: the value was not stored, perhaps because another client changed it: read it again.
+            NotNowError: the value was not stored, perhaps because another client changed it: read the stored value
+                again.
             RefusedError: the value cannot be stored.
         """
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path, params={"expected": expected})
 
     async def overrides(self) -> dict[str, str]:
-        """Return the stored overrides of dynamic keys.
+        """Return the overrides, that is, the values of dynamic keys that are stored in the metadata store, by key.
 
         Raises:
             NotNowError, RefusedError: they cannot be read.
@@ -202,8 +205,8 @@ class AdminCluster:
         return msgspec.convert(answer or {}, dict[str, str], strict=False)
 
     async def set_override(self, key: str, value: str) -> None:
-        """Store a value of a dynamic key for all brokers, whatever its present value is. Return when it is stored;
-        brokers may use it a little later. Raises what `set_dynamic` does.
+        """Store a value of a dynamic key for all brokers, whatever its present value is. Return when it is stored; each
+        broker uses it a little later. Raises what `set_dynamic` does.
         """
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path)
@@ -225,7 +228,7 @@ class AdminCluster:
         )
 
     async def isolation(self) -> Mapping[str, Any]:
-        """Return the stored isolation policies of the cluster, by name.
+        """Return the stored isolation policies of the cluster: a mapping from the name of a policy to its content.
 
         Raises:
             NotNowError, RefusedError: the policies cannot be read.
@@ -234,7 +237,7 @@ class AdminCluster:
         return await self._call_or_none(path) or {}
 
     async def failure_domains(self) -> Mapping[str, Any]:
-        """Return the stored failure domains of the cluster, by name.
+        """Return the stored failure domains of the cluster: a mapping from the name of a domain to its content.
 
         Raises:
             NotNowError, RefusedError: the domains cannot be read.
@@ -251,7 +254,9 @@ class AdminCluster:
         return str(await self._call_or_none(f"/admin/v2/namespaces/{quote(namespace)}/antiAffinity", text=True) or "")
 
     async def _call_or_none(self, path: str, *, text: bool = False) -> Any:
-        """Return the answer to a GET request for `path`; None if the broker answers that the object does not exist."""
+        """Return the answer to a GET request for `path`, None if the broker answers that the object does not exist. If
+        `text` is True, an answer that is not JSON is returned as text.
+        """
         try:
             return await self._client.call("GET", self._url, path, or_text=text)
         except AdminRequestError as error:
@@ -277,7 +282,7 @@ class AdminCluster:
 
     async def split(self, bundle: str) -> None:
         """Ask the owner to split a bundle by the owner's own algorithm; the parts stay on the owner. If the owner finds
-        no hash at which to split, the bundle stays whole; the answer may show no error.
+        no hash at which to split, the bundle is not split, and this method may return without an error.
 
         Raises:
             NotNowError, RefusedError: the request was not answered, or is refused.
@@ -297,8 +302,9 @@ class AdminCluster:
         return next((broker for broker, known in self._addresses.items() if known == address), urlsplit(address).netloc)
 
     async def _owner_of_apache_pulsar(self, bundle: str, addresses: Mapping[str, str]) -> str:
-        """Return the owner of a bundle of Apache Pulsar: the broker that lists the bundle's non-persistent topics.
-        `addresses` maps web addresses to broker ids.
+        """Return the id of a bundle's owner in a cluster of Apache Pulsar, "" if the bundle has no owner. A broker that
+        does not own the bundle redirects a request for its topics to the owner. `addresses` maps web addresses to
+        broker ids.
         """
         await self._topic_in(bundle)  # raises RefusedError if the bundle does not exist
         path = f"/admin/v2/non-persistent/{quote(bundle)}"
@@ -322,13 +328,15 @@ class AdminCluster:
         if not self._cluster:
             settings = await self.settings()
             if "clusterName" not in settings:
-                raise RefusedError(f"{self._url} does not name its cluster (clusterName)")
+                raise RefusedError(
+                    f"the settings that {self._url} returned do not include the name of the cluster (clusterName)"
+                )
             self._cluster = settings["clusterName"]
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
-        """Return the name of a topic in the bundle, which need not exist; None if no name is found whose hash is in the
-        bundle's range.
+        """Return the name of a topic whose hash is in the bundle's range: of an existing topic if there is one, else a
+        generated name. None if no such name is found.
 
         Raises:
             NotNowError, RefusedError: topics cannot be listed, or the bundle does not exist.
@@ -345,15 +353,17 @@ class AdminCluster:
         return self._topics[bundle]
 
     async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
-        """Return a topic of the bundle that exists, None if there is none.
+        """Return a topic of the bundle that exists; None if there is none.
 
-        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: a broker
-        that has not read the bundles of the namespace before would block for ever, with all requests that need its
-        metadata store.
+        This method lists all topics of the namespace and searches the list. It does not request the topics of one
+        bundle: an Apache Pulsar broker that has not read the bundles of the namespace yet would then block for ever,
+        together with all requests that need its metadata store.
         """
         namespace = str(bundle.namespace)
         if str(bundle) not in await self.bundles_of(namespace):
-            raise RefusedError(f"{bundle} does not exist: it is not between the boundaries of {namespace}")
+            raise RefusedError(
+                f"{bundle} does not exist: no bundle of {namespace} has this range; the bundle was perhaps split"
+            )
         if namespace not in self._listed:
             names: list[str] = await self._call("GET", self._url, f"/admin/v2/persistent/{namespace}")
             self._listed[namespace] = [TopicName.parse(name) for name in names]
@@ -384,16 +394,16 @@ class AdminCluster:
 
 
 def translated(error: AdminRequestError) -> NotNowError | RefusedError:
-    """Return the error that the executor of moves understands: NotNowError if a repeated request may succeed, else
-    RefusedError.
-    """
+    """Convert the error of a request: return a NotNowError if a repeated request may succeed, else a RefusedError."""
     text = without_report(error)
     is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
     return NotNowError(text) if is_passing else RefusedError(text)
 
 
 def _generated_topic(bundle: Bundle) -> TopicName | None:
-    """Return a generated topic name that falls into the bundle, None if none is found."""
+    """Return the name of a topic, not necessarily an existing one, whose hash is in the bundle's range; None if none of
+    the generated names has such a hash.
+    """
     for number in range(_MAX_TRIED_NAMES):
         topic = TopicName.parse(f"persistent://{bundle.namespace}/barycenter-look-up-{number}")
         if bundle.range.contains(topic.hash32):
@@ -402,9 +412,10 @@ def _generated_topic(bundle: Bundle) -> TopicName | None:
 
 
 async def nobody_serves(new_client: NewClient, url: str, bundle: str) -> bool:
-    """Return whether a bundle of Barycenter exists and no broker says that it serves it; this assigns no owner.
+    """Return True if a bundle of a Barycenter cluster exists and no broker serves it. The requests assign no owner.
 
-    Return False also if a broker does not answer. `url` is the web address of any broker.
+    Return False if a broker serves the bundle, the bundle does not exist, or a broker does not answer. `url` is the web
+    address of any broker.
     """
     client = new_client(timeout_s=_TIMEOUT_S)
     try:

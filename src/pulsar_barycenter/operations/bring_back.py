@@ -21,8 +21,9 @@ _AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """The moves that end a drain: `moves` return bundles to the broker; `stay` says why other bundles that left it do
-    not return. `drained_at` is when the last drain began (epoch ms), None if no decision records it.
+    """The moves that end a drain: `moves` return bundles to the broker. `stay` maps each other bundle that left the
+    broker to the reason why it does not return. `drained_at` is when the last drain began (epoch ms); None if no
+    decision records a drain, and then there are no moves.
     """
 
     drained_at: int | None = None
@@ -31,7 +32,8 @@ class WayBack:
 
 
 async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
-    """Return the moves that bring back the bundles that operators moved away from a broker since its drain began.
+    """Return the moves that bring bundles back to a broker: those that operators moved away from it since its last
+    drain began.
 
     Raises:
         NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not return the data.
@@ -48,7 +50,9 @@ async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
 
 
 async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> list[DecisionRecord]:
-    """Return the last MOST_MOVES decisions that `question` selects in the brokers' decision logs, oldest first."""
+    """Return the newest decisions that `question` selects in the brokers' decision logs, oldest first: at least
+    MOST_MOVES, if there are so many.
+    """
     found: list[DecisionRecord] = []
     while len(found) < MOST_MOVES:
         page = await decision_page(new_client, url, question)
@@ -62,13 +66,13 @@ async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> 
 def back(
     broker: str, decisions: Collection[DecisionRecord], owned: Mapping[str, frozenset[str]]
 ) -> tuple[tuple[PlannedMove, ...], dict[str, str]]:
-    """Return the moves that bring the bundles back to `broker` that operators moved away, sorted by name; and for each
-    other bundle that left, why it stays where it is.
+    """Return two things about the bundles that operators moved away from `broker`: the moves that bring bundles back to
+    it, sorted by bundle; and for each bundle that does not return, the reason.
 
     `decisions` are the unloads since the drain began, oldest first; `owned` are the bundles that each broker serves. A
-    bundle that `broker` serves again is in neither result. A bundle that has moved again since the operator's move is
-    not moved back. Neither is a bundle without an owner: it may have been split, or gets an owner with the next
-    look-up.
+    bundle that `broker` serves again is in neither result. A bundle that has moved to a third broker since the
+    operator's move does not return. A bundle without an owner does not return either: it was split, or it gets an owner
+    with the next look-up.
     """
     owners = {bundle: owner for owner, bundles in owned.items() for bundle in bundles}
     sent = {

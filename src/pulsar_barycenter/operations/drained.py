@@ -22,8 +22,9 @@ _WITHIN_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedLoad:
-    """The load of a broker: the number of bundles that it says it serves, without the broker's own bundles; rate in
-    msg/s and throughput in bytes/s, in + out, from the newest reports, None if not known.
+    """The load of a broker: `bundles` is the number of bundles that the broker says it serves, without its own
+    heartbeat and SLA-monitor bundles. `msg_rate` (msg/s) and `msg_throughput` (bytes/s) are in + out, from the newest
+    reports; None if not known.
     """
 
     bundles: int = 0
@@ -39,17 +40,19 @@ class CarriedLoad:
 
 
 def _bounded(figure: float) -> float:
-    """Return `figure`, a difference of loads, but at least 0, and 0 instead of a rounding error."""
+    """Return `figure`, the result of a subtraction of loads, rounded to three decimal places; 0 if it is negative,
+    which only a rounding error can cause.
+    """
     return max(0.0, round(figure, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The brokers of a cluster, which of them are drained, and the moves that empty one of them.
+    """The brokers of a cluster, those of them that are drained, and the moves that would empty one broker.
 
-    `drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why its
-    other bundles cannot leave; `cluster` is the name of the cluster. `loads` has the load of each broker before the
-    moves, and its expected load after them.
+    `drained` is None if the brokers are of a kind that cannot be marked as drained. `moves` would empty the broker;
+    `stay` maps each bundle that cannot leave the broker to the reason. `cluster` is the name of the cluster. `loads`
+    has for each broker its present load, and its expected load after the moves.
     """
 
     brokers: tuple[str, ...]
@@ -61,7 +64,7 @@ class Drained:
 
 
 async def who_is_drained(new_client: NewClient, url: str) -> Drained:
-    """Return the brokers, and which are drained.
+    """Return the brokers of a cluster, and those of them that are drained.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: the cluster does not return them.
@@ -76,11 +79,13 @@ async def who_is_drained(new_client: NewClient, url: str) -> Drained:
 
 
 async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
-    """Return the brokers, which are drained, and the moves that empty a broker.
+    """Return the brokers, those that are drained, and the moves that empty `broker`. If `broker` is not registered, the
+    result has no moves.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: the cluster does not answer, or the broker cannot be drained.
-        ClusterError, SnapshotFileError, StrategyError, ConfigError: the destinations of the bundles are not known.
+        ClusterError, SnapshotFileError, StrategyError, ConfigError: the destinations of the bundles cannot be
+            determined.
     """
     client = new_client()
     cluster = AdminCluster(client, url)
@@ -92,8 +97,8 @@ async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
             others = set(found.brokers) - {broker, *(found.drained or ())}
             if not others:
                 raise RefusedError(
-                    f"no broker can take the bundles of {broker}: there is no other broker that is not drained; "
-                    "start one, or undrain one"
+                    f"no broker can take the bundles of {broker}: every other broker is drained, or there is no other"
+                    " broker; start another broker, or undrain one of the drained brokers"
                 )
             bundles = to_move(await when_told(partial(cluster.owned, broker)))
             if found.drained is None:
@@ -118,7 +123,8 @@ def before_and_after(
 ) -> dict[str, tuple[CarriedLoad, CarriedLoad]]:
     """Return the load of each broker before and after moves.
 
-    `of_bundles` are rates and throughputs by bundle; a bundle that is not in it counts as idle.
+    `of_bundles` maps bundles to rate (msg/s) and throughput (bytes/s); a bundle that is not in it counts as having no
+    load.
     """
     after = dict(loads)
     for move in moves:
@@ -130,9 +136,11 @@ def before_and_after(
 
 
 async def set_drained(new_client: NewClient, url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
-    """Mark a broker as drained or not drained, and wait until all brokers use the new value.
+    """Mark a broker as drained, or as not drained if `is_drained` is False, and wait until all brokers use the new
+    value.
 
-    Other drained brokers stay drained, also those that another operator drains at the same time.
+    Other drained brokers stay drained, also those that another operator drains at the same time. `why` is the reason,
+    which brokers store with the change.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: the value cannot be set, or is not in force on every broker.
@@ -150,7 +158,7 @@ async def set_drained(new_client: NewClient, url: str, broker: str, *, is_draine
     async def know(name: str) -> None:
         known = drained_names((await cluster.settings(name))[DRAINED_KEY])
         if (broker in known) is not is_drained:
-            raise NotNowError(f"{name} does not use the new list of drained brokers yet")
+            raise NotNowError(f"{name} still uses the previous list of drained brokers; wait and try again")
 
     try:
         async with asyncio.timeout(_WITHIN_S):
@@ -173,10 +181,10 @@ _Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedL
 async def _placed(
     new_client: NewClient, url: str, broker: str, bundles: list[str], drained: tuple[str, ...]
 ) -> _Placed:
-    """Return where the leader would place the bundles of a drained broker, why other bundles stay, and the loads of
-    brokers and of bundles.
+    """Return three things about the bundles of a drained broker: the moves to the brokers that the leader would choose;
+    for each bundle that stays, the reason; and the loads of brokers and bundles.
 
-    Each placement takes the placements before it into account.
+    Each choice takes the choices before it into account. `drained` are all drained brokers, including `broker`.
     """
     # these bring numpy, which `undrain` does without
     from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
@@ -197,7 +205,9 @@ async def _placed(
 
 
 def _carried(document: SnapshotDocument) -> tuple[dict[str, CarriedLoad], dict[str, tuple[float, float]]]:
-    """Return the load of each broker and each bundle from the newest reports."""
+    """Return the load of each broker; and for each bundle its rate (msg/s) and throughput (bytes/s), in + out. All are
+    from the newest reports in the snapshot `document`.
+    """
     of_bundles: dict[str, tuple[float, float]] = {}
     for _, bundle, stats in owned_bundles(document):
         if stats is not None:

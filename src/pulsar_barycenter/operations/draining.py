@@ -21,7 +21,7 @@ _NO_NAMESPACE: Final = "nobody/nothing"
 def keeping_policy(cluster: str, broker: str, brokers: Collection[str]) -> tuple[str, str] | None:
     """Return the commands that set and delete an isolation policy that keeps a broker of Apache Pulsar empty.
 
-    Return None if another broker has the same host, as it would be kept empty too.
+    Return None if another broker has the same host: the policy would keep that broker empty, too.
     """
     host = broker.rpartition(":")[0]
     if any(other != broker and other.rpartition(":")[0] == host for other in brokers):
@@ -42,11 +42,12 @@ def to_move(owned: Iterable[str]) -> list[str]:
 def spread(
     source: str, bundles: Iterable[str], counts: Mapping[str, int], isolation: IsolationPolicies
 ) -> tuple[list[PlannedMove], dict[str, str]]:
-    """Return moves of bundles from `source`, each to the allowed broker with the fewest bundles; and for each bundle
-    that cannot move, why.
+    """Return moves of bundles from `source`, each to the broker with the fewest bundles of those that the policies
+    `isolation` allow; and for each bundle that cannot move, why.
 
     `counts` are the numbers of bundles of all registered brokers. If several brokers have the fewest bundles, the one
-    with the smaller name is chosen. Each move counts for the next choice. Anti-affinity groups and load are ignored.
+    with the smaller name is chosen. A chosen move counts as done for the choices after it. Anti-affinity groups and
+    load are ignored.
     """
     left = {broker: count for broker, count in sorted(counts.items()) if broker != source}
     moves, stay = [], {}
@@ -63,8 +64,8 @@ def spread(
 
 
 def allowed_brokers(namespace: str, brokers: tuple[str, ...], isolation: IsolationPolicies) -> list[str]:
-    """Return the live brokers that a namespace's isolation policy allows; without a policy, those that no policy
-    reserves.
+    """Return those of `brokers`, the live brokers, that the isolation policy of a namespace allows. If the namespace
+    has no policy, these are the brokers that are primary in no isolation policy.
     """
     hosts = isolation.hosts(brokers)
     policy = isolation.of_namespace(namespace)

@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 
 class NotNowError(Exception):
-    """The cluster cannot answer a request or carry it out now, but may be able to soon; the text is the cluster's
-    answer.
+    """The cluster cannot answer a request or carry it out now, but may be able to soon, so that a repeated request may
+    succeed; the text is the cluster's answer.
     """
 
 
@@ -40,7 +40,7 @@ class RefusedError(Exception):
 
 
 class Cluster(Protocol):
-    """What the executor of moves needs of a running cluster. Every method raises NotNowError or RefusedError."""
+    """The requests to a running cluster that `execute` needs. Every method raises NotNowError or RefusedError."""
 
     async def serves(self, broker: str, bundle: str) -> bool:
         """Return whether the broker serves the bundle."""
@@ -51,21 +51,24 @@ class Cluster(Protocol):
         ...
 
     async def unload(self, bundle: str, destination: str) -> None:
-        """Ask the owner to unload the bundle; the destination then acquires it."""
+        """Ask the owner to unload the bundle. After this returns, the destination acquires the bundle; `serves` says
+        whether it has.
+        """
         ...
 
     async def look_up(self, bundle: str) -> str:
         """Look up a topic of the bundle, as a client does, so that the bundle gets an owner.
 
-        Return the broker, blank if no topic can be looked up.
+        Return the broker that is the owner after the look-up; blank if no topic of the bundle can be looked up.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The limits for moves: `at_once` and `per_minute` are at least 1; `timeout_s` is the time limit of one move;
-    `looks_back` enables the final check.
+    """The limits for moves. `at_once` is the maximum number of moves in progress, `per_minute` the maximum number of
+    moves that begin in a minute; both are at least 1. `timeout_s` is the time limit of one move. If `looks_back` is
+    True, it is checked after the moves whether bundles have moved again (see `Outcome.moved_away`).
     """
 
     at_once: int = 1
@@ -76,10 +79,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a plan: the numbers of completed and of failed moves, and a text that says what stopped the plan or
-    failed in the final check; blank if nothing did.
+    """The result of a plan: the numbers of completed moves (`served`) and of failed moves. `stopped_by` says what
+    stopped the plan, or what failed in the final check; it is blank if nothing did.
 
-    `moved_away` is the number of completed moves whose bundle another broker serves now.
+    `moved_away` is the number of completed moves whose bundle was served by another broker than its destination at the
+    final check.
     """
 
     served: int
@@ -95,11 +99,12 @@ Tell = Callable[[PlannedMove, MoveState, str, float | None], None]
 async def execute(
     moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str] = lambda: ""
 ) -> Outcome:
-    """Carry out the moves of a plan.
+    """Carry out the moves of a plan, in their order and within the limits `pace`. After a move that fails no other move
+    begins.
 
-    `stop` is called before each move and every second; once it returns a reason, no other move begins. If this
-    coroutine is cancelled, it ends at once; moves in progress continue in the cluster, and the next run of the plan
-    checks them.
+    `tell` is called with each state of a move. `stop` is called before each move and every second; once it returns a
+    reason, no other move begins. In both cases this returns when the moves in progress have ended. If this coroutine is
+    cancelled, it ends immediately; moves in progress continue in the cluster, and the next run of the plan checks them.
     """
     run = _Run(cluster, pace, tell, stop)
     async with asyncio.TaskGroup() as group:
@@ -128,8 +133,8 @@ class _Run:
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Wait until another move may begin or the plan is stopped, and take one of the `at_once` slots; `move`
-        releases the slot.
+        """Wait until another move may begin, or until the plan is stopped. Then one of the `at_once` slots is taken,
+        which `move` releases.
         """
         await self._room.acquire()
         loop = asyncio.get_running_loop()
@@ -161,7 +166,7 @@ class _Run:
             self._room.release()
 
     async def _moved(self, move: PlannedMove) -> None:
-        """Carry out a move, and return once the destination serves the bundle.
+        """Carry out a move, and return once the destination serves the bundle. The caller limits the time.
 
         Raises:
             RefusedError: the bundle was moved by something else, or a broker refuses.
@@ -171,7 +176,10 @@ class _Run:
         if not await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"{owner} serves the bundle, not {move.source}: something else moves bundles too")
+                raise RefusedError(
+                    f"{owner} serves the bundle, not the planned source {move.source}: another operator"
+                    " or program, or the cluster itself, moved the bundle; plan the move again"
+                )
         self._tell(move, MoveState.BEGUN, "", None)
         await self._unload(move)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -180,12 +188,15 @@ class _Run:
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"the bundle moved to {owner} instead of {move.destination}")
+                raise RefusedError(
+                    f"the bundle was unloaded, but {owner} became its owner instead of {move.destination}; plan the"
+                    " move again"
+                )
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:
-        """Ask the owner to unload the bundle. Repeat the request only if the owner still serves the bundle: a request
-        without an answer may have been carried out.
+        """Ask the owner to unload the bundle. If the request fails, repeat it only while the owner still serves the
+        bundle: a request without an answer may have been carried out.
         """
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
@@ -199,8 +210,8 @@ class _Run:
                 return None
 
     async def look_back(self) -> None:
-        """After the moves, report each bundle that has moved again: its destination served it, and another broker
-        serves it now.
+        """After the moves, report each completed move whose bundle another broker serves now: the bundle has moved
+        again.
         """
         bundles: dict[str, list[PlannedMove]] = {}
         for move in self._done:
@@ -232,8 +243,8 @@ class _Run:
 
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the cluster's answer to the request that the function `ask` makes; repeat the request with growing delays
-    while it raises NotNowError, without an end: the caller sets a time limit.
+    """Return the cluster's answer to the request that the function `ask` makes; while the request raises NotNowError,
+    repeat it with growing delays. The number of attempts is not limited: the caller sets a time limit.
     """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:

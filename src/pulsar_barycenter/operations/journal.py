@@ -37,7 +37,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defa
     """A line of the journal of moves: the state that a move reached. `at` is epoch ms, `plan` the name of the plan,
     `by` the user, `why` the reason.
 
-    `took_s` is the duration of a move that has ended.
+    `took_s` is the duration of the move in seconds, if the move has ended.
     """
 
     at: int
@@ -62,10 +62,11 @@ def move_journal(file: Path) -> Journal:
 
 
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
-    """Return the moves that are not done, in the plan's order, including moves that began and did not end.
+    """Return the moves of a plan that are not done yet according to the `entries` of its journal, in the plan's order.
+    A move that began and did not end is not done.
 
-    A move whose bundle has moved again since counts as done and is left out: an operator has to decide whether to
-    repeat the move.
+    A move whose bundle has moved again since then counts as done and is left out: an operator has to decide whether to
+    repeat it.
 
     Raises:
         JournalError: the entries belong to another plan.
@@ -79,10 +80,11 @@ def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
 
 
 def backward(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
-    """Return the moves that bring each bundle back to its first broker; the bundle that moved last comes first.
+    """Return the moves that bring each bundle in the journal back to the broker that had it first; the bundle that
+    moved last comes first.
 
-    A bundle that is back already is left out. Moves that began and did not end are included, since they may have been
-    made; if not, the bundle is already at its destination, and `execute` counts the move as done.
+    A bundle that is back already is left out. A move that began and did not end counts as made, since it may have been.
+    If it was not made, the bundle is still on its first broker, and `execute` counts the move back as done.
 
     Example: x moved from a to b, y from a to b, x from b to c. The result is x from c to a, then y from b to a.
     """

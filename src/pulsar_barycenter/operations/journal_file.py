@@ -50,7 +50,7 @@ class JournalFile(Generic[E]):
         return self._file
 
     def read(self) -> list[E]:
-        """Return the entries of the journal, oldest first, without an incomplete last line.
+        """Return the entries of the journal, oldest first. An incomplete last line, which a crash left, is ignored.
 
         Raises:
             JournalError: a line is not an entry, or the file cannot be read or is larger than a journal may be.
@@ -77,7 +77,8 @@ class JournalFile(Generic[E]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the journal for this process; delete an earlier request to stop.
+        """Lock the journal for this process while the block runs. A request to stop that was made before the lock is
+        deleted.
 
         Raises:
             JournalError: another process has locked it, or it is not a regular file.
@@ -87,7 +88,9 @@ class JournalFile(Generic[E]):
             raise JournalError(f"{self._file} is not a regular file; name another file with --journal")
         with self._file.open("ab") as file:
             if not _is_locked_now(file.fileno()):
-                raise JournalError(f"another process uses the journal {self._file}; `barycenter cancel` stops it")
+                raise JournalError(
+                    f"another process uses the journal {self._file}; `barycenter cancel` stops that process"
+                )
             self._asked_file.unlink(missing_ok=True)
             yield
 
@@ -100,7 +103,8 @@ class JournalFile(Generic[E]):
             return False
 
     def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
-        """Ask the process that uses the journal to begin no more moves. Return at once: the process stops later.
+        """Ask the process that uses the journal to begin no more moves. Return once the request is written; the process
+        stops later. `at` is epoch ms, `by` the user, `why` the reason.
 
         Raises:
             OSError: the request cannot be written next to the journal.
@@ -123,8 +127,8 @@ class JournalFile(Generic[E]):
 
 
 def _is_locked_now(descriptor: int) -> bool:
-    """Lock an open file and return True; return False at once if another process has locked it. Closing the file
-    releases the lock.
+    """Lock an open file and return True; return False without waiting if another process has locked it. Closing the
+    file releases the lock.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

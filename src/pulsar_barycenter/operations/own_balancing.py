@@ -30,8 +30,8 @@ _AT_ONCE: Final = 16
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A key of the cluster's own balancing before it was switched off: its value in force on all brokers, and whether
-    an override (a dynamic value) had set it.
+    """The state of a key before the cluster's own balancing was switched off: the value that was in force on all
+    brokers, and whether an override (a stored dynamic value) had set it.
     """
 
     key: str
@@ -40,7 +40,9 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that a process switched off, with their values from before, recorded at the time `at` (epoch ms)."""
+    """The settings that a process has switched off, each with its value before that. `at` is the time of this record
+    (epoch ms).
+    """
 
     at: int
     before: tuple[Remembered, ...]
@@ -51,8 +53,8 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that restore the settings of a cluster: the keys in `values` are set, then the overrides of the keys
-    in `deleted` are removed. `kept` says which keys are not restored, and why.
+    """The changes that restore the settings of a cluster: the keys in `values` are to be set, then the overrides of the
+    keys in `deleted` are to be removed. `kept` maps each key that is not to be restored to the reason.
     """
 
     values: Mapping[str, str]
@@ -83,7 +85,7 @@ def remember(
     overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]], keys: Sequence[str] = PAUSED_KEYS
 ) -> tuple[Remembered, ...]:
     """Return `keys` with their present values, so that they can be restored after the cluster's own balancing was
-    switched off. `in_force` has the settings of each broker.
+    switched off. `overrides` are the stored values of dynamic keys, `in_force` the settings of each broker.
 
     Raises:
         RefusedError: brokers do not have the same value of a key, or do not have the key.
@@ -108,8 +110,9 @@ def to_pause(in_force: Mapping[str, Mapping[str, str]], keys: Sequence[str] = PA
 def to_restore(
     before: Sequence[Remembered], overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]]
 ) -> Restoration:
-    """Return the changes that restore the keys in `before`. `overrides` are the present dynamic values, `in_force` the
-    present settings of each broker.
+    """Return the changes that restore the keys in `before`. A key is left as it is if another client has set it to a
+    value that is neither `false` (off) nor its value in `before`. `overrides` are the stored values of dynamic keys,
+    `in_force` the present settings of each broker.
     """
     values, deleted, kept = {}, [], {}
     for known in before:
@@ -130,9 +133,9 @@ def _values(key: str, in_force: Mapping[str, Mapping[str, str]]) -> set[str]:
 
 
 class Balancing:
-    """Switches the own shedding and splitting of a running cluster (the settings in `keys`) off, and restores them. A
-    method that changes a setting returns once every broker uses the new value; after `within_s` seconds it raises
-    TimeoutError.
+    """Switches off a running cluster's own shedding and splitting (the settings in `keys`), and restores these
+    settings. A method that changes a setting returns once every broker uses the new value. Each method raises
+    TimeoutError after `within_s` seconds.
     """
 
     def __init__(
@@ -159,8 +162,9 @@ class Balancing:
             return not to_pause(await self._in_force(), self._keys)
 
     async def restore(self, before: Sequence[Remembered]) -> Mapping[str, str]:
-        """Restore the keys in `before`; return the keys that are not restored, because another client has set them
-        meanwhile, with this reason. A call that failed may be repeated, and restores the remaining keys.
+        """Restore the keys in `before`. Return the keys that are not restored because another client has set them
+        meanwhile, each with a text that says so. A call that failed may be repeated; it then restores the remaining
+        keys.
         """
         async with asyncio.timeout(self._within_s):
             overrides = await when_told(self._cluster.overrides)
@@ -187,6 +191,8 @@ class Balancing:
             for broker, settings in (await self._in_force()).items():
                 for key, value in values.items():
                     if settings.get(key, "").lower() != value:
-                        raise NotNowError(f"{broker} does not use {key}={value} yet")
+                        raise NotNowError(
+                            f"{broker} does not use the new setting {key}={value} yet; wait and try again"
+                        )
 
         await when_told(look)

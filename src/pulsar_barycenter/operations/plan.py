@@ -62,17 +62,17 @@ def read_plan(text: bytes) -> Plan:
         if line.strip() and (move := _move(line, number)) is not None:
             moves.append(move)
         if len(moves) > MOST_MOVES:
-            raise PlanError(f"there are more than {MOST_MOVES:,} moves; split them into several plans")
+            raise PlanError(f"the plan has more than {MOST_MOVES:,} moves; divide it into several plans")
     if not moves:
         raise PlanError(f"there is no move: a move is a line with kind {_KIND!r}, as `decide --json` prints it")
     return plan_of(moves)
 
 
 def plan_of(moves: Sequence[PlannedMove]) -> Plan:
-    """Check these moves, and return the plan that consists of them.
+    """Check the moves, and return a plan with them in the same order.
 
     Raises:
-        PlanError: a bundle occurs twice, is not valid, or has the same source and destination.
+        PlanError: a bundle occurs twice or its name is not valid, or a move has the same source and destination.
     """
     seen: set[str] = set()
     for move in moves:
@@ -81,9 +81,13 @@ def plan_of(moves: Sequence[PlannedMove]) -> Plan:
         except InvalidNameError as error:
             raise PlanError(f"{move.bundle}: {error}") from error
         if bundle in seen:
-            raise PlanError(f"{bundle} occurs twice; a plan moves a bundle once")
+            raise PlanError(
+                f"the plan has two moves of {bundle}; a plan can move a bundle only once: remove one of the two"
+            )
         if move.source == move.destination:
-            raise PlanError(f"{bundle} has the same source and destination, {move.source}")
+            raise PlanError(
+                f"the move of {bundle} has the same source and destination, {move.source}; remove this move"
+            )
         seen.add(bundle)
     return Plan(tuple(moves))
 
@@ -105,7 +109,7 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
 
 class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a move. `served_by` are the brokers that say they serve the bundle, sorted; `is_done` is whether
-    only the destination serves it.
+    the destination, and no other broker, serves the bundle.
     """
 
     bundle: str

@@ -46,8 +46,8 @@ with the load; the groups that were read until then are kept for the next readin
 
 
 class PoliciesReader:
-    """The rules of a cluster, as they were read last. A reading raises TimeoutError if it takes longer than `within_s`
-    seconds.
+    """Reads the rules of a cluster (isolation policies, failure domains and anti-affinity groups), and keeps what it
+    read last. A method raises TimeoutError if it takes longer than `within_s` seconds.
     """
 
     def __init__(self, cluster: AdminCluster, *, within_s: float = _WITHIN_S) -> None:
@@ -61,8 +61,9 @@ class PoliciesReader:
         self._last_ms: int | None = None
 
     async def read(self, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
-        """Return the policies that the balance of these namespaces has to follow; `now_ms` is epoch ms. Requests are
-        only sent for those that are due to be read; the others are as they were read last.
+        """Return the rules that apply to the balancing of these namespaces. Only rules whose last reading is too long
+        ago at the time `now_ms` (epoch ms) are read from the cluster; the other rules are returned as they were read
+        last.
 
         Raises:
             RefusedError: there are more than MAX_NAMESPACES namespaces, an isolation policy is not valid, or the
@@ -71,8 +72,8 @@ class PoliciesReader:
         """
         if len(namespaces) > MAX_NAMESPACES:
             raise RefusedError(
-                f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-                f"{MAX_NAMESPACES:,} are read"
+                f"the policies are not read: the cluster has load in {count_of(len(namespaces), 'namespace')}, and"
+                f" policies can be read for at most {MAX_NAMESPACES:,}"
             )
         async with asyncio.timeout(self._within_s):
             if self._rules_ms is None or now_ms - self._rules_ms >= RULES_MS:
@@ -84,8 +85,8 @@ class PoliciesReader:
         return self._policies()
 
     async def changed(self, namespaces: Collection[str], now_ms: int) -> list[str]:
-        """Read the groups of these namespaces; return the namespaces whose group differs from the one at the last
-        reading, sorted by name.
+        """Read the anti-affinity groups of all these namespaces. Return the namespaces whose group differs from the one
+        that was read last, sorted by name. `now_ms` is epoch ms.
 
         Raises:
             NotNowError, RefusedError, TimeoutError: the groups cannot be read.
@@ -119,7 +120,7 @@ class PoliciesReader:
 
 
 class PoliciesOfCluster:
-    """A `PoliciesSource`, which asks the cluster by `client`."""
+    """A `PoliciesSource` that reads the rules from a cluster; `client` sends the requests."""
 
     def __init__(self, client: AdminClient) -> None:
         self._cluster = AdminCluster(client, "")
@@ -130,18 +131,20 @@ class PoliciesOfCluster:
         try:
             return await self._reader.read(namespaces, now_ms)
         except TimeoutError:
-            raise PoliciesUnreadableError(f"the cluster did not answer within {_WITHIN_A_ROUND_S:g} s") from None
+            raise PoliciesUnreadableError(
+                f"the policies were not read: the cluster did not answer within {_WITHIN_A_ROUND_S:g} s"
+            ) from None
         except (NotNowError, RefusedError, msgspec.ValidationError) as error:
             raise PoliciesUnreadableError(str(error)) from error
 
 
 def due(namespaces: Collection[str], read_ms: Mapping[str, int], *, since_ms: int | None, now_ms: int) -> list[str]:
-    """Return the namespaces whose groups are to be read now: first all whose groups were never read, then some of the
-    others, those whose groups were read longest ago.
+    """Return the namespaces whose anti-affinity groups are to be read now: first all namespaces that were never read,
+    then some of the others, those that were read longest ago.
 
-    `read_ms` has the time of the last reading of each known namespace, `since_ms` is the time of the last reading of
-    any namespace, None before the first; both are epoch ms. Each known namespace is read again within GROUPS_MS if
-    readings go on.
+    `read_ms` has the time at which each known namespace was last read. `since_ms` is the time at which any namespace
+    was last read; None if none was. Both are epoch ms. As long as this is called again and again, each known namespace
+    is returned again within GROUPS_MS.
     """
     new = sorted(name for name in namespaces if name not in read_ms)
     if since_ms is None:

@@ -72,7 +72,9 @@ def split_journal(file: Path) -> JournalFile[SplitEntry]:
 
 
 def splits_under_way(entries: Iterable[SplitEntry]) -> tuple[PlannedSplit, ...]:
-    """Return the splits that began and did not end, oldest first: a killed process left them."""
+    """Return the splits that began and did not end, oldest first. There are such splits if the process that carried
+    them out was killed.
+    """
     last: dict[str, SplitEntry] = {}
     for entry in entries:
         last.pop(entry.bundle, None)
@@ -93,7 +95,7 @@ class SplittableCluster(Protocol):
 
     async def split(self, bundle: str) -> None:
         """Ask the owner to split a bundle by the owner's own algorithm; the parts stay on the owner. If the owner finds
-        no hash at which to split, the bundle stays whole; the answer may show no error.
+        no hash at which to split, the bundle is not split, and this method may return without an error.
         """
         ...
 
@@ -105,8 +107,11 @@ TellSplit: TypeAlias = Callable[[SplitState, str], None]
 async def carry_out_split(
     bundle: str, cluster: SplittableCluster, *, max_bundles: int, timeout_s: float, tell: TellSplit
 ) -> SplitState:
-    """Split a bundle, unless its namespace has `max_bundles` bundles or more before the split: then the result is
-    FAILED. `tell` is called with each state of the split; the last state is returned. After `timeout_s` it is FAILED.
+    """Split a bundle; call `tell` with each state of the split, and return the last state.
+
+    If the namespace has `max_bundles` bundles or more already, the bundle is not split, and the result is FAILED. If
+    the split is not done after `timeout_s` seconds, the result is FAILED, too; the owner may still split the bundle
+    later.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -148,8 +153,8 @@ async def _split(bundle: str, cluster: SplittableCluster, max_bundles: int, tell
 
 
 async def _refusal(bundle: str, cluster: SplittableCluster) -> str | None:
-    """Send the request to split a bundle. Return why the request is refused; blank if it is accepted; None if it is to
-    be sent again.
+    """Send the request to split a bundle. Return "" if the request is accepted; the reason if it is refused; None if
+    the cluster could not answer, so that the caller has to send it again.
     """
     try:
         await cluster.split(bundle)
@@ -161,8 +166,9 @@ async def _refusal(bundle: str, cluster: SplittableCluster) -> str | None:
 
 
 async def _seen(bundle: str, look: Callable[[], Awaitable[frozenset[str]]]) -> tuple[SplitState, str]:
-    """Return the result of a request to split that the owner has answered. Waits, because another broker may show the
-    split a little later.
+    """Wait until the bundle is split, and return the result of the split, and a text about it. `look` returns the
+    present bundles of the namespace. The broker that answers `look` may show the split a little later than the owner;
+    if the bundle is still there after _SEEN_WITHIN_S seconds, the result is FAILED.
     """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     until = asyncio.get_running_loop().time() + _SEEN_WITHIN_S

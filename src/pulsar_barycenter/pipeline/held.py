@@ -30,8 +30,8 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The begin (inclusive) and end (exclusive) of the time for which each report is valid ("holds"); the time is empty
-    if `until` is not later than `since`.
+    """The time in which each report is valid ("holds"), from `since`, inclusive, to `until`, exclusive. Both are arrays
+    with one item per report, in epoch µs. A report with `until` not later than `since` is never valid.
     """
 
     since: Times
@@ -44,11 +44,12 @@ class Held:
 
 
 def held(things: Indices, brokers: Indices, at: Times, reports: Mapping[int, Times], since: int, until: int) -> Held:
-    """Return for each row the time within [since, until) for which its report holds, that is, gives the load of the
-    thing (the docstring of the module has the rule).
+    """Return for each row the time in which its report is valid ("holds"), that is, in which the report gives the load
+    of the thing (a bundle or a broker). The rule is in the docstring of the module.
 
-    `things` and `brokers` are codes: of the reported thing, and of the reporting broker. Rows are sorted by thing, then
-    by time. `reports` has the times of all reports of each broker, sorted.
+    `things` and `brokers` have a number for each row, which identifies the reported thing and the reporting broker;
+    `at` has its time. Rows are sorted by thing, then by time. `reports` has the sorted times of all reports of each
+    broker, by its number. Times are epoch µs. Validity is limited to `since`, inclusive, to `until`, exclusive.
     """
     end = np.full(len(at), _NEVER)
     if len(at) > 1:
@@ -77,9 +78,10 @@ def weighted_means(groups: Indices, count: int, weights: Floats, values: Floats)
 
 
 def in_intervals(found: Held, width: int) -> tuple[Indices, Indices, Floats]:
-    """Divide the time for which each report holds into pieces, at whole multiples of `width` µs.
+    """Divide the time in which each report is valid at all whole multiples of `width` µs.
 
-    Return for each piece its row, the start of its interval, and its length in seconds.
+    Return three arrays with one item for each piece: the index of its report in `found`, the begin of the interval of
+    `width` µs that contains the piece (epoch µs), and the length of the piece in seconds.
     """
     first = found.since // width
     last = (np.maximum(found.until, found.since + 1) - 1) // width

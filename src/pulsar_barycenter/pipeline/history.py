@@ -51,9 +51,7 @@ def silently(files: Sequence[str], _what: str) -> Iterable[str]:
 
 
 class NoHistoryError(LookupError):
-    """The tables have no rows from which a question can be answered; the text says what is missing, and how to record
-    it.
-    """
+    """The tables have no rows that answer a question; the text says what is missing, and how to record it."""
 
 
 class NoTablesError(NoHistoryError):
@@ -66,10 +64,11 @@ class BundleLife:
 
     `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended (why the ownership ended: "moved",
     "split" or "broker gone"). `decisions` has the decisions about the bundle: at, by (the broker that decided),
-    manager, strategy, kind, source, destination, refused, principal, sentence (the reason as a text), request. `load`
-    has the means of each interval, weighted by time: interval_start, broker (of the newest report that holds in the
-    interval), samples, covered (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput
-    (bytes/s in + out), topics.
+    manager, strategy, kind, source, destination, refused (for kind "refuse", the action that was not taken), principal
+    (the user who requested it; null: no user), sentence (the reason as a text), request (that user's HTTP request).
+    `load` has the means of each interval, weighted by time: interval_start, broker (the one with the newest valid
+    report), samples, covered (the fraction of the interval with a valid report), msg_rate (msg/s in + out),
+    msg_throughput (bytes/s in + out), topics.
     """
 
     bundle: str
@@ -86,9 +85,9 @@ class Ranking(StrEnum):
 
 
 class History:
-    """The recorded history of one data directory, from `since` to `until`.
+    """The recorded history of one data directory in a period: from `since_ms`, inclusive, to `until_ms`, exclusive.
 
-    Every question raises DamagedTableError, which names the file, if one of the tables cannot be read.
+    Every method that answers a question raises DamagedTableError, which names the file, if a table cannot be read.
     """
 
     def __init__(
@@ -100,8 +99,9 @@ class History:
         now_ms: int | None = None,
         progress: Progress = silently,
     ) -> None:
-        """`now_ms` (epoch ms) limits the time for which the newest reports hold (give a load). None: no such limit, for
-        periods that ended long ago.
+        """`since_ms` (inclusive) and `until_ms` (exclusive) are the period in epoch ms. A report is valid until
+        `now_ms` (epoch ms) at the latest. None: it may be valid longer, for periods that ended long ago. `progress` is
+        called with the paths of the files to read and the name of their table, and yields the paths.
         """
         self._storage = storage
         self._now = None if now_ms is None else datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -112,9 +112,12 @@ class History:
     def top_bundles(self, limit: int, *, by: Ranking = Ranking.MSG_RATE) -> pa.Table:
         """Return the `limit` bundles with the greatest mean of `by`, greatest first; if equal, the smaller name first.
 
-        Means are weighted by time (docs/measures.md): `covered` is the share of the period with reports. Columns:
-        bundle, broker (of its newest sample), samples, covered, msg_rate and msg_throughput (means), msg_rate_max,
-        msg_throughput_max, topics (of the newest sample).
+        Means are weighted by time (docs/measures.md). Columns: bundle, broker (of its newest sample), samples (their
+        number in the period), covered (the fraction of the period with a valid report), msg_rate and msg_throughput
+        (means, in + out), msg_rate_max, msg_throughput_max, topics (of the newest sample).
+
+        Raises:
+            NoHistoryError: no bundle has a valid report in the period.
         """
         period = self._period()
         parts = self._parts("bundle_samples")
@@ -135,17 +138,21 @@ class History:
         return ordered.slice(0, limit).select([*_TOP_COLUMNS])
 
     def bundle_owners(self, bundle: str) -> pa.Table:
-        """Return the owners of the bundle over time, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
+        """Return the owners of the bundle over time, oldest first. The columns are broker, owned_from, owned_to and
+        ended, as in the table `ownership`.
+
+        Raises:
+            NoHistoryError: the bundle is not in the table `ownership` for these dates.
+        """
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
     def bundle_of(self, topic: TopicName) -> str:
-        """Return the bundle that contains a topic: of the bundles with an owner in the period, the last one whose hash
-        range contains the topic.
-
-        If the ownership of several such bundles began at the same time, the one with the smallest range is returned.
+        """Return the bundle that contains a topic. If several bundles that had an owner in the period contain it,
+        because a bundle was split, return the one whose ownership began last; if equal, the one with the smallest
+        range.
 
         Raises:
-            NoHistoryError: no bundle that contains the topic had an owner.
+            NoHistoryError: no bundle that contains the topic had an owner in the period.
         """
         namespace = f"{topic.namespace}/"
         owned = self._ownership(pc.starts_with(pc.field("bundle"), namespace))
@@ -163,11 +170,15 @@ class History:
     def decisions(
         self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Return the last `limit` decisions, oldest first.
+        """Return the last `limit` decisions in the period, oldest first.
 
-        `manager` and `kind` select those of one load manager or kind. `manager` may also be UNKNOWN or PERSON. Columns:
-        at, by, manager, strategy, kind, bundle, source, destination, refused, principal, sentence, request; or
-        `columns`.
+        `manager` and `kind` select the decisions of one load manager and of one kind; empty: all. `manager` may also be
+        UNKNOWN (decisions that name neither a load manager nor a user) or PERSON (decisions that a user requested). The
+        result has `columns`, by default: at, by, manager, strategy, kind, bundle, source, destination, refused,
+        principal, sentence, request.
+
+        Raises:
+            NoHistoryError: there are no decisions of this kind in the period.
         """
         kept: pa.Table | None = None
         for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
@@ -180,22 +191,27 @@ class History:
         return _newest(_once(kept), limit).select([*(columns or _DECISION_COLUMNS)])
 
     def bundle_decisions(self, bundle: str, *, manager: str = "") -> pa.Table:
-        """Return the decisions about the bundle, oldest first; if `manager` is not empty, only those of this load
-        manager.
+        """Return the decisions about the bundle in the period, oldest first; if `manager` is not empty, only those of
+        this load manager, as in `decisions`.
 
         Columns: those of `decisions` without `bundle`.
+
+        Raises:
+            NoHistoryError: there are no decisions about the bundle in the period.
         """
         found = self._all("decisions", "at", DECISIONS.names, pc.field("bundle") == bundle)
         once = _once(_of_manager(found, manager))
         return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
 
     def moves(self, limit: int, *, bundle: str = "", broker: str = "") -> pa.Table:
-        """Return the last `limit` moves of bundles from broker to broker, oldest first.
+        """Return the last `limit` moves of bundles from one broker to another in the period, oldest first.
 
-        `bundle` and `broker` select moves of a bundle, and from or to a broker.
+        If `bundle` is not empty, only moves of this bundle count; if `broker` is not empty, only moves from or to this
+        broker.
 
         Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`); and of
-        the decision that moved the bundle away, null if none is recorded: strategy, principal, sentence, request.
+        the decision that moved the bundle away: strategy, principal, sentence, request, all null if no decision is
+        recorded.
         """
         wanted = [
             move
@@ -217,10 +233,11 @@ class History:
         return pa.Table.from_pylist(rows, schema=_MOVE_SCHEMA)
 
     def flapping(self, limit: int, *, within: timedelta = FLAP_WITHIN) -> pa.Table:
-        """Return the `limit` bundles that load managers most often moved again within `within`.
+        """Return the `limit` bundles that flapped most often, most first. A flap is a move that a load manager made at
+        most `within` after the bundle's previous move.
 
-        A move that a user requested does not count, and neither does the move after it. Columns: bundle, moves, flaps,
-        back, soonest_s, first, last, brokers (see `moves.Flapping`).
+        A move that a user requested is not a flap, and neither is the next move after it. Columns: bundle, moves,
+        flaps, back, soonest_s, first, last, brokers (see `moves.Flapping`).
         """
         moves = self._moves(None)
         decided = self._unloads({move.bundle for move in moves if move.is_flap(within)})
@@ -232,14 +249,16 @@ class History:
         return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
 
     def _moves(self, condition: pc.Expression | None) -> list[Move]:
-        """Return the moves within the period. Ownership just before and after the period is taken into account."""
+        """Return the moves within the period. `condition` selects rows of the table `ownership`; None: all. A move is
+        missing if the bundle's previous ownership ended before the period began.
+        """
         owned = self._ownership(condition)
         intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)
         return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
 
     def _unloads(self, bundles: set[str]) -> "_Unloads":
-        """Return the decisions to unload these bundles, newest first, grouped by bundle and by the broker that gave the
-        bundle away.
+        """Return the decisions to unload these bundles, newest first, keyed by bundle and by the broker that owned the
+        bundle.
         """
         columns = ["at", "bundle", "source", *_WHY_COLUMNS]
         condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
@@ -252,10 +271,14 @@ class History:
         return found
 
     def bundle_load(self, bundle: str, *, every: timedelta = timedelta(minutes=1)) -> pa.Table:
-        """Return the means of the bundle's load per interval, weighted by time, oldest first.
+        """Return the means of the bundle's load for each interval of length `every`, weighted by time, oldest first.
 
-        An interval for which no report holds has no row. Columns: interval_start, broker (of the newest report that
-        holds), samples, covered (share of the interval), msg_rate, msg_throughput, topics.
+        An interval without a valid report has no row. Columns: interval_start, broker (the one with the newest valid
+        report), samples, covered (the fraction of the interval with a valid report), msg_rate and msg_throughput (in +
+        out), topics.
+
+        Raises:
+            NoHistoryError: there is no row.
         """
         samples = [
             _figures(rows) for rows in self._rows_held("bundle_samples", _SAMPLE_COLUMNS, pc.field("bundle") == bundle)
@@ -269,11 +292,11 @@ class History:
         return means.append_column("covered", covered).select(names)
 
     def bundle_life(self, bundle: str, *, every: timedelta = timedelta(minutes=15), manager: str = "") -> BundleLife:
-        """Return the owners of a bundle, the decisions about it, and its load per interval. A table without rows is
-        empty.
+        """Return the owners of a bundle, the decisions about it (only of the load manager `manager`, unless that is
+        empty), and its load for each interval of length `every`. A part for which there are no rows is an empty table.
 
         Raises:
-            NoHistoryError: all three tables have no rows of the bundle in the period.
+            NoHistoryError: all three parts have no rows in the period.
         """
         questions: tuple[Callable[[], pa.Table], ...] = (
             lambda: self.bundle_owners(bundle),
@@ -293,10 +316,12 @@ class History:
         return BundleLife(bundle, *parts)
 
     def brokers_over(self, threshold: float) -> pa.Table:
-        """Return the brokers whose weighted usage was above `threshold` (a fraction), the longest share first.
+        """Return the brokers whose weighted usage was above `threshold` (a fraction) in some report. The broker that
+        was above it for the greatest share of the time comes first.
 
-        Columns: broker, reports, over (reports above the threshold), share (of the time with reports), usage_mean
-        (weighted by time), usage_max, first_over and last_over (times).
+        Columns: broker, reports (their number), over (the number of reports above the threshold), share (of the time
+        with a valid report, the fraction above the threshold), usage_mean (weighted by time), usage_max, first_over and
+        last_over (times of the first and the last report above).
         """
         usages = [*self._rows_held("broker_usage", ["broker", "weighted_usage"])]
         shares = usage_shares(pa.concat_tables(usages), self._period(), threshold) if usages else pa.table({})
@@ -306,10 +331,11 @@ class History:
         return found.sort_by([("share", "descending"), ("broker", "ascending")])
 
     def imbalance(self) -> pa.Table:
-        """Return the table `balance`, oldest first, with the ratios of the greatest usage and rate to the mean.
+        """Return the rows of the table `balance`, oldest first, with two more columns: `usage_ratio` and
+        `msg_rate_ratio` are the greatest value of a broker divided by the mean over the brokers, null if the mean is 0.
 
         Columns: interval_start, brokers, usage_max, usage_mean, usage_ratio, usage_deviation, msg_rate_ratio,
-        brokers_over_threshold, unloads, splits, bundles_without_owner. A ratio to a mean of 0 is null.
+        brokers_over_threshold, unloads, splits, bundles_without_owner.
         """
         rows = self._all("balance", "interval_start", TABLES["balance"].schema.names)
         rows = rows.append_column("usage_ratio", _ratio(rows, "usage")).append_column(
@@ -318,8 +344,8 @@ class History:
         return rows.select([*_BALANCE_COLUMNS]).sort_by("interval_start")
 
     def rows(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Return these columns of the rows that a table has in the period, in any order; a row that is stored twice (by
-        the table's key) is returned once.
+        """Return `columns` of the rows that the table `name` has in the period, in any order. Of rows with equal values
+        in the table's key, only one is returned.
 
         Raises:
             NoHistoryError: there are no rows.
@@ -331,10 +357,11 @@ class History:
         return found.take(kept).select([*columns])
 
     def table(self, name: str) -> pa.Table:
-        """Return all columns of a table in the period, each row once, by time and key.
+        """Return all columns of the table `name` in the period, sorted by time, then by the rest of the table's key. Of
+        rows with equal keys, only one is returned.
 
-        The result is empty if there are no rows. An interval of the table `ownership` is in the period if a part of the
-        interval is.
+        The result is empty if there are no rows. An interval of the table `ownership` is returned if a part of it is in
+        the period.
         """
         table = TABLES[name]
         names = table.schema.names
@@ -346,7 +373,13 @@ class History:
         return found.sort_by([(column, "ascending") for column in order])
 
     def _ownership(self, condition: pc.Expression | None) -> pa.Table:
-        """Return the intervals of ownership that overlap the period, each once, with its end if it has ended."""
+        """Return the intervals of ownership that overlap the period, sorted by begin. `condition` selects rows of the
+        table; None: all. An interval is returned once, although the table may have several rows of it; it has its end
+        if that is known.
+
+        Raises:
+            NoHistoryError: the table has no such rows for the dates of the period.
+        """
         found = [self._empty(OWNERSHIP.names, "ownership")]
         found += (
             read_rows(self._storage, file, "ownership", OWNERSHIP.names, condition) for file in self._files("ownership")
@@ -376,8 +409,9 @@ class History:
         *,
         earlier: timedelta = timedelta(0),
     ) -> Iterator[pa.Table]:
-        """Yield the rows of the period and of the time `earlier` before it, one table per file; files without rows are
-        skipped.
+        """Yield the rows of the table `name` whose time is in the period, or at most `earlier` before its begin. One
+        table per file; files without such rows are skipped. `time` is the column with the time, `condition` selects
+        rows (None: all).
         """
         begin = self._since - min(earlier, self._since - _NEVER)
         within = (pc.field(time) >= pa.scalar(begin, pa.timestamp("us", "UTC"))) & (
@@ -393,16 +427,16 @@ class History:
     def _rows_held(
         self, name: str, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of reports in the period, and of earlier reports that may still give the load in the
-        period.
+        """Yield the rows of reports in the period, and of reports at most LONGEST_HELD before it, which may still be
+        valid in it.
         """
         return self._rows(name, "reported_at", columns, condition, earlier=LONGEST_HELD)
 
     def _period(self) -> Period:
-        """Return the period with the times of all reports.
+        """Return the period, with the times of the reports in it and shortly before it.
 
-        A period without a begin starts at the first report. A period without an end ends when the last report is no
-        longer valid, but at `now` at the latest.
+        If the begin of the period is before the first report, the period starts at that report. If it has no end, it
+        ends when the last report is no longer valid. It never ends after the `now_ms` that the constructor got.
         """
         reports = report_times(self._rows_held("load_reports", ["broker"]))
         first = min((int(times[0]) for times in reports.values()), default=0)
@@ -413,7 +447,9 @@ class History:
         return Period(max(_us(self._since), first), until if self._now is None else min(until, _us(self._now)), reports)
 
     def _parts(self, name: str) -> int:
-        """Return into how many parts to divide the rows of a table, so that no part has too many rows."""
+        """Return the number of parts into which the rows of the table `name` must be divided so that a part fits into
+        memory. One part is handled at a time.
+        """
         rows = 0
         for file in self._files(name, earlier=LONGEST_HELD):
             with opened_table(self._storage, file) as parquet:
@@ -521,8 +557,8 @@ _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
-    """Return the decision that moved a bundle away from its source: the last one at or before the move and after the
-    bundle's previous move.
+    """Return the decision that moved the bundle away from its source: the last decision to unload it that was made
+    after the bundle's previous move, and not after this move. `decided` is the result of `_unloads`.
 
     Return {} if no such decision is recorded.
     """
@@ -532,9 +568,8 @@ def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
 
 
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of the load manager `manager`. "": all decisions. PERSON: those that users requested.
-
-    UNKNOWN: those that name neither a load manager nor a user.
+    """Return the decisions of the load manager `manager`. "": return all decisions. PERSON: return those that users
+    requested. UNKNOWN: return those that name neither a load manager nor a user.
     """
     if not manager:
         return rows
@@ -545,7 +580,7 @@ def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
 
 
 def _once(rows: pa.Table) -> pa.Table:
-    """Return the decisions in `rows` without repeats, oldest first."""
+    """Return the decisions in `rows`, oldest first. Of several rows of the same decision, only one is returned."""
     keys = list(TABLES["decisions"].key)
     once = rows.group_by(keys).aggregate([(name, "min") for name in DECISIONS.names if name not in keys])
     once = once.rename_columns([name.removesuffix("_min") for name in once.column_names])
@@ -557,7 +592,9 @@ def _newest(rows: pa.Table, limit: int) -> pa.Table:
 
 
 def _figures(rows: pa.Table) -> pa.Table:
-    """Return the samples with two more columns: the message rate and the throughput, in + out."""
+    """Return bundle, broker, topics and reported_at of each sample, and two more columns: the message rate (msg/s) and
+    the throughput (bytes/s), both in + out.
+    """
     found = rows.select(["bundle", "broker", "topics", "reported_at"])
     for name in FIGURES:
         found = found.append_column(name, pc.add(rows.column(f"{name}_in"), rows.column(f"{name}_out")))
@@ -565,8 +602,8 @@ def _figures(rows: pa.Table) -> pa.Table:
 
 
 def _in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """Return the rows of the bundles that belong to part number `part`, if bundles are divided into `parts` parts by a
-    hash of their names.
+    """Return the rows of the bundles in the part with the number `part` (from 0). Bundles are divided into `parts`
+    parts by a hash of their names.
     """
     if parts == 1:
         return rows

@@ -93,12 +93,14 @@ def run_job(
     on_phase: Callable[[str], None] = lambda phase: None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the pipeline. Return 0 after an orderly end, 1 after a failure that is in the log.
+    """Run the pipeline until it ends. Return 0 if it ended as intended, 1 if it failed; the reason of a failure is in
+    the log.
 
-    A job that runs once returns FELL_SHORT if its tables lack a part of the files' content; the log says why.
-    `on_phase` is called with a short text when each phase of the start begins, `on_ready` when reports are being read.
-    As soon as this process holds the data directory, its status file says that it is starting. After the start it
-    handles SIGTERM and SIGINT.
+    A job that reads all existing files once and then ends (`options.once`) returns FELL_SHORT (3) if its tables lack a
+    part of the content of these files; the log says why. `on_phase` is called with a short text at the begin of each
+    phase of the start, `on_ready` when the pipeline begins to read reports. If the data directory is local, its status
+    file says that the job is starting as soon as this process has the lock of the directory. After the start, SIGTERM
+    and SIGINT end the job in order.
     """
     stop = threading.Event()
     is_local = local_folder(options.data) is not None
@@ -164,7 +166,8 @@ def _table_log(storage: Storage, options: JobOptions) -> TableLog:
 def _starting(storage: Storage) -> Iterator[None]:
     """Write to the status file that this process is starting.
 
-    If the start fails or a signal ends it, write this as well.
+    If the block raises an error that `run_job` handles, write that the job failed, with the reason. If a signal ends
+    the process in the block, write that the job was stopped. In both cases the exception continues.
     """
     status = StatusFile(storage, pid=os.getpid())
     status.enter("starting", now_ms=_wall_clock_ms())
@@ -182,7 +185,8 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
     on_phase("starting Spark")
     if options.ui_port is not None and (reason := page_refusal(options.master, os.environ)):
         raise OSError(
-            f"--ui-port serves only this machine: {reason}. Leave it out; docs/spark.md says how to see the page"
+            f"Spark's page is served only if no other machine can open it: {reason}. Leave --ui-port out;"
+            " docs/spark.md says how to see the page"
         )
     settings = _session_settings(options, compilers)
     session = create_session("barycenter pipeline", options.master, settings, compilers=compilers, on_phase=on_phase)
@@ -192,8 +196,8 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
 
 
 def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
-    """Return which of Java's compilers the job uses: for a job that runs once, and if `storage` is known, those that
-    suit the size of the logs; otherwise both compilers.
+    """Return which of Java's compilers the job uses: both, unless the job runs once and `storage` is known. Then return
+    those that suit the size of the logs in `storage`.
     """
     if not options.once or storage is None:
         return Compilers.BOTH
@@ -201,8 +205,8 @@ def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
 
 
 def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> WarmUp | NoWarmUp:
-    """Return the warm-up of Spark that makes the first batch fast; a `NoWarmUp` if there is no folder that Spark's
-    executors can read.
+    """Return the warm-up of Spark, which makes the first batch fast. Return a `NoWarmUp`, which does nothing, for a job
+    that runs once, or if there is no folder that both this process and Spark's executors can read.
     """
     if options.once:
         return NoWarmUp()
@@ -213,7 +217,9 @@ def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> Wa
 
 @contextmanager
 def _metrics(job: PipelineJob, port: int | None) -> Iterator[None]:
-    """Serve metrics for Prometheus while the block runs, if `port` is not None; 0 means a free port."""
+    """Serve metrics for Prometheus at the local port `port` while the block runs; 0: at a free port, which is logged;
+    None: serve nothing.
+    """
     if port is None:
         yield
         return

@@ -19,8 +19,9 @@ FIGURES: Final = ("msg_rate", "msg_throughput")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The time range for which means are computed. `reports` are the sorted times of all reports of each broker, from
-    some time before `since`.
+    """The time range for which means are computed, from `since`, inclusive, to `until`, exclusive, in epoch µs.
+    `reports` has the sorted times of the reports of each broker in this range, and of those before it that may still be
+    valid in it.
     """
 
     since: int
@@ -30,8 +31,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows sorted by thing and time; `things` are codes of `names`. `counts` flags the rows that belong to the period:
-    those that were reported in the period or hold in it.
+    """Rows of reports, sorted by thing (a bundle or a broker), then by time. `things` has the number of each row's
+    thing, which is its index in `names`. `held` has the time in which each row is valid. `counts` flags the rows that
+    were reported in the period, or are valid in a part of it.
     """
 
     table: pa.Table
@@ -56,10 +58,12 @@ def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
 
 
 def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
-    """Return the means of each bundle, unsorted; a bundle without a report that holds in the period has no row.
+    """Return the means of each bundle, weighted by time, in no order. A bundle has no row if it has no report in the
+    period, and none from before that is still valid in the period.
 
-    Input: bundle, broker, topics, reported_at and FIGURES. Output: bundle, broker and topics (of its newest row),
-    samples (reported within the period), covered_s, for each of FIGURES the mean, and the greatest value as `…_max`.
+    Input: bundle, broker, topics, reported_at and FIGURES (message rate and throughput). Output: bundle, broker and
+    topics (of its newest row), samples (the number of reports in the period), covered_s (for how many seconds a report
+    was valid); and for each name in FIGURES the mean, and as `…_max` the greatest value.
     """
     found = _sorted(rows, "bundle", period)
     count = len(found.names)
@@ -86,10 +90,12 @@ def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
 
 
 def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.Table:
-    """Return the means of one bundle in each interval of `width` µs in which a report holds, oldest first.
+    """Return the means of one bundle in each interval of `width` µs, weighted by time, oldest first. An interval
+    without a valid report has no row.
 
-    Input: as `bundle_means`. Output: interval_start, broker (of the newest row that holds), samples, covered_s,
-    FIGURES, topics (the most).
+    Input: as in `bundle_means`. Output: interval_start, broker (of the newest valid row), samples (the number of
+    reports in the interval), covered_s (for how many seconds a report was valid), the mean for each name in FIGURES,
+    topics (the greatest number).
     """
     found = _sorted(rows, "bundle", period)
     row, starts, seconds = in_intervals(found.held, width)
@@ -119,13 +125,14 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
 
 
 def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int) -> pa.Table:
-    """Return sums of each thing (a broker or a bundle) in each interval of `width` µs in which one of its reports
-    holds, unsorted.
+    """Return the load of each thing (a broker or a bundle) in each interval of `width` µs, as sums from which means
+    weighted by time are computed. The rows have no order. An interval without a valid report of the thing has no row.
 
-    Input: of (the thing), broker, reported_at, bundles, `figures`; null values are unknown. Output: step (the begin of
-    the interval, µs), of, broker (of the newest row that holds), bundles (the greatest number); and for each of
-    `figures`, the sum of value × seconds, and, as `…_s`, the seconds for which the value is known. `summed` combines
-    several results.
+    Input: of (the name of the thing), broker, reported_at, bundles, and the columns `figures`, in which null means
+    unknown. Output: step (the begin of the interval, epoch µs), of, broker (of the newest valid row), bundles (the
+    greatest number); and for each name in `figures` the sum of value × seconds, and as `…_s` for how many seconds the
+    value is known. The mean is the first divided by the second. `summed` combines results for several parts of the
+    rows.
     """
     found = _sorted(rows, "of", period)
     row, starts, seconds = in_intervals(found.held, width)
@@ -141,7 +148,9 @@ def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int
 
 
 def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
-    """Combine several results of `step_sums` into one. The later results in `parts` must be from the newer rows."""
+    """Combine results of `step_sums` for several parts of the rows into one. `parts` are in the order of time, oldest
+    first.
+    """
     kinds = {"broker": "last", "bundles": "max"}
     kinds |= {column: "sum" for name in figures for column in (name, f"{name}_s")}
     grouped = pa.concat_tables(parts).group_by(["step", "of"], use_threads=False).aggregate([*kinds.items()])
@@ -150,11 +159,12 @@ def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
 
 
 def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
-    """Return the share of each broker's covered time in which its usage was above a threshold, unsorted.
+    """Return for each broker in which share of the time its usage was above `threshold`. The rows have no order.
 
-    Input: broker, reported_at, weighted_usage. Output: broker, reports (their number in the period), over (the number
-    of these above the threshold), share, usage_mean, usage_max, first_over, last_over (the times of the first and the
-    last report above; null: none).
+    Input: broker, reported_at, weighted_usage. Output: broker, reports (the number of reports in the period), over (how
+    many of these are above the threshold), share (of the time with a valid report, the fraction above the threshold),
+    usage_mean (weighted by time), usage_max, first_over and last_over (the times of the first and the last report
+    above; null if there is none).
     """
     found = _sorted(rows, "broker", period)
     count = len(found.names)

@@ -48,8 +48,8 @@ _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 class Bounds:
     """The limits on the data that is read from the tables to answer one question.
 
-    `files` and `rows` are per table. `stored_bytes`, as stored in the files, and `seconds` are divided evenly among the
-    tables.
+    `files` and `rows` are limits for each table. `stored_bytes` (the size in the files) and `seconds` are limits for
+    all tables together, and each table gets an equal part.
     """
 
     files: int = 2_000
@@ -59,19 +59,23 @@ class Bounds:
 
 
 class _Budget:
-    """The limits on the data that may still be read of one table: a `share` of the bounds. Its time begins now."""
+    """The limits on the data that may still be read of one table. `share` is the fraction of the bytes and seconds of
+    `bounds` that the table gets. The seconds count from the creation of this object, by the clock `now`.
+    """
 
     def __init__(self, bounds: Bounds, share: float, now: Callable[[], float]) -> None:
         self._files, self._rows, self._bytes = bounds.files, bounds.rows, bounds.stored_bytes * share
         self._now, self._deadline = now, now() + bounds.seconds * share
 
     def take_file(self) -> bool:
-        """Count one more file as read; return whether the file may be read within the limits."""
+        """Count one more file. Return True if it may be read; False if a limit is reached."""
         self._files -= 1
         return self._files >= 0 and self._now() < self._deadline
 
     def take(self, rows: int, stored_bytes: int) -> bool:
-        """Count `rows` rows of `stored_bytes` bytes as read; return whether the total is still within the limits."""
+        """Count `rows` more rows with `stored_bytes` bytes in the files. Return True if they may be read; False if a
+        limit is exceeded.
+        """
         self._rows -= rows
         self._bytes -= stored_bytes
         return self._rows >= 0 and self._bytes >= 0 and self._now() < self._deadline
@@ -89,10 +93,12 @@ def read_load(
     now: Callable[[], float] = time.monotonic,
     now_ms: int | None = None,
 ) -> RecordedLoad:
-    """Return the recorded answer to a question: for each step, the means over the time for which reports hold. Blocks.
+    """Return the recorded load that answers `question`: for each step, the means weighted by the time in which each
+    report is valid. Blocks while it reads files.
 
-    A file that is damaged, or was removed meanwhile, is left out, and the note names it. `now` is monotonic, in
-    seconds. A report holds until `now_ms` (epoch ms) at the latest. None: no such limit, for periods that ended long
+    A file that is damaged, or was removed meanwhile, is left out, and the note in the result names it. If the tables
+    have more than `bounds` allow, older load is left out, and the note says so. `now` is a monotonic clock, in seconds.
+    A report is valid until `now_ms` (epoch ms) at the latest. None: it may be valid longer, for periods that ended long
     ago.
     """
     names = ("bundle_samples", "load_reports") if question.bundle else ("broker_usage", "load_reports")
@@ -127,8 +133,8 @@ def _broker_sums(table: "_Reading", budget: _Budget, until_ms: int) -> pa.Table 
 def _bundle_sums(
     samples: "_Reading", reports: "_Reading", budgets: Iterator[_Budget], until_ms: int
 ) -> pa.Table | None:
-    """Return the sums of a bundle's load. A sample is valid until the next report of its broker, even if that report
-    does not list the bundle.
+    """Return the load of the bundle in each step, in the form of `load_means.step_sums`; None if there is no sample. A
+    sample is valid until the next report of the same broker, even if that report does not list the bundle.
     """
     found = [*samples.read(next(budgets), lambda rows: _figures(rows, pa.repeat("", len(rows))))]
     if not found:
@@ -150,8 +156,8 @@ def _step_us(question: LoadQuestion) -> int:
 
 
 class _Sums:
-    """Adds up the load in each step for each broker. Rows are added from the newest to the oldest, one row per
-    report.
+    """Computes the load of each broker in each step, in the form of `load_means.step_sums`. The caller adds rows, one
+    per report, from the newest to the oldest.
     """
 
     def __init__(self, question: LoadQuestion, until_ms: int) -> None:
@@ -176,7 +182,7 @@ class _Sums:
         self._most = max(_ROWS_KEPT, 2 * self._kept)
 
     def all(self) -> pa.Table | None:
-        """Return the sums of all rows that were added; None if none was added."""
+        """Return the sums of all rows that were added; None if no row was added. No rows may be added afterwards."""
         if self._rows:
             self._sum(pa.concat_tables(self._rows))
             self._rows = []
@@ -195,8 +201,9 @@ class _Sums:
 
 
 class _Reading:
-    """Reads one table from its newest file to older ones. `whole_since_ms` is the time from which on all rows of the
-    table were read.
+    """Reads one table from its newest file to older ones. `whole_since_ms` is the time (epoch ms) from which on the
+    answer is complete; it is later than the begin of the question's period if the limits ended the reading. `spoiled`
+    has the files that could not be read, with the reason.
     """
 
     def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
@@ -211,10 +218,10 @@ class _Reading:
         """The files that cannot be read, each with the reason."""
 
     def read(self, budget: _Budget, of_rows: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
-        """Read the rows that may hold in the period of the question, newest file first; yield the result of `of_rows`
-        for each piece.
+        """Read the rows that may be valid in the question's period, newest file first, until `budget` is used up. Call
+        `of_rows` with each piece of rows, and yield its result.
 
-        A file for whose rows `of_rows` fails counts as damaged.
+        If `of_rows` raises an error because of the rows, their file counts as damaged.
         """
         for file in self._files():
             try:
@@ -262,7 +269,9 @@ class _Reading:
         return [*self._wants, _TIME, *(name for name in figures if name in known)]
 
     def _may_have(self, stored: dict[str, Any]) -> bool:
-        """Return whether a row group of a file may have rows of the bundle or broker that the question is about."""
+        """Return False if the statistics in a file show that a row group has no rows of the bundle or broker that the
+        question is about, otherwise True. `stored` has the metadata of each column of the row group.
+        """
         for column, name in self._wants.items():
             about = stored[column].statistics if name else None
             if about is not None and about.has_min_max and not about.min <= name <= about.max:
@@ -279,8 +288,8 @@ class _Reading:
         return rows.filter(mask)
 
     def _cut(self, newest_unread_ms: float) -> None:
-        """Stop reading, and set the time from which on all reports are known: an unread report is from
-        `newest_unread_ms` at the latest, and gives the load for at most LONGEST_HELD after that.
+        """Stop reading, and set `whole_since_ms`. The unread reports are from `newest_unread_ms` (epoch ms) or earlier,
+        and are valid for at most LONGEST_HELD. So the answer is complete from the first step that begins after that.
         """
         self._is_cut = True
         step_ms = self.question.step_ms
@@ -289,8 +298,8 @@ class _Reading:
 
 
 def _figures(rows: pa.Table, of: Any) -> pa.Table:
-    """Return the columns of sums for each row: the reported thing `of`, the broker, the time and the values. A value
-    that the table lacks is null.
+    """Return the columns that `load_means.step_sums` needs. `of` has the name of the reported thing of each row. A
+    column of values that `rows` lacks is null in the result.
     """
     usages = [_known(rows.column(name)) for name in _USAGES if name in rows.column_names]
     usage = pc.max_element_wise(*usages) if usages else pa.nulls(len(rows), pa.float64())
@@ -340,7 +349,9 @@ def _loads(sums: Sequence[pa.Table | None]) -> dict[int, list[BrokerLoad]]:
 
 
 def _times(column: Any) -> tuple[float, float]:
-    """Return the first and the last time in a row group, in epoch ms; an unbounded range if the file does not say."""
+    """Return the times (epoch ms) of the first and the last row in a row group; minus and plus infinity if the file
+    does not record them.
+    """
     about = column.statistics
     if about is None or not about.has_min_max:
         return -math.inf, math.inf

@@ -53,11 +53,12 @@ class QueryError(Exception):
 def run_local_sql(
     storage: LocalStorage, query: str, *, limit: int = 10_000, as_of_batch: int | None = None
 ) -> pa.Table:
-    """Run a query on the tables of a folder; return at most `limit` rows of the result.
+    """Run a query on the tables of a data directory; return at most `limit` rows of the result.
 
-    The query sees the tables as they are at the call; with `as_of_batch`, as they were after that batch. Only the
-    tables that the query names are opened; all of them if it names none, such as `show tables`. Takes at most
-    `MEMORY_MIB` of memory in addition to the result. Nulls are ordered as in Spark SQL; times are UTC.
+    The query sees the tables as they are at the call. With `as_of_batch`, it sees them as they were after the batch
+    with this id. Only the tables that the query names are opened. If it names none (for example `show tables`), all
+    tables are opened. The query takes at most `MEMORY_MIB` of memory in addition to the result. Nulls are ordered as in
+    Spark SQL; times are UTC.
 
     Raises:
         QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or does not only read.
@@ -109,8 +110,8 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
-    """Restrict all later statements on `connection` to reading the files of the tables, and prevent these statements
-    from removing the restriction.
+    """Allow all later statements on `connection` only to read the files of the tables. The statements cannot remove
+    this restriction.
     """
     connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
@@ -120,7 +121,9 @@ def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> No
 def _create_view(
     connection: duckdb.DuckDBPyConnection, storage: LocalStorage, name: str, parts: Sequence[FilePart]
 ) -> None:
-    """Create the view `name` of whole files and first rows of files, with typed columns and each row once."""
+    """Create the view `name` on the rows of a table. Each of `parts` is a whole file or the first rows of a file.
+    Columns have the table's types. Of rows with equal keys, the view has only one where the table may have repeats.
+    """
     table = TABLES[name]
     none = ", ".join(f'null::{_TYPES[column.kind]} as "{column.name}"' for column in table.schema)
     rows = f"(select {none} where false)"
@@ -137,9 +140,8 @@ def _create_view(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, variable: str, files: Sequence[str], *options: str) -> str:
-    """Return the SQL expression that reads the rows of `files`.
-
-    Their names are in a variable, because a view takes no parameters.
+    """Return the SQL expression that reads the rows of `files`. The paths are stored in the variable `variable` of the
+    connection, because a view takes no parameters. `options` are further arguments of `read_parquet`.
     """
     connection.execute(f'set variable "{variable}" = $1', [list(files)])
     arguments = ", ".join((f"getvariable('{variable}')", *_OPTIONS, *options))
@@ -154,7 +156,9 @@ _LACKING: Final = """
 
 
 def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> bool:
-    """Return whether a file of a table lacks a column of the table's key, for which DuckDB would read nulls."""
+    """Return whether any of `files` lacks a column of the key of the table `name`. DuckDB would read nulls for it
+    instead of raising an error.
+    """
     if not files:
         return False
     return connection.execute(_LACKING, {"files": list(files), "needed": list(TABLES[name].key)}).fetchone() is not None
@@ -170,8 +174,8 @@ def _once(name: str, columns: str, rows: str) -> str:
 
 
 def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
-    """Return the first `limit` rows of an answer. They are read as a stream, so that an answer of any size takes no
-    more memory than these rows.
+    """Return the first `limit` rows of the result of a query. The result is read as a stream, so that rows after the
+    first `limit` ones take no memory.
     """
     reader = answer.limit(limit).to_arrow_reader(_ROWS_AT_ONCE)
     taken: list[pa.RecordBatch] = []
@@ -183,8 +187,8 @@ def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with sums of integers as 64-bit integers if they fit, as in Spark; DuckDB returns such sums with
-    128 bits.
+    """Return the rows with 64-bit integers where DuckDB returns 128-bit ones (sums of integers), as Spark does. A
+    column with a value that does not fit into 64 bits stays as it is.
     """
     for place, field in enumerate(rows.schema):
         if pa.types.is_decimal(field.type) and field.type.scale == 0:
@@ -196,9 +200,10 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def in_a_sentence(said: str, query: str) -> str:
-    """Return DuckDB's error message as one sentence, with similar names that may have been meant.
+    """Return a sentence for the user about DuckDB's error message `said`. If it is about an unknown table or column,
+    the sentence names similar names.
 
-    `query` is the query; the tables that it names are searched for similar columns.
+    `query` is the query that failed; similar columns are searched for in the tables that it names.
     """
     if missing := _NO_TABLE.search(said):
         return f"there is no table {missing[1]}; {_meant(missing[1], TABLES)}"
@@ -213,7 +218,7 @@ def in_a_sentence(said: str, query: str) -> str:
 
 
 def tables_in(query: str) -> list[str]:
-    """Return the tables whose names are words in the query."""
+    """Return the names of those tables that appear as words in the query."""
     words = {word.lower() for word in re.findall(r"\w+", query)}
     return [name for name in TABLES if name in words]
 

@@ -11,8 +11,8 @@ FLAP_WITHIN: Final = timedelta(minutes=30)
 
 
 class Owned(NamedTuple):
-    """An interval of the table `ownership`, in which a broker owned a bundle: `until` and `ended` are None while the
-    broker still owns the bundle.
+    """An interval of the table `ownership`, in which `broker` owned `bundle`: from `since`, inclusive, to `until`,
+    exclusive. `ended` says why it ended. `until` and `ended` are None while the broker owns the bundle.
     """
 
     bundle: str
@@ -23,12 +23,12 @@ class Owned(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A bundle that moved from `source` to `destination`, which first reported it at `at`.
+    """A bundle moved from the broker `source` to the broker `destination`, which first reported it at `at`.
 
-    `ended` is why the bundle left: moved, or broker gone. `since_last` is the time since its previous move, None if
-    this is the first known one; `is_back` says that the bundle returned to the source of that move. `unreported` is how
-    long no broker reported the bundle. This is about the interval between reports, not the interruption that clients
-    see.
+    `ended` is why the source lost the bundle: "moved", "split" or "broker gone". `since_last` is the time since the
+    bundle's previous move; None if no earlier move is known. `is_back`: the bundle returned to the broker from which
+    the previous move took it. `unreported` is the time between the source's loss and `at`, in which no broker reported
+    the bundle. It depends on when reports are sent, so it is not the interruption that clients see.
     """
 
     bundle: str
@@ -45,11 +45,12 @@ class Move(NamedTuple):
 
 
 class Flapping(NamedTuple):
-    """A bundle that moved again too soon: `moves` is the number of its moves, `flaps` of them came too soon, and `back`
-    of these flaps returned to the broker that the bundle had just left.
+    """A bundle that flapped: a load manager moved it again soon after its previous move. `moves` is the number of all
+    its moves, `flaps` the number of moves that came too soon, and `back` how many of the flaps returned the bundle to
+    the broker that it had just left.
 
-    `soonest` is the shortest time between a flap and the move before it, `first` and `last` are the times of the first
-    and the last flap, `brokers` are all owners, by name.
+    `soonest` is the shortest time between a flap and the move before it. `first` and `last` are the times of the first
+    and the last flap. `brokers` are all brokers that owned the bundle, sorted by name.
     """
 
     bundle: str
@@ -69,11 +70,11 @@ def _by_nobody(_move: Move) -> bool:
 def flapping_of(
     moves: Iterable[Move], within: timedelta = FLAP_WITHIN, is_manual: Callable[[Move], bool] = _by_nobody
 ) -> list[Flapping]:
-    """Return the bundles that moved again at most `within` after a move, by the number of flaps (most first), then
-    name.
+    """Return the bundles that flapped, by the number of flaps (most first), then by name. A flap is a move at most
+    `within` after the bundle's previous move.
 
-    `moves` are oldest first. Only moves of load managers count: a move that `is_manual`, which an operator requested,
-    is not a flap, nor is the next move after it.
+    `moves` are oldest first. `is_manual` returns whether an operator requested a move. Such a move is not a flap, and
+    neither is the bundle's next move after it.
     """
     by_bundle: dict[str, list[Move]] = {}
     for move in moves:
@@ -106,8 +107,8 @@ def flapping_of(
 
 
 def moves_of(intervals: Iterable[Owned]) -> list[Move]:
-    """Return the moves, oldest first. If the next owner of a bundle is the same broker again, such as after a restart,
-    that is not a move.
+    """Return the moves of all bundles, oldest first. `intervals` are intervals of ownership, in any order. If the next
+    owner of a bundle is the same broker again, for example after a restart, that is not a move.
     """
     ordered = sorted(intervals, key=attrgetter("bundle", "since", "broker"))
     found = [move for _, owned in groupby(ordered, attrgetter("bundle")) for move in _of_bundle(owned)]

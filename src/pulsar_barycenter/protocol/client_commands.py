@@ -47,7 +47,9 @@ def connect(
 
 
 def auth_response(client_version: str, auth_method_name: str, auth_data: bytes | None) -> bytes:
-    """Return the frame that answers an AUTH_CHALLENGE with credentials."""
+    """Return the AUTH_RESPONSE frame, which answers an AUTH_CHALLENGE with credentials: `auth_data` for the
+    authentication method `auth_method_name`.
+    """
     response = api.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
     return command_frame(
         TYPE.AUTH_RESPONSE, client_version=client_version, response=response, protocol_version=PROTOCOL_VERSION
@@ -95,7 +97,10 @@ def send(
     highest_sequence_id: int | None = None,
     is_chunk: bool | None = None,
 ) -> bytes:
-    """Return a SEND frame with its entry (see `frames.encode_entry`). `num_messages` is for batches only."""
+    """Return a SEND frame with its entry (see `frames.encode_entry`). `num_messages` is the number of messages of a
+    batch; None for a single message. `highest_sequence_id` is the sequence id of the last message of a batch.
+    `is_chunk` is whether the entry is one chunk of a large message.
+    """
     command = api.BaseCommand(type=TYPE.SEND)
     message = command.send
     message.producer_id = producer_id
@@ -165,8 +170,9 @@ def ack(
     request_id: int | None = None,
     validation_error: api.CommandAck.ValidationError.ValueType | None = None,
 ) -> bytes:
-    """Return the frame that acknowledges `message_ids` (exactly one if cumulative). With a request id the broker
-    answers with ACK_RESPONSE.
+    """Return the frame that acknowledges `message_ids`. If `cumulative` is True, it must have exactly one id, and all
+    messages up to and including that one are acknowledged. If `request_id` is given, the broker answers with
+    ACK_RESPONSE. `validation_error` tells the broker why the client could not use the messages.
     """
     return command_frame(
         TYPE.ACK,

@@ -57,7 +57,9 @@ _RECEIPT_HEADS: Final = _heads(7)
 def send_receipt(
     producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest_sequence_id: int = 0
 ) -> bytes:
-    """Return a SEND_RECEIPT frame. Both sequence ids repeat those of the SEND."""
+    """Return a SEND_RECEIPT frame. `sequence_id` and `highest_sequence_id` are those of the SEND that is
+    acknowledged.
+    """
     message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
     body = b"\x08%b\x10%b\x1a%c%b" % (varint(producer_id), varint(sequence_id), len(message_id), message_id)
     if highest_sequence_id:
@@ -68,7 +70,9 @@ def send_receipt(
 def send_receipts(
     producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
 ) -> bytes:
-    """Return the SEND_RECEIPT frames of one or more consecutive entries, concatenated; see `send_receipt`."""
+    """Return the SEND_RECEIPT frames for one or more entries with consecutive entry ids, concatenated. `sequence_ids`
+    and `highest_ids` have an item for each entry; see `send_receipt`.
+    """
     count = len(sequence_ids)
     if count == 1:
         return send_receipt(producer_id, sequence_ids[0], ledger_id, first_entry_id, highest_ids[0])
@@ -95,7 +99,9 @@ def send_receipts(
 
 
 def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return the SEND_RECEIPT frames for `count` SENDs whose sequence ids and entry ids both increase by one."""
+    """Return the SEND_RECEIPT frames for `count` SENDs, concatenated. From one SEND to the next, the sequence id and
+    the entry id increase by one; `sequence_id` and `entry_id` are those of the first.
+    """
     receipts: list[bytes] = []
     while count:
         alike = min(count, last_of_width(sequence_id) + 1 - sequence_id, last_of_width(entry_id) + 1 - entry_id)
@@ -108,7 +114,7 @@ def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry
 
 def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
     """Return the result of `_receipts_in_a_row` for ids that all have the same number of bytes: the first receipt is
-    repeated, and the other ids are inserted.
+    repeated, and in the copies its ids are replaced by the other ids.
     """
     first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
     size = len(first)
@@ -132,7 +138,10 @@ def messages(
     partition: int = -1,
     consumer_epoch: int | None = None,
 ) -> list[bytes]:
-    """Return the MESSAGE frames of consecutive entries, as parts to be joined. Each entry is one of the parts."""
+    """Return the MESSAGE frames of entries with consecutive entry ids, the first of which is `first_entry_id`. The
+    result is a list of parts which, joined, are the frames; each of `entries` is itself one of the parts, so that it is
+    not copied here.
+    """
     if len(entries) == 1:
         size = len(entries[0])
         head = message_header(
@@ -171,7 +180,8 @@ def message_header(
 ) -> bytes:
     """Return the bytes to send before a stored entry of `entry_size` bytes: sizes and a MESSAGE command.
 
-    `partition` -1: the topic is not a partition. A set bit in `ack_set` is a message that is still to be delivered.
+    `partition` is the index of the partition; -1: the topic is not a partition. A set bit in `ack_set` represents a
+    message of the batch that is still to be delivered.
     """
     message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
     if partition >= 0:
@@ -229,7 +239,10 @@ def message_id(
     batch_index: int | None = None,
     ack_set: Iterable[int] = (),
 ) -> api.MessageIdData:
-    """Return a message id for a command. Negative ledger or entry ids are encoded as 64-bit two's complement."""
+    """Return a message id for a command; `partition` and `batch_index` are left out if they are None or negative. A set
+    bit in `ack_set` represents a message of the batch that is not acknowledged. Negative ledger or entry ids are
+    encoded as 64-bit two's complement.
+    """
     data = api.MessageIdData(ledgerId=ledger_id & NO_REQUEST, entryId=entry_id & NO_REQUEST)
     if partition is not None and partition >= 0:
         data.partition = partition
@@ -264,7 +277,9 @@ def connected(
 
 
 def auth_challenge(server_version: str, method: str) -> bytes:
-    """Return the frame that requests new credentials from a client (AUTH_CHALLENGE)."""
+    """Return the AUTH_CHALLENGE frame, which requests new credentials from a client; `method` is the name of the
+    authentication method.
+    """
     challenge = api.AuthData(auth_method_name=method, auth_data=AUTH_REFRESH)
     return command_frame(
         TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=PROTOCOL_VERSION
@@ -276,7 +291,9 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Return an ERROR frame. Use it only for requests whose own response has no error field."""
+    """Return an ERROR frame, the answer to a request that failed; `code` is Pulsar's error code. Use it only if the
+    response type of the request has no error field of its own.
+    """
     return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
 
@@ -311,8 +328,9 @@ def close_producer(
     assigned_url: str | None = None,
     assigned_url_tls: str | None = None,
 ) -> bytes:
-    """Return a CLOSE_PRODUCER frame. A client sends it with a request id; a broker without one, and optionally with the
-    URLs of the topic's new owner.
+    """Return a CLOSE_PRODUCER frame. A client sends it with a request id. A broker sends it without a request id; if
+    the new owner of the topic is known, the broker adds its URLs (`assigned_url` without TLS, `assigned_url_tls` with
+    TLS).
     """
     return command_frame(
         TYPE.CLOSE_PRODUCER,
@@ -363,8 +381,8 @@ def partitions_failed(request_id: int, code: api.ServerError.ValueType, message:
 
 
 def scalable_topic_layout(session_id: int, topic: str, segments: list[api.SegmentInfoProto]) -> bytes:
-    """Return the answer to SCALABLE_TOPIC_LOOKUP for an ordinary topic, whose name begins with its domain. The layout
-    has epoch 0.
+    """Return the answer to SCALABLE_TOPIC_LOOKUP for an ordinary topic; `topic` is its full name, and `segments` are
+    its partitions. The layout in the answer has epoch 0.
     """
     return command_frame(
         TYPE.SCALABLE_TOPIC_UPDATE,
@@ -394,7 +412,10 @@ def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, messa
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Return the answer to LOOKUP, which tells the client that the broker at `url` serves the topic."""
+    """Return the answer to LOOKUP which says that the broker at `url` (with TLS: `url_tls`) serves the topic.
+    `authoritative` and `through_proxy` are fields of the answer; with the latter the client connects through its proxy,
+    which forwards to `url`.
+    """
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
     return before + encoded + after
@@ -428,8 +449,8 @@ def _around_request_id(
 
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
-    """Return the answer to LOOKUP: the client should send the look-up to the broker at `url`, with this value of
-    `authoritative`.
+    """Return the answer to LOOKUP which redirects the client: it should send the look-up to the broker at `url` (with
+    TLS: `url_tls`), and set the field `authoritative` of that look-up to this value.
     """
     return command_frame(
         TYPE.LOOKUP_RESPONSE,
@@ -533,8 +554,8 @@ def consumer_stats_failed(request_id: int, code: api.ServerError.ValueType, mess
 
 
 def refuse_transaction(command_type: int, request_id: int, message: str) -> bytes:
-    """Return the answer that refuses a transaction command (types 50 to 62, even), with the response type of that
-    command and NotAllowedError.
+    """Return the answer that refuses a transaction command, with the error NotAllowedError. `command_type` is one of
+    the even types 50 to 62; the type of the answer is the next number.
     """
     response: Any = command_type + 1
     return command_frame(response, request_id=request_id, error=api.NotAllowedError, message=message)

@@ -31,7 +31,7 @@ SEND_RUN: Final = -1
 
 
 class Role(enum.Enum):
-    """Which side of a connection this program is."""
+    """The side of a connection that this program is: the broker or the client."""
 
     BROKER = "broker"
     CLIENT = "client"
@@ -45,7 +45,9 @@ class State(enum.Enum):
 
 
 class KeepAlive(enum.Enum):
-    """What the caller has to do after a tick of the keep-alive."""
+    """What the caller of `Connection.keep_alive` has to do: nothing (WAIT), send the queued PING, or close the
+    connection (PEER_IS_GONE).
+    """
 
     WAIT = "wait"
     PING = "ping"
@@ -130,12 +132,12 @@ _PONG: Final = int(api.BaseCommand.PONG)
 class Connection:
     """The protocol state of one connection, of a broker or of a client.
 
-    After `receive_data`, `data_to_send` may return bytes. After a RemoteProtocolError the state is CLOSED and the
-    caller must close the transport.
+    After each call of `receive_data`, send the bytes that `data_to_send` returns, for example a PONG. After a
+    RemoteProtocolError the state is CLOSED and the caller must close the transport.
 
-    A client may send commands after its CONNECT without waiting for the answer. They wait until `accept`; the next
-    `receive_data` returns them, even if it is called with no bytes. Their commands and entries together may have at
-    most the size of one frame.
+    A client may send commands after its CONNECT without waiting for the answer. On the broker's side such commands are
+    kept until `accept` is called; the next call of `receive_data` returns them, even if it is called with no bytes. The
+    kept commands and their entries may have at most the size of one frame in total.
     """
 
     __slots__ = ("_decoder", "_early", "_early_bytes", "_joins_sends", "_legal", "_longest", "_max_frame_size", "_out",
@@ -148,8 +150,10 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """If `joins_sends` is True, a broker receives consecutive similar SENDs together, as one `SEND_RUN`; the
-        checksums of their entries are then verified already.
+        """`role` is the side of the connection that this program is. `max_frame_size` is the inclusive limit of the
+        size of a received frame, in bytes. If `joins_sends` is True and the role is BROKER, `receive_data` returns
+        consecutive SENDs of the same form together, as one `SEND_RUN`; the checksums of their entries have been
+        verified then.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
@@ -173,8 +177,8 @@ class Connection:
         """Return the commands that `data` completes, oldest first.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol. Legal commands of the same read before the fault are lost
-                with the connection, as if they had not arrived.
+            RemoteProtocolError: the peer broke the protocol. Legal commands that the same `data` has before the error
+                are lost with the connection, as if they had not arrived.
         """
         self._ping_open = False
         try:
@@ -192,7 +196,9 @@ class Connection:
             raise
 
     def _take_runs(self, data: bytes) -> tuple[list[Received], int]:
-        """Return the runs of SENDs at the start of `data`, and the offset of their end."""
+        """Return the runs of SENDs (`SendRun`) at the start of `data`, and the offset of the end of the last run
+        (exclusive).
+        """
         received: list[Received] = []
         offset = 0
         while (found := run_at(data, offset, self._max_frame_size)) is not None:
@@ -201,7 +207,9 @@ class Connection:
         return received, offset
 
     def _take(self, frames: list[Frame]) -> list[Received]:
-        """Return the commands in `frames` that the caller has to handle."""
+        """Return those of the commands in `frames` that the caller has to handle; process the others, such as PING,
+        here.
+        """
         received: list[Received] = []
         if not frames:
             return received
@@ -224,8 +232,8 @@ class Connection:
         return received
 
     def _take_handshake(self, frames: list[Frame], received: list[Received]) -> list[Frame]:
-        """Process frames up to the one that opens the connection; return the frames after it. The commands that the
-        caller has to handle are added to `received`.
+        """Process frames up to the one that opens the connection (inclusive); return the frames after it, no frames if
+        the connection is not open yet. The commands that the caller has to handle are added to `received`.
         """
         for index, (command, entry) in enumerate(frames):
             if len(command) > MAX_HANDSHAKE_BYTES:
@@ -243,8 +251,8 @@ class Connection:
         return []
 
     def _must_wait_for_accept(self, number: int) -> bool:
-        """Return whether this command of a client must wait, because the broker has not answered the client's
-        CONNECT yet.
+        """Return whether a command of a client, of the type `number`, must wait because this broker has not answered
+        the client's CONNECT yet.
         """
         return (
             self.role is Role.BROKER
@@ -262,7 +270,9 @@ class Connection:
         self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:
-        """Process a command of the handshake; return whether the connection is open afterwards."""
+        """Process a command of the handshake: `number` is its type, `message` its sub-message. Return whether the
+        connection is open after it.
+        """
         after = _RECEIVABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise self._illegal(number)
@@ -279,7 +289,9 @@ class Connection:
         )
 
     def data_to_send(self) -> bytes:
-        """Return and drop the bytes to send to the peer: PONGs, and frames passed to `send`."""
+        """Return the bytes to send to the peer, and forget them: PINGs and PONGs, and frames that were passed to
+        `send`.
+        """
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -312,7 +324,9 @@ class Connection:
         max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE,
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
-        """As a broker, queue the CONNECTED command. It has the lower one of the two protocol versions."""
+        """As a broker, queue the CONNECTED command, which accepts the client's CONNECT. The command has the lower one
+        of the protocol versions of client and broker.
+        """
         self._advance_by_sending(api.BaseCommand.CONNECTED)
         self._out.append(
             commands.connected(
@@ -324,7 +338,9 @@ class Connection:
         )
 
     def _advance_by_sending(self, number: api.BaseCommand.Type.ValueType) -> None:
-        """Change the state as sending this handshake command does; raise LocalProtocolError if it is not legal now."""
+        """Change the state of the connection because this handshake command is sent. Raise LocalProtocolError if this
+        role may not send the command in the present state.
+        """
         after = _SENDABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise LocalProtocolError(
@@ -343,7 +359,8 @@ class Connection:
         """Decide, at a tick of the keep-alive interval, what to do: PING (its frame is queued already), PEER_IS_GONE
         (the caller closes the connection) or WAIT.
 
-        `reading` is False if this side has stopped to read (back-pressure): then silence of the peer proves nothing.
+        `reading` is False if this side has stopped to read (back-pressure): then the missing answer to a PING does not
+        count, and the result is WAIT.
         """
         if self.state is not State.OPEN:
             return KeepAlive.PEER_IS_GONE

@@ -62,8 +62,8 @@ the time in ms before which it must not be delivered (0 if the metadata has none
 class FrameDecoder:
     """Cuts a byte stream into frames.
 
-    Sizes are checked as soon as they are known, before anything after them is kept. So a peer cannot make this side
-    buffer more than one frame of the maximum size plus one read.
+    Sizes are checked as soon as they are known, before anything after them is kept. So at most one frame of the maximum
+    size, plus the data of one call, is kept in memory.
     """
 
     __slots__ = ("_buffered", "_chunks", "_max_frame_size", "_wanted")
@@ -81,9 +81,10 @@ class FrameDecoder:
         return self._buffered
 
     def receive(self, data: bytes) -> list[Frame]:
-        """Return the frames that `data` completes, oldest first; keep the rest.
+        """Return the frames that are complete with `data`, oldest first; keep the bytes of an incomplete frame for the
+        next call.
 
-        After an error the decoder cannot be used any more, and frames of the same read that were complete are lost.
+        After an error the decoder cannot be used any more, and complete frames in the same `data` are lost.
 
         Raises:
             FrameTooLargeError: the peer announced more than `max_frame_size` bytes.
@@ -92,8 +93,8 @@ class FrameDecoder:
         return self.cut(self.joined(data))
 
     def joined(self, data: bytes) -> bytes:
-        """Return the bytes kept from before, followed by `data`; b"" while no frame is complete. Pass the result to
-        `cut`.
+        """Return the bytes that were kept from earlier calls, followed by `data`; b"" while the frame that was begun is
+        not complete: the bytes are then kept. Pass the result to `cut`.
         """
         if self._chunks:
             # Chunks of a large frame are joined once, so the cost is linear however small they are.
@@ -107,8 +108,8 @@ class FrameDecoder:
         return data
 
     def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
-        """Return the frames in `data`, which `joined` returned, from `offset` on. A frame must begin at `offset`.
-        Raises the errors of `receive`.
+        """Return the complete frames in `data` from `offset` on, where a frame must begin, and keep the bytes after
+        them. `data` is a result of `joined`. Raises the errors of `receive`.
         """
         frames: list[Frame] = []
         append = frames.append
@@ -154,7 +155,9 @@ def simple_frame(command: bytes) -> bytes:
 
 
 def payload_header(command: bytes, entry_size: int) -> bytes:
-    """Return the bytes to send before an entry of `entry_size` bytes, so that the entry is sent uncopied."""
+    """Return the bytes to send before an entry of `entry_size` bytes: the sizes and the command. The caller sends the
+    entry itself after them, without copying it.
+    """
     size = len(command)
     return SIZES.pack(size + 4 + entry_size, size) + command
 
@@ -168,7 +171,12 @@ def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> b
 
 
 def _skip_broker_metadata(entry: bytes) -> int:
-    """Return the offset at which the part of an entry begins that its producer wrote, after the broker's metadata."""
+    """Return the offset of the part of an entry that its producer wrote. Before it is the broker's metadata, if the
+    entry has any; otherwise the offset is 0.
+
+    Raises:
+        MalformedFrameError: the entry ends inside the broker's metadata.
+    """
     if entry[:2] != _BROKER_METADATA_MAGIC:
         return 0
     if len(entry) < 6:
@@ -249,8 +257,8 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp of serialized metadata. `fields` is the part of the metadata after the producer name and the
-    sequence id. Return None if another required field is missing.
+    """Return the `Stamp` of serialized metadata: publish time, number of messages and delivery time. `fields` is the
+    part of the metadata after the producer name and the sequence id. Return None if another required field is missing.
 
     Raises:
         DecodeError: the fields cannot be parsed.
@@ -260,11 +268,12 @@ def stamp_in(fields: bytes) -> Stamp | None:
 
 
 def check_entry(entry: bytes) -> Stamp:
-    """Verify the entry's checksum, and return the stamp of its metadata.
+    """Verify the entry's checksum, and return the `Stamp` of its metadata: publish time, number of messages and
+    delivery time.
 
-    The result is that of `verify_checksum` followed by `read_metadata`, with their errors, but it costs less. The
-    metadata after producer name and sequence id is the same for all messages of a producer in one millisecond, so it is
-    parsed once. Fields may be parsed separately, because protobuf merges them.
+    The effect and the errors are those of `verify_checksum` followed by `read_metadata`, but it costs less: the
+    metadata after the producer name and the sequence id is the same for all messages of a producer in one millisecond,
+    so its parsed form is cached. Fields may be parsed separately, because protobuf merges them.
     """
     if len(entry) > ENTRY_HEAD.size:
         magic, expected, size, tag, name_size = ENTRY_HEAD.unpack_from(entry)

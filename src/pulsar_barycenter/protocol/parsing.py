@@ -48,8 +48,8 @@ _NO_MORE_TEXT: Final = frozenset(
 
 
 def parse_command(data: bytes) -> tuple[int, Any]:
-    """Return the type of the command in `data` and its sub-message (`Send` for a SEND). All required fields are
-    present.
+    """Return the type of the command in `data` and its sub-message (for a SEND, a `Send`). All required fields of the
+    sub-message are present.
 
     Raises:
         UnsupportedCommandError: the type number is not defined.
@@ -67,7 +67,7 @@ def parse_command(data: bytes) -> tuple[int, Any]:
 
 
 def plain_sequence_id(data: bytes) -> int:
-    """Return the sequence id of a plain SEND command: the varint from byte 7 of `data` to its end, which has at most
+    """Return the sequence id of a plain SEND command: the varint from offset 7 of `data` to its end, which has at most
     four bytes; -1 if these bytes are not exactly one varint.
     """
     size = len(data) - 7
@@ -89,8 +89,8 @@ def plain_sequence_id(data: bytes) -> int:
 
 
 def _is_plain_lookup(data: bytes) -> bool:
-    """Return whether a LOOKUP has only its topic, in ASCII, its request id, and no other text. Then all required fields
-    are present and valid.
+    """Return whether the LOOKUP in `data` has only a topic name in ASCII, a request id, and no other text field. If so,
+    all required fields are present and valid.
     """
     size = len(data)
     if not (8 < size < 133 and data[4] == size - 5 and data[5] == 0x0A):

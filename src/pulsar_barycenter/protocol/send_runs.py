@@ -51,11 +51,12 @@ class SendRun(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The common form of the frames of a run: their beginning, and the position of their parts.
+    """The common form of the frames of a run. `head` is the beginning that all frames have; the structs unpack the
+    parts of one frame.
 
-    `frames` unpacks the head, the sequence id, the checksum's magic number, the checksum, and the bytes that it covers.
-    `metadata` unpacks the metadata before the sequence id, the sequence id, and the metadata after it. `entries`
-    unpacks the whole entry.
+    `frames` unpacks the head, the sequence id, the checksum's magic number, the checksum, and the bytes that the
+    checksum covers. `metadata` unpacks the metadata before the sequence id, the sequence id, and the metadata after it.
+    `entries` unpacks the whole entry.
     """
 
     head: bytes
@@ -65,8 +66,8 @@ class _Shape(NamedTuple):
 
 
 def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int] | None:
-    """Return the run of SENDs that begins at `offset`, and the offset of its end (exclusive); None if there is no run.
-    A frame must begin at `offset`.
+    """Return the run of SENDs that begins at `offset`, and the offset of its end (exclusive); None if no run begins
+    there. A frame must begin at `offset`. Frames of more than `max_frame_size` bytes are not part of a run.
     """
     producer_id = PLAIN_SENDS.get(data[offset + 8 : offset + _HEAD_SIZE])
     if producer_id is None:
@@ -81,8 +82,8 @@ def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int]
 
 
 def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
-    """Return the shape of the plain SEND at `offset`; None if this SEND is unusual, or if no frame with the same
-    beginning follows it.
+    """Return the form that the SEND at `offset` and the frames after it have; None if this SEND has another form than a
+    run can have, or if no frame with the same beginning follows it.
     """
     head = data[offset : offset + _HEAD_SIZE]
     total, command_size = SIZES.unpack_from(head)
@@ -115,7 +116,9 @@ def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
 def _columns(
     id_size: int, name_size: int, behind_id: int, entry_size: int
 ) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
-    """Return the structs that unpack frames whose parts have these sizes; see `_Shape`."""
+    """Return the structs of `_Shape` for frames with these sizes in bytes: of the sequence id, the producer name, the
+    metadata after the sequence id (`behind_id`), and the entry.
+    """
     before_id = 7 + name_size
     before_metadata = _HEAD_SIZE + id_size + 6
     payload = entry_size - 6 - before_id - id_size - behind_id
@@ -127,8 +130,8 @@ def _columns(
 
 
 def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None:
-    """Return the run of SENDs at the beginning of `frames`; None if the run is too short, or if anything in it is
-    unusual or wrong.
+    """Return the run of SENDs at the beginning of `frames`; None if there are too few SENDs, or if any of them has
+    another form or a wrong checksum.
     """
     heads, ids, magics, checksums, summed = zip(*shape.frames.iter_unpack(frames), strict=True)
     count = len(heads)

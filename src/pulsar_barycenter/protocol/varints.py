@@ -33,7 +33,7 @@ def varint(number: int) -> bytes:
 
 
 def varints(first: int, count: int) -> list[bytes]:
-    """Return the varints of `count` consecutive numbers from `first` on."""
+    """Return the varints of the numbers `first`, `first + 1` and so on, `count` in all."""
     found: list[bytes] = []
     stop = first + count
     while first < stop:
@@ -48,7 +48,7 @@ def varints(first: int, count: int) -> list[bytes]:
 
 
 def joined_varints(first: int, count: int) -> bytes:
-    """Return the varints of `count` consecutive numbers from `first` on, concatenated."""
+    """Return the varints of the numbers `first`, `first + 1` and so on, `count` in all, concatenated."""
     joined: list[bytes] = []
     stop = first + count
     while first < stop:

@@ -31,9 +31,9 @@ _NO_FILE: Final = Unseen("broker.conf", "give --config FILE on a machine with a 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The parts of a cluster that are to be examined: brokers at `urls`, a metadata store with its
-    `metadataStoreConfigPath`, the ledger folder, and `file`, a broker.conf. `timeout_s` is the time limit for the
-    answer of a broker.
+    """The parts of a cluster to examine; a part that is not given is not read. `urls` are the web addresses of brokers,
+    `store` is the URL of the metadata store, `store_config` its `metadataStoreConfigPath`, `ledgers` the folder of the
+    ledgers, `file` a broker.conf. `timeout_s` is the time limit for the answer of a broker.
     """
 
     urls: Sequence[str]
@@ -48,7 +48,8 @@ async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()
     """Read a cluster, and return the picture (all that was read) and the findings of the checks in `names`, or of all
     checks.
 
-    The cluster is read a second time if findings may be an effect of a change in progress.
+    If a finding may be only the effect of a change in progress, the cluster is read a second time a little later; such
+    a finding is returned only if the second reading confirms it.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.
@@ -63,8 +64,8 @@ async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()
 
 
 async def _picture(new_client: NewClient, asked: Asked) -> Picture:
-    """Read the brokers, the store, the ledger folder and the file that were named; return all that was read as a
-    picture.
+    """Read those parts of the cluster that `asked` names: the brokers, the store, the ledger folder and the file.
+    Return all that was read as a picture.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.
@@ -83,7 +84,9 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
 
 
 async def _with_bookies(picture: Picture, asked: Asked) -> Picture:
-    """Return the picture with the bookies, if the brokers keep messages on some and the store was read."""
+    """Return `picture` (all that was read of the cluster) with what the store says about the bookies. If the store was
+    not read, or has no bookies, return the picture unchanged.
+    """
     if not asked.store or picture.store is None or not has_bookies(picture.store):
         return picture
     uris = (broker.settings.get("bookkeeperMetadataServiceUri", "") for broker in picture.answering if broker.settings)
@@ -91,7 +94,8 @@ async def _with_bookies(picture: Picture, asked: Asked) -> Picture:
 
 
 async def _of_cluster(new_client: NewClient, asked: Asked) -> Picture:
-    """Return the picture from brokers and store; if one of them cannot be read, it is reported as not checked.
+    """Return the picture (all that was read) of the brokers and the metadata store. If one of the two cannot be read
+    and the other can, the picture says that it was not checked.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.

@@ -29,8 +29,9 @@ class UnknownNameError(ValueError):
 class About:
     """The data from which an explanation about a bundle, a broker or a namespace is made.
 
-    `records` are the decisions, oldest first; `found` is the leader's snapshot, None if it is not known. `is_unowned`:
-    the data is about a bundle that no broker of the running cluster serves. `missing` names brokers without an answer.
+    `records` are the decisions, oldest first; `found` is the leader's snapshot, None if it is not known. `is_unowned`
+    is True if the data is about a bundle that exists, and that no broker of the running cluster serves. `missing` has
+    texts about the brokers that did not answer.
     """
 
     records: list[DecisionRecord]
@@ -40,9 +41,11 @@ class About:
 
 
 class Source:
-    """The source of explanations: a running cluster, decision logs, or a saved snapshot, which is read only once.
+    """The source of explanations: a running cluster (`url`), decision logs (`data`), or a snapshot in a file (`file`).
+    Logs and the file are read once, when this object is created.
 
-    `url` is the web address of any broker, blank for files. Decisions before `since_ms` are left out.
+    `url` is the web address of any broker, blank for logs and files. Decisions before `since_ms` (epoch ms) are left
+    out.
     """
 
     def __init__(self, new_client: NewClient, url: str, data: Path | None, file: Path | None, since_ms: int) -> None:
@@ -51,8 +54,8 @@ class Source:
         self._logged = None if data is None else read_decisions(data)
 
     def of_topic(self, topic: TopicName) -> list[tuple[str, dict[str, str]]]:
-        """Return the queries that explain a topic: pairs of a line that names a bundle of the topic, and the names to
-        ask about.
+        """Return what to ask in order to explain a topic: for each bundle of the topic (a partitioned topic has
+        several) a heading that names the bundle, and the argument for `about`.
 
         Raises:
             ClusterError, NoSuchTopicError, UnknownNameError: the bundle of the topic is not known.
@@ -75,7 +78,8 @@ class Source:
         return [(heading, {"bundle": bundle, "broker": "", "namespace": ""}) for heading, bundle in found]
 
     def about(self, asked: dict[str, str]) -> "About":
-        """Return the data about a bundle, a broker or a namespace; the other names in `asked` are blank.
+        """Return the data about a bundle, a broker or a namespace. `asked` has the keys "bundle", "broker" and
+        "namespace"; the value of one is the requested name, the other two values are blank.
 
         Raises:
             ClusterError, UnknownNameError: no broker answers, or no source has the name.
@@ -107,7 +111,7 @@ class Source:
 
 
 def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: SnapshotFile | None) -> None:
-    """Check that the decisions or the snapshot have the requested name.
+    """Check that the decisions `records` or the snapshot `found` have the name in `asked`.
 
     Raises:
         UnknownNameError: neither has the name.
@@ -136,7 +140,9 @@ def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: Sn
 
 
 def decided_now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], list[str]]:
-    """Return the decisions that the leader would make now about the requested name, and the brokers that would shed."""
+    """Return the decisions about the name in `asked` that the leader would make now on the snapshot `found`, and the
+    brokers from which it would shed bundles.
+    """
     config = configured(found)
     manager = manager_of(found, None)
     rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)

@@ -40,7 +40,9 @@ _UNITS: Final = {
 
 
 def print_rows(rows: pa.Table, form: str, *, kind: str = "") -> None:
-    """Print rows as "table", "json" (an object a line, with the field `kind` unless `kind` is blank), or "csv"."""
+    """Print rows in the form `form`: "table"; "csv"; or "json", an object on each line, in which the field `kind` has
+    the value `kind` unless that is blank.
+    """
     if form == "json":
         extra = {"kind": kind} if kind else {}
         for row in rows.to_pylist():
@@ -67,7 +69,7 @@ def _print_as_table(rows: pa.Table) -> None:
     shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MAX_ROWS).to_pylist()]
     print_table(columns, shown, plain_width=PLAIN_WIDTH)
     if len(rows) > _MAX_ROWS:
-        click.echo(f"… and {len(rows) - _MAX_ROWS:,} more rows; --format csv or json prints all")
+        click.echo(f"… and {len(rows) - _MAX_ROWS:,} more rows; --format csv or json prints all rows")
 
 
 def _kind(field: pa.Field) -> Kind:
@@ -91,13 +93,16 @@ def _cell(name: str, value: Any) -> str:
 
 
 def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
-    """Return a bundle's owners for a table, oldest first; an interval ends at the begin of the next one at the latest.
+    """Return the owners of a bundle over time, oldest first, changed so that their intervals do not overlap: an
+    interval ends when the next one begins, or earlier.
 
-    The times come from load reports, which two brokers send at different times. If a bundle left its broker, and no
-    other broker owned it next, the interval ended as "unloaded"; for the last interval this is only known if the period
-    reaches the end of the recording (`is_to_the_end`).
+    The times come from load reports, which two brokers send at different times. If an interval ended as "moved", but
+    the next owner is the same broker or there is no next owner, the result has "unloaded" instead. Whether the last
+    interval has a next owner is only known if the period reaches the end of the recording (`is_to_the_end`); otherwise
+    it stays "moved".
 
-    Example: a from 16:16:51 to 16:17:06, b from 16:17:02. In the table a ends at 16:17:02.
+    Example: broker a owns the bundle from 16:16:51 to 16:17:06, broker b from 16:17:02 on. In the result a's interval
+    ends at 16:17:02.
     """
     found = rows.to_pylist()
     for owned, after in zip(found, [*found[1:], None], strict=False):
@@ -111,8 +116,8 @@ def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
 
 
 def trend(title: str, rows: pa.Table, kind: str) -> str:
-    """Return a line with a title, and bars that show the load (`kind` "load") or the imbalance ("balance") over time;
-    only the title for any other kind, or with fewer than two values.
+    """Return a line with the title, and after it bars that show a value of `rows` over time: the load if `kind` is
+    "load", the imbalance if it is "balance". For any other kind, or fewer than two values, return only the title.
     """
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
     values = [value for value in rows.column(column).to_pylist() if value is not None] if column else []
@@ -121,7 +126,9 @@ def trend(title: str, rows: pa.Table, kind: str) -> str:
 
 
 def _bars(values: Sequence[float], width: int) -> str:
-    """Return at most `width` bars; a bar shows the greatest of the values that it represents."""
+    """Return at most `width` bars; if there are more values, each bar represents several consecutive ones and shows the
+    greatest of them.
+    """
     size = -(-len(values) // width)
     shown = [max(values[i : i + size]) for i in range(0, len(values), size)]
     most = max(shown)

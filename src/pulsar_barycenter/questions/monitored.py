@@ -40,13 +40,14 @@ class NothingReportedError(Exception):
 
 
 async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
-    """Return the brokers with their load, by name; `place` is the web address of a broker, or a metadataStoreUrl.
+    """Return the brokers with their load, sorted by name; `place` is the web address of a broker, or the URL of a
+    metadata store (`metadataStoreUrl`).
 
     A broker that does not answer, or has no load report, is left out.
 
     Raises:
         ClusterError, MetadataError, UnknownStoreError, NothingReportedError: there is no load report.
-        TimeoutError: the store did not answer in time.
+        TimeoutError: the store did not answer within _TIMEOUT_S seconds.
     """
     if place.startswith(("http://", "https://")):
         return await _of_cluster(new_client, place)
@@ -96,14 +97,15 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
     ]
     if not found:
         raise NothingReportedError(
-            f"no broker of {url} has a load report: the extensible load manager of Apache Pulsar has its load in a "
-            "topic, which `barycenter collect` reads"
+            f"no broker of {url} returns a load report; brokers with the extensible load manager of Apache Pulsar"
+            " publish their load in a topic instead: if the brokers use that load manager, record the load with"
+            " `barycenter collect`"
         )
     return found
 
 
 async def _snapshot(client: AdminClient, url: str) -> SnapshotDocument | None:
-    """Return the leader's snapshot; None if the leader does not return it, as in Apache Pulsar."""
+    """Return the leader's snapshot; None if the broker does not return it. Apache Pulsar's brokers never return one."""
     try:
         answer: Any = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
@@ -124,8 +126,8 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
         if len(names) > _MAX_BROKERS:
             raise MetadataError(
                 folder,
-                f"this folder of the store has more than {_MAX_BROKERS:,} keys, the maximum; give the web address of a"
-                " broker instead",
+                f"this folder of the metadata store has more than {_MAX_BROKERS:,} keys, the maximum; give the web"
+                " address of a broker instead of the metadata store",
             )
         for name in names:
             record = await store.get(f"{folder}/{name}")
@@ -135,8 +137,11 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
 
 
 def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
-    """Return the brokers whose records are load reports; with the extensible load manager, records only have
-    addresses.
+    """Return the brokers that have a load report in the store, sorted by name. `records` maps paths in the store to
+    their content. A broker with the extensible load manager has a record without a load report; it is left out.
+
+    Raises:
+        NothingReportedError: no broker has a load report in the store.
     """
     found, others = [], 0
     for path, value in sorted(records.items()):

@@ -26,8 +26,9 @@ Ask: TypeAlias = Callable[[DecisionQuestion], DecisionPage]
 
 
 def known_then(subject: Subject, at_ms: int, ask: Ask) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Return the decisions that explain the state of `subject` at the time `at_ms` (epoch ms), and a page that has the
-    time range of the known decisions and the brokers that did not answer.
+    """Return the decisions that explain the state of `subject` at the time `at_ms` (epoch ms), among them the last
+    result of shedding. `ask` reads a page of decisions. The second result is a page that has the time range of all
+    known decisions, and the brokers that did not answer.
     """
     of_it, page = _whole(ask, subject.question(at_ms))
     rounds, _ = _whole(ask, DecisionQuestion(kind="shed", until_ms=at_ms, limit=1))
@@ -35,12 +36,16 @@ def known_then(subject: Subject, at_ms: int, ask: Ask) -> tuple[list[DecisionRec
 
 
 def of_cluster(new_client: NewClient, url: str) -> Ask:
-    """Return a function that queries a running cluster through any broker, which queries all others."""
+    """Return a function that reads pages of decisions of a running cluster. It sends its requests to the broker at
+    `url`, which queries all other brokers.
+    """
     return lambda question: asyncio.run(decision_page(new_client, url, question))
 
 
 def of_files(data: Path) -> Ask:
-    """Return a function that reads the logs of a folder, or one log, and the pipeline's tables if there are any.
+    """Return a function that reads pages of decisions from files. `data` is a data folder, a folder of decision logs,
+    or one log; the pipeline's tables in a data folder are read, too. The errors below are raised by the returned
+    function.
 
     Raises:
         OSError: a table cannot be read.
@@ -59,8 +64,9 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Read page after page, the newest first, until the pages together have the number of decisions that `question`
-    asks for, or no decision is left. Return all decisions that were read, oldest first, and the last page.
+    """Read page after page, the newest first, until they have the number of decisions that `question` asks for, or no
+    decision is left, or _MAX_PAGES pages were read. Return all decisions that were read, oldest first, and the last
+    page.
     """
     found: list[DecisionRecord] = []
     for _ in range(_MAX_PAGES):

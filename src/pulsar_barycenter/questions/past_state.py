@@ -21,7 +21,9 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of an explanation: `kind` is topic, bundle or broker; `span` is its hash range, None for a broker."""
+    """The subject of an explanation: `kind` is "topic", "bundle" or "broker". `span` is the hash of the topic or the
+    hash range of the bundle; None for a broker.
+    """
 
     kind: str
     name: str
@@ -51,13 +53,15 @@ class Subject:
 class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The state of a topic, bundle or broker at a past time.
 
-    `broker` is the owner of the topic or bundle, "" if no broker owned it or the owner is not known. `bundle` is the
-    bundle that the last decision names: that of the topic at that time, or the bundle from which it was split. `last`
-    is the last decision about the topic or bundle that was carried out, `before` the one before; `refused` are the
-    last decisions since `last` that were considered and not carried out. `round` is the last result of shedding.
+    For a topic or bundle: `last` is the last decision about it that was carried out, `before` the decision that was
+    carried out before `last`. `bundle` is the bundle that `last` names: it contains the topic, or the bundle was split
+    from it. `broker` is the owner after `last`, "" if there was no owner or it is not known. `refused` are the last
+    decisions after `last` that were considered and not carried out.
 
-    For a broker, `broker` is its own name, "" if no decision names it; `recent` are the last decisions by which bundles
-    arrived or left.
+    For a broker: `broker` is its own name, "" if no decision names it. `recent` are the last decisions by which bundles
+    arrived at it or left it.
+
+    `round` is the last decision that says what shedding found; None if there is none.
     """
 
     kind: str = "then"
@@ -111,7 +115,9 @@ def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) ->
 
 
 def not_known(subject: Subject, at_ms: int, page: DecisionPage) -> str:
-    """Return a sentence: nothing is known of the subject at that time, but decisions of another time range are."""
+    """Return a sentence which says that nothing is known of the subject at that time, and from when to when the
+    decisions in `page` are known.
+    """
     known = "there are no decisions at all"
     if page.known_until:
         known = f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"

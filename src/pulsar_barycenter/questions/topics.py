@@ -32,14 +32,16 @@ _NOT_THERE: Final = (404, 405)
 
 @dataclass(frozen=True, slots=True)
 class SeenTopics:
-    """The topics that were read: the `rows` of the first ones, and the number of all topics (`count`)."""
+    """The topics whose stats were read (`rows`), and the number of all topics of the requested bundles (`count`), which
+    may be greater because the number of rows is limited.
+    """
 
     rows: Sequence[TopicRow] = ()
     count: int = 0
 
 
 async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow]) -> SeenTopics:
-    """Return the topics of bundles with their stats; `url` is the web address of any broker.
+    """Return the topics of `bundles` with their stats, up to a limit; `url` is the web address of any broker.
 
     Raises:
         ClusterError: the broker does not answer, or its answer has an unexpected form.
@@ -80,8 +82,11 @@ async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow
 
 
 async def _answer(client: AdminClient, url: str, path: str, params: dict[str, str]) -> Any:
-    """Send a GET request for `path` and return the answer; None if the broker has not loaded the topic, or the domain
-    is switched off.
+    """Send a GET request for `path` and return the answer. Return None if the broker answers that the object does not
+    exist: it has not loaded the topic, or topics of this domain (persistent or non-persistent) are switched off.
+
+    Raises:
+        AdminRequestError: the request failed for another reason.
     """
     try:
         return await client.call("GET", url, f"/admin/v2{path}", params=params)

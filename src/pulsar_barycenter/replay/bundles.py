@@ -32,17 +32,18 @@ _LIKE_TOPICS: Final = 64
 
 
 def summed(places: Indices | Integers, values: Floats | Integers, count: int) -> Floats:
-    """Return an array of `count` sums: item p is the sum of the `values` whose item in `places` is p, added in their
-    order.
+    """Return an array of `count` sums. The item with the index i is the sum of those `values` that have i at the same
+    index in `places`.
     """
     return np.bincount(places, values, count).astype(np.float64)
 
 
 class Bundles:
-    """All bundles of the simulated cluster, one row each, sorted by name. `owner` has the row of each bundle's broker,
-    or NOBODY.
+    """All bundles of the simulated cluster, one row each, sorted by name. `owner` has for each bundle the row number of
+    its broker, or NOBODY.
 
-    `figures` (four rows), `sessions` and `topics` are those of the step of the last call of `advance`.
+    `figures` has the four rates of each bundle: msg/s in and out, bytes/s in and out. They are those of the step that
+    `advance` was last called with. `sessions` and `topics` are numbers per bundle.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -60,18 +61,20 @@ class Bundles:
         return len(self.names)
 
     def advance(self, step: int) -> None:
-        """Set `figures` (rates), `sessions` and `topics` to the values of the step `step`."""
+        """Set `figures`, the four rates of each bundle, to the values of the step `step`."""
         self._step = step
         self.figures = self.at(step)
 
     def at(self, step: int) -> Floats:
-        """Return the four rates (msg/s and bytes/s, in and out) of the bundles that exist now, at the step `step`."""
+        """Return the four rates (msg/s in and out, bytes/s in and out) that the present bundles have at the step
+        `step`: one row for each rate, one column for each bundle. `step` may be any step, also a future one.
+        """
         wanted = self._demand.figures(step)[:, self._source] * self._share
         return np.array([summed(self._row, each, len(self)) for each in wanted])
 
     def _count(self) -> None:
-        """Compute `sessions`, `topics` and the namespaces again from the sources of the bundles. Counts of a bundle are
-        rounded to integers.
+        """Compute `sessions`, `topics` and the namespaces of the bundles again, after a change of the bundles. The
+        numbers of a bundle are rounded to integers.
         """
         for name in ("sessions", "topics"):
             parts = getattr(self._demand, name)[self._source] * self._share
@@ -93,9 +96,10 @@ class Bundles:
         return row < len(self.names) and self.names[row] == name
 
     def least_share(self) -> Floats:
-        """Return, for each bundle, the share of its traffic that no split can divide: that of its largest topic.
+        """Return for each bundle the fraction of its traffic that no split can divide: the traffic of its largest
+        topic. 0 for a bundle without traffic.
 
-        A source of several topics that are spread over the bundle has topics of equal load: each of ten topics has a
+        If only the number of topics is known, they are assumed to have equal load: the largest of ten topics has a
         tenth.
         """
         found: Floats = np.zeros(len(self))
@@ -112,7 +116,9 @@ class Bundles:
     # ---- splits ----
 
     def cuts(self, name: str, config: "BrokerConfig") -> tuple[int, ...]:
-        """Return the hashes at which the configured algorithm would split a bundle; empty if it would not split it."""
+        """Return the hashes at which the split algorithm of the configuration `config` would divide a bundle. Empty if
+        it would not, or cannot, divide it.
+        """
         bundle_range = Bundle.parse(name).range
         if not can_divide(bundle_range):
             return ()
@@ -140,10 +146,12 @@ class Bundles:
         return tuple(found)
 
     def split(self, name: str, cuts: Sequence[int]) -> list[str]:
-        """Split a bundle at hashes strictly inside it, and return the names of its parts.
+        """Split a bundle at the hashes `cuts`, which must be strictly inside its range. Return the names of its parts,
+        in the order of their ranges.
 
-        In the arrays, which have one row for each bundle, the parts are in the place of the bundle, so the rows of all
-        bundles after it change. The parts get the bundle's owner, and the traffic that belongs to their ranges.
+        All arrays have one row for each bundle. The row of the bundle is replaced by the rows of its parts, so the row
+        numbers of all bundles after it change. The parts get the bundle's owner, and the traffic that belongs to their
+        ranges.
         """
         bundle, row = Bundle.parse(name), self.row_of(name)
         edges = [bundle.range.lower, *sorted(set(cuts)), bundle.range.upper]
@@ -167,14 +175,16 @@ class Bundles:
         return children
 
     def _span(self, source: int, within: BundleRange) -> BundleRange:
-        """Return the part of a source's hash range that is inside the range `within`."""
+        """Return the hash range of a source of traffic, limited to the range `within`."""
         if self._demand.spans is None:
             return within
         lower, upper = self._demand.spans[:, source].tolist()
         return BundleRange(max(lower, within.lower), min(upper, within.upper))
 
     def _part(self, source: int, whole: BundleRange, part: BundleRange) -> float:
-        """Return the share of a source's traffic in the bundle `whole` that belongs to its range `part`."""
+        """Return the fraction of the source's traffic in the bundle with the range `whole` that belongs to the range
+        `part` inside it.
+        """
         where = int(self._demand.hashes[source])
         if where != SPREAD:
             return float(part.contains(where))
@@ -183,5 +193,5 @@ class Bundles:
 
 
 def _even(within: BundleRange, count: int) -> list[int]:
-    """Return `count` hashes that are evenly spaced in the hash range `within`."""
+    """Return `count` hashes at equal distances in the hash range `within`, none of them at its ends."""
     return [within.lower + (2 * number + 1) * within.width // (2 * count) for number in range(count)]

@@ -24,7 +24,9 @@ KBIT: Final = 125.0
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The capacity of one broker: `cores`, `memory_mib`, and `network_kbits` (kbit/s) in each direction."""
+    """The capacity of one broker: `cores` (CPU), `memory_mib`, and `network_kbits` (kbit/s, for inbound and for
+    outbound traffic each).
+    """
 
     cores: float = 8.0
     memory_mib: float = 16_384.0
@@ -36,8 +38,8 @@ LIKE_MOST: Final = Capacity()
 
 @dataclass(frozen=True, slots=True)
 class CapacityModel:
-    """A linear model of how much of a broker's resources traffic uses; CPU terms are in percent of one core, memory in
-    MiB.
+    """A linear model of what a broker uses: when idle, per message and byte of its traffic, and per session. CPU is in
+    percent of one core, memory in MiB.
     """
 
     idle_cpu: float = 5.0
@@ -48,9 +50,10 @@ class CapacityModel:
 
     def wanted(self, figures: Floats, sessions: Floats, slowdown: Floats) -> Floats:
         """Return how much of each resource the brokers would use if resources had no limits: one row for each of
-        `load_report.RESOURCES`.
+        `load_report.RESOURCES`, one column for each broker.
 
-        `figures` has four rows: rates in and out, throughputs in and out. Columns are brokers.
+        The arguments have one column for each broker. `figures` has four rows: msg/s in and out, bytes/s in and out.
+        `slowdown` is the factor by which a broker takes more CPU than the model says.
         """
         rate_in, rate_out, bytes_in, bytes_out = figures
         traffic = self.cpu_per_message * (rate_in + rate_out) + self.cpu_per_byte * (bytes_in + bytes_out)
@@ -60,8 +63,8 @@ class CapacityModel:
 
 
 def limits(capacities: list[Capacity]) -> Floats:
-    """Return how much of each resource the brokers have, in the units of load reports: a row for each of
-    `load_report.RESOURCES`, a column for each broker.
+    """Return the limits of the brokers in the units of load reports: one row for each of `load_report.RESOURCES`, one
+    column for each broker.
     """
     rows = [
         (each.cores * 100, each.memory_mib, each.memory_mib, each.network_kbits, each.network_kbits)
@@ -72,7 +75,9 @@ def limits(capacities: list[Capacity]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A model fitted to `samples` reports. `determination` is R² of CPU (1: exact, 0: no better than the mean)."""
+    """A model that was fitted to `samples` reports. `determination` is R² for CPU (1: the model is exact; 0: it is no
+    better than the mean).
+    """
 
     model: CapacityModel
     samples: int
@@ -88,10 +93,10 @@ class Fit:
 def fit(cpu: Floats, rate: Floats, throughput: Floats, like: CapacityModel | None = None) -> Fit:
     """Return the model with the least squared error of CPU (percent of one core), without negative coefficients.
 
-    `rate` and `throughput` are in + out; the memory terms are those of `like`. Reports whose CPU is
-    negative or not finite do not count. Least squares are computed for each
-    subset of the three terms, and the best result without a negative coefficient is returned. So a term that explains
-    nothing is 0.
+    The arrays have one item per report; `rate` and `throughput` are in + out. The memory terms are those of `like`
+    (None: the default ones). Reports whose CPU is negative or not finite are left out. Least squares are computed for
+    each subset of the three terms (idle, per message, per byte), and the best result without a negative coefficient is
+    returned. So a term that explains nothing is 0.
     """
     base = like or CapacityModel()
     known = np.isfinite(cpu) & (cpu >= 0)

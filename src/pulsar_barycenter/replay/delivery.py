@@ -21,11 +21,12 @@ _STREAM: Final = 0xDE11
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The shares (0 to 1) of reports that arrive late, that never arrive (a broker does not know of `lost` ones, but of
-    `failed` ones), and that arrive twice.
+    """The shares (0 to 1) of reports that are not delivered as they should be. `late` ones arrive late. `lost` ones
+    never arrive, and their broker does not notice it; `failed` ones never arrive, and their broker notices it.
+    `doubled` ones arrive twice.
 
-    A report is late, lost, failed or doubled, or none of these. A late report, and the second copy of a doubled one,
-    arrives up to `longest_ms` late (1 to MOST_LATE_MS); each delay is equally likely.
+    A report has at most one of these faults. A late report, and the second copy of a doubled one, arrive 1 to
+    `longest_ms` ms late (at most MOST_LATE_MS); each delay is equally likely.
     """
 
     late: float = 0.0
@@ -55,8 +56,8 @@ PERFECT: Final = Delivery()
 
 
 class Fates(NamedTuple):
-    """What happens to the reports of brokers that send one, as columns over brokers: whether the report arrives at
-    once, whether sending failed, and by how many ms (1 or more) a copy arrives late; 0 for no late copy.
+    """What happens to the reports that brokers send in one step. Each array has one item for each broker: whether its
+    report arrives at once, whether sending failed, and by how many ms a copy arrives late (0: no copy arrives late).
     """
 
     at_once: Flags
@@ -65,7 +66,9 @@ class Fates(NamedTuple):
 
 
 class Deliveries:
-    """Draws at random which reports arrive, are late, get lost or fail. The same seed gives the same draws."""
+    """Draws at random which reports arrive at once, arrive late, are lost, fail or are doubled. The same seed gives the
+    same draws.
+    """
 
     def __init__(self, delivery: Delivery, seed: int) -> None:
         self._delivery = delivery
@@ -74,8 +77,8 @@ class Deliveries:
     def of(self, sent: Flags) -> Fates:
         """Return what happens to the reports of the brokers that `sent` flags.
 
-        The draw is made for every broker, whether it reports or not, so that one report more does not change what
-        happens to the others.
+        Random numbers are drawn for all brokers, even for those that send no report. So one report more does not change
+        what happens to other reports.
         """
         delivery, count = self._delivery, len(sent)
         if delivery.is_perfect:

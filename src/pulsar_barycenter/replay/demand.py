@@ -19,19 +19,18 @@ SPREAD: Final = -1
 
 @dataclass(frozen=True)
 class Demand:
-    """The load of a cluster over time, the input of a replay: the traffic of each source (topic, or bundle whose topics
-    are not known), and the bundle in which it is at the start.
+    """The load of a cluster over time, which is the input of a replay: the traffic of each source, and the bundle in
+    which the source is at the start. A source is a topic, or a bundle whose topics are not known.
 
-    Step k is from `start_ms + k * step_ms`, inclusive, to the begin of the next step, exclusive. The four rates (msg/s
-    and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and `topics` are
-    numbers per source.
+    Step k is from `start_ms + k * step_ms` (epoch ms), inclusive, to the begin of the next step, exclusive. The four
+    rates (msg/s and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and
+    `topics` are numbers per source, the same in all steps.
 
-    Source i is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is its position there: the hash of a topic, which no
-    split divides; or SPREAD for topics with equal load that are evenly distributed. These are distributed over the
-    bundle, or, if `spans` are given, from the hash `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive, inside the
-    bundle.
+    Source i is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is the hash of the topic, which no split divides; or
+    SPREAD, for topics with equal load that are evenly distributed over a hash range. This is the range of the bundle,
+    or, if `spans` is not None, the range inside it from the hash `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive.
 
-    `owners` are the brokers of the bundles at the start. A bundle with "" is assigned by the strategy.
+    `owners` are the brokers of the bundles at the start; "": the bundle has no owner, and the strategy assigns it.
     """
 
     start_ms: int
@@ -63,9 +62,11 @@ class Demand:
         topics: Integers | None = None,
         owners: tuple[str, ...] = (),
     ) -> "Demand":
-        """Return a checked demand with one source for each bundle.
+        """Return a demand with one source for each bundle, whose topics are not known. It has been checked by `check`.
 
-        The default for traffic out is the traffic in, and for sessions a producer and a consumer for each topic.
+        `rate_in` has one row per step and one column per bundle, like the other rates. Defaults: the rates out are
+        those in; throughput is rate × `bytes_a_message`; a bundle has 10 topics, and each topic one producer and one
+        consumer; bundles have no owners.
 
         Raises:
             ReplayInputError: the demand cannot be replayed.
@@ -113,7 +114,8 @@ class Demand:
         """
         if not 0 <= first < end <= self.steps:
             raise ReplayInputError(
-                f"the period has no data: steps {first} to {end} of {self.steps}; choose one that the input covers"
+                f"the chosen period, step {first} to step {end}, is not within the {self.steps} steps of the input;"
+                " choose a period that the input covers"
             )
         parts = {name: getattr(self, name)[first:end] for name in FIGURES}
         rest = {
@@ -127,16 +129,18 @@ def check(demand: Demand) -> None:
     """Check that the demand can be replayed.
 
     Raises:
-        ReplayInputError: it has nothing to replay, or a value that is not allowed.
+        ReplayInputError: the demand has no steps or no bundles, is too large, or has a value that is not allowed.
     """
     if demand.steps == 0 or not demand.bundles:
-        raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")
+        raise ReplayInputError(
+            "the input has no load, because it has no time step or no bundle; give an input with samples"
+        )
     if not 1_000 <= demand.step_ms <= 3_600_000:
         raise ReplayInputError(f"the step is {demand.step_ms} ms; give a step from 1 s to 1 h")
     if demand.steps * demand.sources > MOST_SAMPLES:
         raise ReplayInputError(
-            f"{count_of(demand.steps, 'step')} of {demand.sources} sources are more than {MOST_SAMPLES}; replay a"
-            " shorter period"
+            f"{count_of(demand.steps, 'step')} of {demand.sources} load sources are more than the maximum of"
+            f" {MOST_SAMPLES} samples; replay a shorter period"
         )
     _check_names(demand.bundles)
     if len(demand.owners) != len(demand.bundles):
@@ -156,7 +160,9 @@ def check(demand: Demand) -> None:
                 " rates must be numbers of at least 0"
             )
     if demand.spans is not None and not (demand.spans[0] < demand.spans[1]).all():
-        raise ReplayInputError("the hash range of a source is empty; a range goes from a hash to a greater hash")
+        raise ReplayInputError(
+            "the hash range of a load source is empty; the end of a range must be greater than its begin"
+        )
     if (demand.sessions < 0).any() or (demand.topics < 0).any():
         raise ReplayInputError("a bundle has a negative number of sessions or topics; these must be at least 0")
 
@@ -164,7 +170,10 @@ def check(demand: Demand) -> None:
 def _check_names(bundles: tuple[str, ...]) -> None:
     for before, name in zip(("", *bundles), bundles, strict=False):
         if name <= before:
-            raise ReplayInputError(f"bundle {name} does not come after {before}; give each once, sorted by name")
+            raise ReplayInputError(
+                f"bundle {name} follows {before} in the input, although its name is not greater; give each bundle"
+                " once, sorted by name"
+            )
         try:
             Bundle.parse(name)
         except InvalidNameError as error:

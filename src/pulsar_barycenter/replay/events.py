@@ -8,7 +8,7 @@ from pulsar_barycenter.replay.capacity import LIKE_MOST, Capacity
 
 @dataclass(frozen=True, slots=True)
 class BrokerAdded:
-    """A broker joins the cluster, without bundles. A broker that had left can join again."""
+    """A broker joins the cluster at `at_ms`, without bundles. A broker that left before can join again."""
 
     at_ms: int
     broker: str
@@ -17,7 +17,7 @@ class BrokerAdded:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRemoved:
-    """A broker is shut down gracefully: it releases its bundles, and clients look them up at once."""
+    """A broker is shut down in order at `at_ms`: it releases its bundles, and they can get other owners at once."""
 
     at_ms: int
     broker: str
@@ -25,7 +25,7 @@ class BrokerRemoved:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCrashed:
-    """A broker crashes: no broker serves its bundles until its session has expired."""
+    """A broker crashes at `at_ms`: its bundles have no owner until its session has expired."""
 
     at_ms: int
     broker: str
@@ -33,7 +33,7 @@ class BrokerCrashed:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSlowed:
-    """From now on a broker takes `factor` times the CPU for the same traffic; 1 is its normal speed."""
+    """From `at_ms` on, a broker takes `factor` times the CPU for the same traffic; 1 is its normal speed."""
 
     at_ms: int
     broker: str
@@ -42,7 +42,7 @@ class BrokerSlowed:
 
 @dataclass(frozen=True, slots=True)
 class ReportsLost:
-    """A broker serves its bundles, but its reports are lost until `until_ms`, exclusive."""
+    """From `at_ms`, inclusive, to `until_ms`, exclusive, a broker sends no reports, but serves its bundles."""
 
     at_ms: int
     broker: str
@@ -51,8 +51,8 @@ class ReportsLost:
 
 @dataclass(frozen=True, slots=True)
 class LeaderLost:
-    """The leader is lost: no round and no split until `until_ms`, exclusive. The next leader knows the last report of
-    each broker, and has no other memory.
+    """The leader is lost at `at_ms`. Until `until_ms`, exclusive, there is no round and no split. The next leader has
+    all load reports and averages, but the memories of the shedder and of the splitter are empty.
     """
 
     at_ms: int
@@ -61,7 +61,9 @@ class LeaderLost:
 
 @dataclass(frozen=True, slots=True)
 class SettingChanged:
-    """The value of a key of broker.conf changes while brokers run, as with dynamic configuration."""
+    """At `at_ms`, the key `key` of broker.conf gets the value `value` on running brokers, as by dynamic
+    configuration.
+    """
 
     at_ms: int
     key: str

@@ -34,10 +34,10 @@ MOST_RUNS: Final = 100_000
 
 
 class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run of a grid of replays: a strategy, settings, a seed and a period.
+    """One run in a grid of replays, in which strategies, settings, seeds and periods are combined.
 
-    `settings` are keys of broker.conf with their values as text, `period` is the first step of the input (inclusive)
-    and the end (exclusive).
+    `settings` are keys of broker.conf with their values as texts. `period` is the first step (inclusive) and the end
+    (exclusive) of the replayed part of the input.
     """
 
     strategy: str
@@ -47,21 +47,26 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def name(self) -> str:
-        """A name for files: a hash of this run only, so that equal runs have equal names in any grid."""
+        """A name for the files of the run: a hash of its fields. Equal runs have equal names, also in different
+        grids.
+        """
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
     @property
     def title(self) -> str:
-        """The name of the run in tables: its strategy and its settings."""
+        """The name of the run in tables: its strategy, then its settings. Runs that differ only in seed or period have
+        the same title.
+        """
         return " ".join([self.strategy, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
 
     @property
     def told(self) -> str:
-        """The description of the run in messages: its title, its seed and its steps."""
+        """The description of the run in messages: its title, its seed and its period."""
         return f"{self.title}, seed {self.seed}, steps {self.period[0]} to {self.period[1]}"
 
     def config(self, base: Mapping[str, str]) -> BrokerConfig:
-        """Return the configuration of the run: `base`, the strategy's keys, then its settings.
+        """Return the configuration of the run: `base`, changed by the keys that select the strategy, then by the
+        settings of the run.
 
         Raises:
             StrategyError: the strategy does not exist.
@@ -79,13 +84,14 @@ CONFIGURED: Final = "configured"
 
 
 def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that select a strategy: a shedder, a shedder and a placement strategy (`A+B`), or a load manager.
+    """Return the keys of broker.conf, with values, that select a strategy. `strategy` names a shedder, a shedder and a
+    placement strategy (`A+B`), or a load manager. For CONFIGURED, return {}: `base` selects the strategy.
 
-    A shedder alone keeps the placement strategy of `base`, unless the two cannot be combined; then the keys also select
-    a placement strategy that can be.
+    A shedder alone keeps the placement strategy of `base`. If the two cannot be combined, the result also selects a
+    placement strategy with which the shedder can be combined.
 
     Raises:
-        StrategyError: no strategy has this name.
+        StrategyError: no strategy has this name, or a placement strategy is given for a load manager that has its own.
     """
     if strategy == CONFIGURED:
         return {}
@@ -123,12 +129,14 @@ def scenarios(
     periods: Sequence[tuple[int, int]],
     base: Mapping[str, str],
 ) -> list[Scenario]:
-    """Return the checked grid: each strategy with each combination of settings, seed and period.
+    """Return the runs of a grid: each of `strategies` with each combination of settings, seed and period. Their
+    configurations are checked.
 
-    `sets` have the form key=value,value. A value that itself has commas cannot be given here.
+    `sets` are texts of the form key=value,value: the values of the key to try. So a value that itself contains a comma
+    cannot be given. `base` is the configuration to which a run's settings are added.
 
     Raises:
-        ReplayInputError: a key is unknown, or there are too many runs.
+        ReplayInputError: a key is unknown, or there are no or too many runs.
         StrategyError: a strategy does not exist.
         ConfigError: a value is not allowed.
     """
@@ -142,9 +150,10 @@ def scenarios_of(
     periods: Sequence[tuple[int, int]],
     base: Mapping[str, str],
 ) -> list[Scenario]:
-    """Return the checked grid; each item of `varied` has the values of one key, as pairs of key and text.
+    """Return the runs of a grid, as `scenarios` does. Each item of `varied` has the values of one key to try, as pairs
+    of the key and a value.
 
-    Raises what `scenarios` does.
+    Raises the same errors as `scenarios`.
     """
     for values in varied:
         for key, _ in values:
@@ -180,11 +189,11 @@ def _check_key(key: str, source: str) -> None:
 
 
 def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:
-    """Divide `steps` steps into `parts` periods of about the same length; return the first step and the end (exclusive)
-    of each.
+    """Divide `steps` steps into `parts` periods of about the same length. Return for each period its first step
+    (inclusive) and its end (exclusive).
 
     Raises:
-        ReplayInputError: there are fewer steps than periods, or no period.
+        ReplayInputError: `parts` is less than 1, or greater than `steps`.
     """
     if not 1 <= parts <= steps:
         raise ReplayInputError(

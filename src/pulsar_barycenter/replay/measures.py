@@ -22,11 +22,11 @@ EVEN_STEPS: Final = 3
 
 
 class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The measures of one replayed run, which say how well it balanced and at what cost. Usages are fractions of a
-    broker, `area` is in usage-hours.
+    """The measures of one replayed run, which say how well it was balanced and at what cost; docs/measures.md defines
+    them. Usages are fractions of a broker, `area` is a usage times hours.
 
-    `even_after_s` has one value for the start and one for each event: the seconds until the load was even. None: it was
-    not even before the next event or the end.
+    `even_after_s` has one value for the start of the run and one for each time at which events happened: the seconds
+    from then until the load was even. None: it was not even before the next event, or before the end of the run.
     """
 
     max_over_mean: float
@@ -52,7 +52,9 @@ class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Describes a measure: its name, title, unit and what it measures."""
+    """Describes a measure. `name` is its field in `Measures`, `title` its name in tables, `about` says what it
+    measures.
+    """
 
     name: str
     title: str
@@ -60,7 +62,9 @@ class Measure:
     about: str
 
     def text(self, measures: Measures) -> str:
-        """Return the value that this measure has in `measures`, as text."""
+        """Return the value of this measure in `measures` as text for a table. If the measure has several values, a None
+        among them becomes "never"; a single None becomes "-".
+        """
         value: Any = getattr(measures, self.name)
         if isinstance(value, tuple):
             return " ".join("never" if each is None else f"{each / 60:.0f}" for each in value)
@@ -104,7 +108,7 @@ MEASURES: Final = (
 
 
 def measure(outcome: Outcome) -> Measures:
-    """Compute the measures of a run from its outcome."""
+    """Return the measures of a run, computed from its outcome."""
     hours = outcome.step_ms / 3_600_000
     live = outcome.live
     count = np.maximum(live.sum(axis=1), 1)
@@ -150,11 +154,11 @@ def _mean_ratio(greatest: Floats, mean: Floats) -> float:
 
 
 def _thrash(unloads: list[Moved], load: float) -> float:
-    """Return the thrash: how much message rate brokers both took and gave by unloads, as a share of the load of all
-    brokers.
+    """Return the load that unloads moved back and forth, as a fraction of the load of all brokers (msg/s). For each
+    broker it is the smaller of the load that it received and the load that it lost by unloads. A broker that only
+    received or only lost load adds nothing.
 
-    It is how much moves change each broker's load back and forth: a broker that only takes or only gives load adds
-    nothing to it.
+    `load` is the mean message rate of all brokers together.
     """
     took: dict[str, float] = defaultdict(float)
     gave: dict[str, float] = defaultdict(float)
@@ -165,7 +169,12 @@ def _thrash(unloads: list[Moved], load: float) -> float:
 
 
 def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float | None, ...]:
-    """Return the seconds from the start, and from each time of an event, until the load was even."""
+    """Return how many seconds passed until the load was even: from the start, and from each time of events. None: it
+    was not even before the next event or the end. Even: in EVEN_STEPS consecutive steps, no broker was more than
+    EVEN_ABOVE_MEAN above the mean usage.
+
+    `greatest` and `mean` are the greatest and the mean usage of a broker in each step.
+    """
     even = greatest <= mean + EVEN_ABOVE_MEAN
     times = sorted({int(outcome.at_ms[0]), *outcome.event_ms})
     steps = [int(np.searchsorted(outcome.at_ms, at, side="right")) - 1 for at in times] + [len(even)]
@@ -184,7 +193,10 @@ def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float
 
 
 def _flaps(moves: list[Moved]) -> int:
-    """Count the flaps among `moves`, oldest first. The assignment of a bundle whose broker left is not a flap."""
+    """Return the number of flaps: unloads of a bundle too soon after its previous move, or back to a broker that it
+    left too recently (`FLAPS` has the times). `moves` are oldest first. The assignment of a bundle whose broker left is
+    not a flap.
+    """
     seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0
     for move in moves:

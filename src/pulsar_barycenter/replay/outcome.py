@@ -13,9 +13,10 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A bundle moved to another broker, or was assigned to one.
 
-    `kind` is "unload", "split" (a part that was unloaded) or "assign" (it had no owner). `topics` and `sessions` were
-    disturbed for `gap_ms`. `misplaced`: the destination's usage was above the mean after the moves of the step. `rate`
-    is msg/s in + out.
+    `kind` is "unload", "split" (a part of a split bundle that was moved) or "assign" (the bundle had no owner).
+    `source` is "" if the bundle had no owner before. The `topics` and `sessions` of the bundle were without service for
+    `gap_ms`. `misplaced`: after all moves of the step, the usage of the destination is above the mean. `rate` is msg/s
+    in + out.
     """
 
     at_ms: int
@@ -32,7 +33,7 @@ class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle was split by the simulated leader, for the reason `why`."""
+    """The simulated leader split the bundle `bundle` of the broker `broker` into `parts`. `why` is the reason."""
 
     at_ms: int
     bundle: str
@@ -43,9 +44,8 @@ class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class BundleRates:
-    """The load of some bundles: `rate` is msg/s in + out, with a row for each of `steps` and a column for each bundle.
-
-    `steps` are some of the steps of the run. The rate is NaN in steps in which the bundle did not exist.
+    """The load of some bundles at some steps of a run: `rate` is msg/s in + out, with a row for each of `steps` and a
+    column for each bundle. The rate is NaN at steps at which the bundle did not exist.
     """
 
     bundles: tuple[str, ...] = ()
@@ -61,7 +61,9 @@ MOST_CARRIED: Final = 5_000
 
 
 class Samples:
-    """Collects the rates of all bundles at some steps of a run; `of` returns those of the bundles of interest."""
+    """Stores the rates of all bundles at some steps of a run, evenly spread over it. `of` returns the rates of chosen
+    bundles.
+    """
 
     def __init__(self, steps: int, bundles: int) -> None:
         most = max(1, min(MOST_RATED, _MOST_RATES // max(1, bundles)))
@@ -69,15 +71,15 @@ class Samples:
         self._taken: list[tuple[int, list[str], Floats]] = []
 
     def take(self, step: int, names: list[str], rate: Floats) -> None:
-        """Store the rates of the bundles if the step is one of the sampled steps. The caller must not change `names`
-        afterwards.
+        """Store the rates of all bundles if `step` is one of the steps at which rates are stored; otherwise do nothing.
+        The caller must not change `names` afterwards.
         """
         if step % self._every == 0:
             self._taken.append((step, names, rate.astype(np.float32)))
 
     def of(self, bundles: Iterable[str]) -> BundleRates:
-        """Return the stored rates of these bundles without duplicates; if there are more than `MOST_CARRIED`, of the
-        first ones only.
+        """Return the stored rates of `bundles`, each once. If there are more than `MOST_CARRIED` bundles, return only
+        the rates of the first ones.
         """
         wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
         rate = np.full((len(self._taken), len(wanted)), np.nan)
@@ -94,14 +96,16 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a replayed run. Arrays have a row for each step and a column for each broker.
+    """The outcome of a replayed run. Arrays have one row for each step, and one column for each broker, unless they
+    have only one value for each step.
 
-    `usage` is the largest of the true usages of CPU and bandwidths; 1.0 is full, and it may be higher. `cpu` is the
-    usage of CPU; `rate` and `throughput` are in + out. `live` flags the brokers in the cluster. `floor` is, for each
-    step, a lower bound for the usage of the most loaded broker under any distribution of the bundles: the total load
-    over the total capacity, or the largest load that no split can divide on the strongest broker.
+    `usage` is the greatest of a broker's true usages of CPU and of bandwidth in and out; 1.0 is full, and it may be
+    higher. `cpu` is the usage of CPU; `rate` (msg/s) and `throughput` (bytes/s) are in + out. `live` flags the brokers
+    that are in the cluster. `floor` is, for each step, a value that the usage of the most loaded broker cannot be
+    below, however the bundles are distributed. It is the greater of two: the total load divided by the total capacity,
+    and the usage of the strongest broker if it had only the largest load that no split can divide.
 
-    `at_ms` are the begins of the steps, `event_ms` the times of the events within the steps.
+    `at_ms` are the begins of the steps. `event_ms` are the times at which events happened.
     """
 
     at_ms: Integers

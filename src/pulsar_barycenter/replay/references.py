@@ -33,11 +33,12 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference balancer: it sees the true load, so that its result shows what a strategy could reach at best.
+    """A reference balancer, which knows the true load. Its result shows about how well a strategy could do at best.
 
-    It sees `horizon` steps from the present one on, one of every `stride`; or the mean of the last `mean_of` steps,
-    including the present one. Only one of `horizon` and `mean_of` is more than 1. It acts every `every_ms`, makes at
-    most `moves_an_hour`, and does not move a bundle again for `rest_ms`.
+    It decides by the load of the next `horizon` steps, including the present one; only every `stride`-th of them is
+    used. Or it decides by the mean load of the last `mean_of` steps, including the present one. At most one of
+    `horizon` and `mean_of` is more than 1. It moves bundles every `every_ms`, at most `moves_an_hour` (None: no such
+    limit), and does not move a bundle again for `rest_ms`.
     """
 
     name: str
@@ -51,11 +52,13 @@ class Reference:
 
     @property
     def at_once(self) -> int:
-        """The maximum number of moves that the reference makes each time it acts, which is every `every_ms`."""
+        """The maximum number of moves each time that the reference moves bundles, which is every `every_ms`."""
         return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * self.every_ms // 3_600_000)
 
     def steps(self, present: int, end: int) -> list[int]:
-        """Return the steps that the reference sees at the step `present`; the run has `end` steps."""
+        """Return the steps whose load the reference knows at the step `present`. `end` is the number of steps of the
+        run.
+        """
         if self.mean_of > 1:
             return list(range(max(0, present + 1 - self.mean_of), present + 1))
         return list(range(present, min(present + self.horizon, end), self.stride))
@@ -99,11 +102,12 @@ OF_DAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ActualLoad:
-    """The true load of the brokers, which a reference sees instead of load reports.
+    """The true load of the brokers, which a reference balancer knows instead of load reports.
 
-    `wanted` is what each bundle takes of each resource: steps × resources × bundles. `limit` is what each broker has of
-    a resource, and `base` what it takes when idle, in the same units: resources × brokers. `owner` is each bundle's
-    broker, negative for none: such a bundle does not move.
+    `wanted` is how much of each resource each bundle takes; its dimensions are steps × resources × bundles. `limit` is
+    how much of a resource each broker has, and `base` how much it takes when idle, both resources × brokers, in the
+    same units. `owner` is the row number of each bundle's broker; negative: it has none, and is not moved. `live` flags
+    the brokers that are in the cluster.
     """
 
     wanted: Floats
@@ -114,7 +118,9 @@ class ActualLoad:
 
 
 def best_moves(actual: ActualLoad, most: int, resting: Collection[int] = ()) -> list[tuple[int, int]]:
-    """Return at most `most` bundles with their new brokers, the best move first. Bundles in `resting` do not move."""
+    """Return at most `most` moves, the best one first: pairs of the bundle's row number and that of its new broker.
+    Bundles in `resting` (row numbers) are not moved.
+    """
     return _Search(actual, resting).run(most)
 
 
@@ -145,7 +151,9 @@ class _Search:
         return found
 
     def _best(self) -> tuple[int, int] | None:
-        """Return the best move away from the broker that contributes most to the sum; None if no move gains enough."""
+        """Return the best move of a bundle away from the most loaded broker: the row numbers of the bundle and of its
+        new broker. Return None if no move gains at least LEAST_GAIN.
+        """
         actual, powers = self._actual, self._usage**_POWER
         live = np.flatnonzero(actual.live)
         if len(live) < 2:

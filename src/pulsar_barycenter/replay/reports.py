@@ -57,8 +57,8 @@ _UNWEIGHTED: Final = ResourceWeights(1.0, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measurement of all brokers, one column each: usage and limit (rows `load_report.RESOURCES`), and the four
-    rates.
+    """One measurement of all brokers at the same time; arrays have one column for each broker. `usage` and `limit` have
+    one row for each of `load_report.RESOURCES`, `figures` has four: msg/s in and out, bytes/s in and out.
     """
 
     usage: Floats
@@ -68,7 +68,7 @@ class Measured:
     bundles: Integers
 
     def newer(self, now: "Measured", of: Flags) -> "Measured":
-        """Return this measurement with the values of the brokers in `of` replaced by those of `now`."""
+        """Return a copy of this measurement in which the brokers that `of` flags have their values in `now`."""
         return Measured(
             np.where(of, now.usage, self.usage),
             np.where(of, now.limit, self.limit),
@@ -80,7 +80,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """The bundles of the brokers in `of` at `at_ms`, by owner, with the four rates of each."""
+    """The lists of bundles that the brokers flagged in `of` sent at `at_ms`. `owner` has the broker of each bundle in
+    the cluster at that time, and `figures` the four rates of each bundle.
+    """
 
     of: Flags
     at_ms: int
@@ -88,8 +90,8 @@ class _Lists:
     figures: Floats
 
     def ordered(self, order: Integers, fresh: slice) -> "_Lists":
-        """Return the lists after a split of bundles: the rows in this order, and the new bundles (`fresh`) in no
-        broker's list.
+        """Return the lists with the rows of bundles after a split: `order` has for each new row the old one. The rows
+        `fresh` are those of the parts, which are in no broker's list.
         """
         owner = self.owner[order]
         owner[fresh] = NOBODY
@@ -98,7 +100,9 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True)
 class _Loads:
-    """The loads that the brokers in `of` measured at `at_ms`, with the moving averages of usage and throughput."""
+    """The loads that the brokers flagged in `of` measured at `at_ms`. `smoothed` has their moving averages of usage and
+    throughput.
+    """
 
     of: Flags
     at_ms: int
@@ -108,7 +112,9 @@ class _Loads:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Messages of brokers that arrive at the same time: loads, lists of bundles, or reports that have both."""
+    """Messages of brokers that arrive at the leader at the same time, `arrives_ms`: loads of brokers, and lists of
+    their bundles.
+    """
 
     arrives_ms: int
     loads: _Loads
@@ -116,9 +122,9 @@ class _Sent:
 
 
 def change_percent(before: Floats, now: Floats) -> Floats:
-    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if `before` and `now` are 0.
+    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if both are 0.
 
-    The column form of `load_report.percent_change`.
+    The arguments are arrays; `load_report.percent_change` does the same for two numbers.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         change = 100.0 * np.abs((before - now) / before)
@@ -126,7 +132,9 @@ def change_percent(before: Floats, now: Floats) -> Floats:
 
 
 class Reports:
-    """What the simulated leader knows: the newest reports of all brokers, and the windows of all bundles."""
+    """What the simulated leader knows: the newest report of each broker that has arrived, and the average rates of all
+    bundles that it computed from reports.
+    """
 
     def __init__(
         self, brokers: Sequence[str], bundles: Bundles, delivery: Delivery = PERFECT, *, seed: int = 0
@@ -166,12 +174,12 @@ class Reports:
     # ---- what changes ----
 
     def start(self, broker: int, now_ms: int) -> None:
-        """Record that a broker starts at `now_ms`; drop what is known from its earlier reports."""
+        """Record that a broker starts at `now_ms`. What is known from reports of its earlier run is dropped."""
         self.forget(broker)
         self.started_at_ms[broker] = now_ms
 
     def forget(self, broker: int) -> None:
-        """Drop all reports of a broker that left, also those that have not arrived yet."""
+        """Drop all reports of a broker that left, including those that it sent but that have not arrived yet."""
         self.told_at_ms[broker] = self._sent_at_ms[broker] = self._listed_at_ms[broker] = NEVER
         others = np.arange(len(self._brokers)) != broker
         self._on_their_way = [
@@ -187,13 +195,17 @@ class Reports:
         self._left = [each for each in self._left if each[1] != broker]
 
     def moved(self, source: int, destination: int) -> None:
-        """Record that a bundle moved from one broker (or NOBODY) to another."""
+        """Record that a bundle moved from the broker `source` to the broker `destination` (row numbers; NOBODY: no
+        broker). With the extensible load manager, both brokers then report at their next measurement.
+        """
         for broker in (source, destination):
             if broker != NOBODY:
                 self._changed[broker] = True
 
     def split(self, row: int, parts: int) -> None:
-        """Record that the bundle of a row was split into `parts` bundles, which no broker has reported yet."""
+        """Record that the bundle in the row `row` was split into `parts` bundles, which have this row and the next
+        ones. No broker has reported them yet, and they have no averages.
+        """
         keep = [*range(row), *([row] * parts), *range(row + 1, len(self._owner))]
         order, fresh = np.array(keep, np.int64), slice(row, row + parts)
         self._owner = self._owner[order]
@@ -215,8 +227,9 @@ class Reports:
     def measure(
         self, now: Measured, bundles: Bundles, able: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
     ) -> Flags:
-        """Let the brokers that are `able` report if a report is due; return the flags of those whose report was due,
-        also if the report was lost or failed.
+        """Let brokers send the reports that are due, and let reports arrive at the leader. `now` has the present load
+        of all brokers, and `able` flags those that can report. Return the flags of the brokers whose report was due,
+        even if it was lost or failed.
         """
         if kind is ManagerKind.EXTENSIBLE:
             self._smooth(now, able, config, now_ms)
@@ -231,7 +244,7 @@ class Reports:
         return due
 
     def _arrive(self, now_ms: int) -> None:
-        """Process the messages that arrive up to `now_ms`, in the order of their arrival."""
+        """Process the messages that arrive at `now_ms` or before, in the order of their arrival."""
         for sent in sorted(self._on_their_way, key=lambda sent: sent.arrives_ms):
             if sent.arrives_ms <= now_ms:
                 self._take(sent)
@@ -240,9 +253,11 @@ class Reports:
     def _send(
         self, now: Measured, bundles: Bundles, due: Flags, listing: Flags, now_ms: int, kind: ManagerKind
     ) -> Flags:
-        """Send the loads of the brokers in `due` and the lists of those in `listing`: in one message, or in two.
+        """Send the loads of the brokers in `due`, and the lists of bundles of the brokers in `listing`. With the
+        extensible load manager, these are two messages, each of which may be late or lost by itself; otherwise they are
+        one report.
 
-        Return the flags of the brokers whose report of their load failed, which these brokers notice.
+        Return the flags of the brokers whose sending of the load failed. Only this fault is noticed by the broker.
         """
         of_loads = self._deliveries.of(due)
         of_lists = self._deliveries.of(listing) if kind is ManagerKind.EXTENSIBLE else of_loads
@@ -273,8 +288,9 @@ class Reports:
         return found
 
     def _smooth(self, now: Measured, able: Flags, config: "BrokerConfig", now_ms: int) -> None:
-        """Update the moving averages of usage and throughput with all measurements of a step, within which the load is
-        constant.
+        """Update the moving averages of usage and throughput of the brokers in `able`. A broker measures several times
+        in a step; all these measurements have the same value, because load is constant within a step. After a bundle
+        came or left, the average restarts with the present value.
         """
         weights = extensible_resource_weights(config)
         percent = raw_percent(now.usage, now.limit)
@@ -288,8 +304,8 @@ class Reports:
         self._measured_at_ms = np.where(able, now_ms, self._measured_at_ms)
 
     def _take(self, sent: _Sent) -> None:
-        """Update the leader's knowledge: the received loads and lists replace what the leader knew of these brokers,
-        unless that is newer.
+        """Update what the leader knows with received messages. The load and the list of a broker replace the known
+        ones, unless the known ones were sent later.
         """
         loads = replace(sent.loads, of=sent.loads.of & (sent.loads.at_ms >= self.told_at_ms))
         lists = replace(sent.lists, of=sent.lists.of & (sent.lists.at_ms >= self._listed_at_ms))
@@ -302,7 +318,9 @@ class Reports:
             self._list(lists)
 
     def _sample(self, lists: _Lists, tellers: Flags) -> None:
-        """Add a sample to the windows of all bundles that the brokers `tellers` list in `lists`."""
+        """Add a sample to the averages of each bundle that is in the list of a broker which `tellers` flags. The sample
+        has the bundle's rates in `lists`.
+        """
         rows = np.flatnonzero((lists.owner != NOBODY) & tellers[lists.owner])
         for most, (average, samples) in self._windows.items():
             averages, counts = average.copy(), samples.copy()
@@ -310,7 +328,9 @@ class Reports:
             self._windows[most] = (averages, counts)
 
     def _list(self, lists: _Lists) -> None:
-        """Update the owners and rates of bundles that the leader knows by the received `lists`."""
+        """Update which bundles each broker has and their rates, as far as the leader knows, with the received `lists`.
+        A bundle that another broker listed before remains in both lists, until that broker sends a new list.
+        """
         tellers, owner, known = lists.of, lists.owner, self._owner.copy()
         self._listed_at_ms = np.where(tellers, lists.at_ms, self._listed_at_ms)
         known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
@@ -327,7 +347,9 @@ class Reports:
     def snapshot(
         self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
     ) -> LoadSnapshot:
-        """Return the leader's snapshot: the live brokers that have reported, and their bundles."""
+        """Return the snapshot of the leader: the brokers in the cluster of which a report has arrived, and the bundles
+        that they reported. With the extensible load manager, all bundles that these brokers own are in it.
+        """
         known = live & (self.told_at_ms != NEVER)
         place = (np.cumsum(known) - 1).astype(np.int32)
         unloaded = self._unloaded(config, now_ms)
@@ -418,7 +440,10 @@ class Reports:
         )
 
     def _with_preallocations(self, found: LoadSnapshot, bundles: Bundles, known: Flags, place: Indices) -> LoadSnapshot:
-        """Return the snapshot `found` with a preallocation for each bundle that its owner does not report yet."""
+        """Return the snapshot `found` with a preallocation for each bundle that its owner has not reported yet: the
+        expected load of the bundle is added to its owner. `known` flags the brokers that are in the snapshot, and
+        `place` has the row of each of them there.
+        """
         waiting = np.flatnonzero((bundles.owner != self._owner) & (bundles.owner != NOBODY) & known[bundles.owner])
         if not len(waiting):
             return found
@@ -434,8 +459,8 @@ class Reports:
     def _extensible(
         self, bundles: Bundles, known: Flags, place: Indices, config: "BrokerConfig", unloaded: Flags, now_ms: int
     ) -> LoadSnapshot:
-        """Return the snapshot: bundles in the lists of brokers with their rates, and all other owned bundles without
-        rates.
+        """Return the leader's snapshot for the extensible load manager. Bundles that are in the received lists of
+        brokers have their rates; all other owned bundles are in it without rates.
         """
         most = config.load_balancer_max_number_of_bundles_in_bundle_load_report
         top = self._top(bundles, most)
@@ -481,10 +506,12 @@ class Reports:
         return LoadSnapshot(brokers, table, bundles.namespaces, extensible=load, taken_at_ms=now_ms)
 
     def _top(self, bundles: Bundles, most: int) -> Integers:
-        """Return the position of each bundle in its broker's list, the least loaded first; -1 if it is not in the list.
+        """Return the position of each bundle in the received list of its broker: 0 for the least loaded bundle in the
+        list, -1 if the bundle is not in a list. A list has the `most` most loaded bundles of a broker (all if `most` is
+        negative).
 
-        The column form of `TopBundlesLoadData.of`: ordered as by `stats_rank`. Of two equal bundles, the one with the
-        smaller name counts as heavier.
+        Bundles are compared as by `stats_rank`. Of two equal bundles, the one with the smaller name counts as more
+        loaded. Does for all brokers what `TopBundlesLoadData.of` does for one.
         """
         rate_in, rate_out, bytes_in, bytes_out = self._figures
         moving = (self._owner != NOBODY) & (bytes_in + bytes_out > 0)
@@ -509,8 +536,8 @@ class Reports:
         return top
 
     def own(self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int) -> LoadSnapshot:
-        """Return a snapshot of what each broker of the extensible load manager knows now about its own bundles, from
-        which it decides on splits.
+        """Return a snapshot with the present rates of all owned bundles. Each broker of the extensible load manager
+        knows those of its own bundles, and decides by them which bundles to split.
         """
         known = live & (self.told_at_ms != NEVER)
         place = (np.cumsum(known) - 1).astype(np.int32)

@@ -29,8 +29,9 @@ _HOUR_MS: Final = 3_600_000
 
 
 class Followed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What would have happened if the number of brokers had followed a rule. `minutes_above` is for how many minutes
-    the mean usage was above what the head-room allows.
+    """What would have happened if the number of brokers had always been the one that a rule wants. `minutes_above` is
+    for how many minutes the mean usage was above the limit that leaves the required head-room. `added` and `drained`
+    are the numbers of brokers that were added and removed.
     """
 
     broker_hours: float
@@ -40,11 +41,13 @@ class Followed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class RightSizing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The number of brokers that the hours of a week need. `today` is the present number of brokers, `saved` the
-    broker-hours that a week would take less with the needed brokers than with `today` brokers in every hour.
+    """How many brokers the hours of a week need. `today` is the present number of brokers. `saved` is how many
+    broker-hours a week would take less if each hour had only the brokers that it needs, instead of `today` brokers.
+    `least` and `most` are the smallest and the greatest need of an hour.
 
-    `plan`, `cpu_rule` and `fixed` (always `today` brokers) are replays over the last `hours`; None: the history is
-    shorter than two days.
+    Three replays over the last `hours` hours of the history follow, each with another number of brokers over time:
+    `plan` has in each hour the brokers that the week needs, `cpu_rule` adds and removes brokers by a threshold of the
+    measured CPU, `fixed` always has `today` brokers. None: the history is shorter than two days.
     """
 
     rule: SizingRule
@@ -61,7 +64,8 @@ class RightSizing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def loads_over_time(demand: Demand, model: CapacityModel, brokers: Sequence[Capacity]) -> tuple[Floats, float]:
-    """Return the load at each step in brokers of mean capacity, and the usage of an idle one.
+    """Return two results: the load of all brokers at each step, in numbers of average brokers that it fills, and the
+    usage of an idle average broker (a fraction).
 
     `brokers` must not be empty.
     """
@@ -74,9 +78,11 @@ def loads_over_time(demand: Demand, model: CapacityModel, brokers: Sequence[Capa
 
 
 def right_sizing(start_ms: int, step_ms: int, loads: Sequence[float], rule: SizingRule, today: int) -> RightSizing:
-    """Return how many brokers the hours of a week need, from the loads at steps, and the replays of both rules.
+    """Return how many brokers the hours of a week need, and replays of the rules that choose the number of brokers.
+    `loads` has the load at each step, in numbers of brokers that it fills; `today` is the present number of brokers.
 
-    The last week is replayed if the loads span two weeks or more; else the last day, if they span two days or more.
+    The replays are over the last week if `loads` span two weeks or more; else over the last day if they span two days
+    or more; else there are none.
     """
     times = [start_ms + row * step_ms for row in range(len(loads))]
     week = week_of(zip(times, loads, strict=True), rule)
@@ -107,8 +113,9 @@ def right_sizing(start_ms: int, step_ms: int, loads: Sequence[float], rule: Sizi
 
 
 def _planned(before: list[tuple[int, float]], rule: SizingRule, part_ms: int) -> Callable[[int], int]:
-    """Return a function that gives the needed number of brokers at a time: by the hour of the week if the replay is of
-    a week, else by the hour of the day.
+    """Return a function that returns the planned number of brokers for a time (epoch ms), from the loads `before` the
+    replay. If the replay is over a week (`part_ms`), the plan has a number for each hour of the week, else for each
+    hour of the day. 0: nothing is known about that hour.
     """
     if part_ms > _DAY_MS:
         week = week_of(before, rule)
@@ -126,7 +133,7 @@ _Wanting = Callable[[int, float, int], int]
 
 
 def _lead_ms(step_ms: int) -> int:
-    """Return how long (ms, in whole steps) it takes from the decision to add a broker until the broker serves."""
+    """Return the time in ms from the decision to add a broker until the broker serves, rounded up to whole steps."""
     return -(-START_MS // step_ms) * step_ms
 
 

@@ -63,10 +63,11 @@ _RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """An expectation: a measure of a strategy is in a relation to a value, for the reason `why`.
+    """An expectation: the measure `figure` of a strategy, as the median over the seeds, is in the relation `relation`
+    to `value`, for the reason `why`.
 
-    The measure is the median over the seeds. `strategy` may be EVERY, which excludes the no-op strategy and references.
-    If `than` names a strategy, the measure is compared with `value` times that of this strategy instead.
+    `strategy` may be EVERY: all strategies except the no-op strategy and the reference balancers. If `than` names a
+    strategy, the measure is compared with `value` times the same measure of that strategy instead of `value`.
     """
 
     strategy: str
@@ -77,9 +78,9 @@ class Expected:
     than: str = ""
 
     def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
-        """Return whether this expectation is met; `of` has the medians of the measures of each strategy.
+        """Return whether the expectation is met. `of` has the medians of the measures, by strategy and measure.
 
-        Strategies that were not run are ignored: an expectation about such a strategy is met.
+        An expectation about a strategy that is not in `of` counts as met.
         """
         if self.than and self.than not in of:
             return True
@@ -88,7 +89,7 @@ class Expected:
         return all(compare(of[name][self.figure], limit) for name in self.strategies(of))
 
     def strategies(self, of: Iterable[str]) -> list[str]:
-        """Return the strategies in `of` that this expectation is about."""
+        """Return those of the strategies in `of` that this expectation is about."""
         if self.strategy == EVERY:
             return [name for name in of if name not in {NONE, *REFERENCES}]
         return [name for name in of if name == self.strategy]
@@ -96,8 +97,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class Setup:
-    """The input of a replay. `settings` are those of the scenario, for all strategies; `delivery` says how reports
-    reach the leader.
+    """The input of a replay. `settings` are keys of broker.conf that the scenario sets for all strategies; `delivery`
+    says which reports arrive late or not at all.
     """
 
     demand: Demand
@@ -109,7 +110,9 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scenario: `about` says what happens in it, `make` draws it from a seed."""
+    """A scenario: `about` says what happens in it, `make` returns its input for a seed, and `expected` are its
+    expectations.
+    """
 
     name: str
     about: str
@@ -118,7 +121,7 @@ class Case:
 
 
 def catalogue() -> dict[str, Case]:
-    """Return all scenarios by name: one file each in `replay/scenarios`."""
+    """Return all scenarios, keyed by name. Each is a file in `replay/scenarios`."""
     package = importlib.import_module("pulsar_barycenter.replay.scenarios")
     modules = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
     cases = [importlib.import_module(f"{package.__name__}.{name}").CASE for name in modules]
@@ -126,17 +129,16 @@ def catalogue() -> dict[str, Case]:
 
 
 def run_case(case: Case, strategy: str, seed: int) -> Measures:
-    """Replay a scenario with a strategy or a reference, its default settings and the scenario's settings; return the
-    measures.
+    """Replay a scenario with a strategy or a reference balancer; return the measures.
 
-    `strategy` may be followed by settings: NAME key=value; settings of the scenario take precedence. For a reference,
-    bundles without an owner are assigned as with LeastDisturbance.
+    `strategy` is its name, which settings may follow: NAME key=value. Settings of the scenario take precedence over
+    these. If `strategy` is a reference balancer, bundles without an owner are assigned by LeastDisturbance.
     """
     return measure(run_setup(case.make(seed), strategy, seed))
 
 
 def run_setup(setup: Setup, strategy: str, seed: int) -> Outcome:
-    """Replay the input `setup` with a strategy or a reference, named as in `run_case`; return the outcome."""
+    """Replay the input `setup` with a strategy or a reference balancer, given as in `run_case`; return the outcome."""
     reference = REFERENCES.get(strategy)
     name, *sets = strategy.split()
     chosen = settings_of(OURS if reference else name, {}) | dict(each.split("=", 1) for each in sets)
@@ -156,13 +158,14 @@ def run_setup(setup: Setup, strategy: str, seed: int) -> Outcome:
 
 
 def minutes(count: float) -> int:
-    """Return the time (epoch ms) `count` minutes after the start."""
+    """Return the time (epoch ms) that is `count` minutes after the start of all scenarios (START_MS)."""
     return START_MS + round(count * MINUTE_MS)
 
 
 def sizes(count: int, seed: int, spread: float = 0.6) -> Floats:
-    """Return the share of each bundle in all traffic: log-normal, but at most about three times the mean, so that no
-    single bundle decides the result.
+    """Return the share of each bundle in all traffic. The shares are log-normal, with `spread` as the standard
+    deviation of their logarithm. No share is much more than three times the mean, so that no single bundle decides the
+    result.
     """
     drawn = np.minimum(np.random.default_rng([seed, 2]).lognormal(0.0, spread, count), 3.0 * np.exp(spread**2 / 2))
     found: Floats = drawn / drawn.sum()
@@ -170,20 +173,25 @@ def sizes(count: int, seed: int, spread: float = 0.6) -> Floats:
 
 
 def rate_of_usage(usage: float, cores: float = 8.0, brokers: int = 1) -> float:
-    """Return the msg/s in, with the same out, at which the brokers have the given usage, idle CPU included."""
+    """Return the total msg/s in (the msg/s out are the same) at which `brokers` brokers with `cores` cores each have
+    the CPU usage `usage` (a fraction), idle CPU included.
+    """
     model = Cluster({}).model
     return (usage * cores * 100 - model.idle_cpu) / (2 * model.cpu_per_message) * brokers
 
 
 def steady(share: Floats, rate: float, steps: int, seed: int, noise: float = 0.03) -> Floats:
-    """Return the msg/s in of each bundle at each step: its share of `rate`, with noise."""
+    """Return the msg/s in of each bundle (column) at each step (row): its share of `rate`, with random noise. `noise`
+    is the standard deviation of its logarithm.
+    """
     found: Floats = np.random.default_rng([seed, 3]).lognormal(0.0, noise, (steps, len(share))) * share * rate
     return found
 
 
 def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float] | None = None) -> tuple[str, ...]:
-    """Return an owner for each bundle so that the brokers are balanced: the largest bundle first, each to the broker
-    that is least loaded so far.
+    """Return an owner for each bundle, such that the brokers are balanced: the largest bundle is assigned first, each
+    one to the broker that has the least load so far. `strength` is how many times as strong as usual a broker is (1 if
+    it is not given).
     """
     load = dict.fromkeys(brokers, 0.0)
     owners = [""] * len(share)
@@ -195,12 +203,14 @@ def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float
 
 
 def like_brokers(count: int, capacity: Capacity | None = None) -> Cluster:
-    """Return a cluster of brokers with equal capacities."""
+    """Return a cluster of `count` brokers with equal capacities; `capacity` None: the default one."""
     return Cluster(dict.fromkeys(broker_names(count), capacity or Capacity()))
 
 
 def of_rates(rates: Floats, owners: tuple[str, ...], *, rate_out: Floats | None = None, topics: int = 20) -> Demand:
-    """Return the demand of bundles of one namespace, in steps of a minute."""
+    """Return the demand of bundles of one namespace. `rates` and `rate_out` (msg/s in and out) have one row per minute
+    and one column per bundle; `rate_out` None: as many as in. Each bundle has `topics` topics.
+    """
     count = rates.shape[1]
     return Demand.of_bundles(
         START_MS,

@@ -73,7 +73,7 @@ _Cores: TypeAlias = Annotated[float, Meta(gt=0, le=4_096)]
 
 
 class Placed(StrEnum):
-    """How bundles are distributed over the brokers at the start of a scenario."""
+    """The owners of bundles at the start of a scenario."""
 
     BALANCED = "balanced"
     """Evenly by their load in the first hour."""
@@ -88,9 +88,10 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Load(_Part, frozen=True):
-    """`usage` is the mean usage of the brokers of the start (a fraction), if the load is balanced. `noise` and `drift`
-    are standard deviations of the logarithm of the load of a bundle: of each minute by itself, and of a change that
-    lasts about three hours. `swing` is the amplitude of the day, with a phase of each bundle's own.
+    """The load of a scenario file. `usage` is the mean usage (a fraction) that the brokers at the start have if the
+    load is balanced. `noise` and `drift` are standard deviations of the logarithm of a bundle's load: `noise` of
+    changes that differ from minute to minute, `drift` of slow changes, which last about three hours. `swing` is the
+    amplitude of a daily swing; each bundle has its peak at another time of the day.
     """
 
     bundles: Annotated[int, Meta(ge=1, le=MOST_BUNDLES)]
@@ -103,8 +104,8 @@ class Load(_Part, frozen=True):
 
 
 class Arrivals(_Part, frozen=True):
-    """How load reports reach the leader: the shares of reports that are late, lost, failed or doubled, and the longest
-    delay in minutes (see `replay.delivery.Delivery`).
+    """How load reports reach the leader: the shares (0 to 1) of reports that are late, lost, failed or doubled, and the
+    longest delay in minutes. `replay.delivery.Delivery` explains them.
     """
 
     late: _Share = 0.0
@@ -151,7 +152,9 @@ class Sets(_AtMinute, tag="setting-changed", frozen=True):
 
 
 class Grows(_AtMinute, tag="load-changed", frozen=True):
-    """An event: from its time on, the bundles that are on `broker` at the start have `factor` times their load."""
+    """An event: from its minute on, the bundles that the broker with the number `broker` owns at the start have
+    `factor` times their load.
+    """
 
     broker: _Number
     factor: Annotated[float, Meta(ge=0, le=1e3)]
@@ -161,8 +164,8 @@ Happens: TypeAlias = Adds | Removes | Crashes | Slows | Mutes | LosesLeader | Se
 
 
 class Balance(_Part, frozen=True):
-    """An expectation: in each of the last `minutes` minutes, the fullest broker has at most `at_most` times the mean
-    usage.
+    """An expectation: in each of the last `minutes` minutes, the usage of the most loaded broker is at most `at_most`
+    times the mean usage.
     """
 
     at_most: Annotated[float, Meta(ge=1, le=1e3)]
@@ -170,8 +173,9 @@ class Balance(_Part, frozen=True):
 
 
 class Steady(_Part, frozen=True):
-    """An expectation: in the last `minutes` minutes, no broker's usage differs from its own mean by more than the share
-    `at_most` of that mean. Brokers that are in the cluster for a part of these minutes only are not checked.
+    """An expectation: in the last `minutes` minutes, the usage of a broker is never more than `at_most` (a fraction) of
+    its own mean usage away from that mean. Brokers that are in the cluster only in some of these minutes are not
+    checked.
     """
 
     at_most: Annotated[float, Meta(ge=0, le=1e3)]
@@ -179,14 +183,14 @@ class Steady(_Part, frozen=True):
 
 
 class Conforms(_Part, frozen=True):
-    """An expectation: in the last `minutes` minutes, no bundle with traffic is without a broker."""
+    """An expectation: in each of the last `minutes` minutes, every bundle with traffic has a broker."""
 
     minutes: _Minutes = 1
 
 
 class Expect(_Part, frozen=True):
-    """The expectations of a scenario file, at least one. `measures` has the largest allowed value for the name of a
-    measure (`replay.measures`).
+    """The expectations of a scenario file, at least one. `measures` maps the name of a measure (`replay.measures`) to
+    its greatest allowed value.
     """
 
     balance: Balance | None = None
@@ -196,8 +200,8 @@ class Expect(_Part, frozen=True):
 
 
 class ScenarioFile(_Part, frozen=True):
-    """The content of a scenario file. `cores` are the cores of the brokers at the start; if there are fewer values than
-    brokers, they repeat.
+    """The content of a scenario file. `cores` has the cores of each broker at the start; if there are fewer values than
+    brokers, they are repeated in their order.
     """
 
     about: Annotated[str, Meta(min_length=1, max_length=1_000)]
@@ -214,17 +218,19 @@ class ScenarioFile(_Part, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation is met, and the sentence that says so with the compared values."""
+    """The result of checking an expectation: `holds` is whether it is met, `text` a sentence that says so, with the
+    compared values.
+    """
 
     holds: bool
     text: str
 
 
 def scenario_of(name: str, content: bytes) -> ScenarioFile:
-    """Return the scenario that the content of a TOML file describes.
+    """Return the scenario that `content`, a TOML file, describes. `name` is the file's name for messages.
 
     Raises:
-        ReplayInputError: the file is not a scenario; the message says which key is wrong.
+        ReplayInputError: the file is not a scenario; the message says what is wrong in it.
     """
     if len(content) > MOST_BYTES:
         raise ReplayInputError(
@@ -252,7 +258,9 @@ def scenario_of(name: str, content: bytes) -> ScenarioFile:
 
 
 def _problem(found: ScenarioFile) -> str:
-    """Return what is wrong with values of a scenario file that do not fit each other, and what to do; "" if all fit."""
+    """Return a text that says which values of a scenario file contradict each other, and what to do; "" if there are
+    none.
+    """
     expect = found.expect
     if expect == Expect():
         return "[expect] is empty; give balance, steady, conforms or measures"
@@ -304,7 +312,7 @@ _NOT_NUMBERS: Final = {"even_after_s", "last_unload_s"}
 
 
 def delivery_of(found: ScenarioFile) -> Delivery:
-    """Return how load reports reach the leader in this scenario.
+    """Return which load reports are late, lost, failed or doubled in this scenario.
 
     Raises:
         ReplayInputError: the shares are more than 1 together.
@@ -315,7 +323,7 @@ def delivery_of(found: ScenarioFile) -> Delivery:
 
 
 def setup_of(found: ScenarioFile, seed: int) -> Setup:
-    """Return the input of a replay of this scenario, drawn from a seed."""
+    """Return the input of a replay of this scenario. Loads are random, drawn with `seed`."""
     names = broker_names(max([found.brokers, *(each.broker for each in found.events if isinstance(each, Adds))]))
     at_start = names[: found.brokers]
     cores = {name: found.cores[place % len(found.cores)] for place, name in enumerate(at_start)}
@@ -339,7 +347,9 @@ def _sizes(load: Load, rng: np.random.Generator) -> Floats:
 
 
 def _factors(found: ScenarioFile, rng: np.random.Generator) -> Floats:
-    """Return the factor by which each bundle's load differs from its mean in each minute (row)."""
+    """Return the factors of the bundles' loads: one row per minute, one column per bundle. They vary around 1 by noise,
+    drift and the daily swing, as `found.load` says.
+    """
     load, shape = found.load, (found.minutes, found.load.bundles)
     factors: Floats = rng.lognormal(0.0, load.noise, shape) if load.noise else np.ones(shape)
     if load.drift:
@@ -384,7 +394,7 @@ def _event(each: Happens, names: tuple[str, ...]) -> Event:
             return LeaderLost(at_ms, minutes(each.minute + each.minutes))
         case Sets():
             return SettingChanged(at_ms, each.key, each.value)
-    raise ReplayInputError(f"{each} changes the load, so it is no event of the cluster")
+    raise ReplayInputError(f"the scenario event {each} changes the load and not the cluster")
 
 
 # ---- what is expected ----

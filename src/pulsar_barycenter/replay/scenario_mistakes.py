@@ -25,10 +25,10 @@ _MAX_SHOWN: Final = 60
 
 
 def in_words(error: msgspec.ValidationError, kind: type, content: dict[str, Any]) -> str:
-    """Return what is wrong in `content`, a decoded TOML file that the decoder refused with `error`, and what to do.
+    """Return a text that says what is wrong in `content` and what to do. `content` is a decoded TOML file, and `error`
+    the error with which the decoder of `kind` (the class of the whole file) refused it.
 
-    `kind` is the class of the whole file. The text names the table, the key and the value, and the allowed names or
-    values.
+    The text names the table, the key and the value, and the allowed names or values.
     """
     message, _, at = str(error).partition(" - at `$")
     path = [name or (_EACH if number == _EACH else int(number)) for name, number in _STEP.findall(at)]
@@ -47,7 +47,9 @@ def in_words(error: msgspec.ValidationError, kind: type, content: dict[str, Any]
 
 
 def _table(path: _Path) -> str:
-    """Return the table at a path as TOML writes it; "" for the whole file."""
+    """Return the name of the table at `path` in the form of TOML, such as [load]; "" if `path` is empty, which means
+    the whole file.
+    """
     if path and isinstance(path[-1], int):
         return f"[[{'.'.join(map(str, path[:-1]))}]] number {path[-1] + 1}"
     return f"[{'.'.join(map(str, path))}]" if path else ""
@@ -69,7 +71,9 @@ def _shown(value: Any) -> str:
 
 
 def _wanted(message: str) -> str:
-    """Return what to give instead, from a message such as "Expected `float` <= 2.0, got `int`"."""
+    """Return the part of a message that says what to give, such as "give a number at most 2.0" for the decoder's
+    message "Expected `float` <= 2.0, got `int`".
+    """
     kind, _, rest = message.partition("`")[2].partition("`")
     wanted = _KINDS.get(kind.partition(" | ")[0], "a table")
     bound = rest.partition(", got")[0].strip()
@@ -79,7 +83,9 @@ def _wanted(message: str) -> str:
 
 
 def _value_at(content: Any, path: _Path) -> Any:
-    """Return the value at a path; None if the path has no end, as one to a value of `settings`."""
+    """Return the value at a path in `content`. Return None if the path does not name a single value: the decoder does
+    not say which key of `settings` is wrong.
+    """
     for step in path:
         if step == _EACH:
             return None
@@ -88,7 +94,9 @@ def _value_at(content: Any, path: _Path) -> Any:
 
 
 def _kind_at(kind: inspect.Type, path: _Path, content: Any) -> inspect.Type:
-    """Return the type that a scenario has at a path through `content`."""
+    """Return the type that a scenario file has at `path`. `content` is the content of the file, which decides between
+    several possible tables.
+    """
     for step in path:
         kind = _of(kind, content)
         if isinstance(kind, inspect.StructType):
@@ -100,7 +108,9 @@ def _kind_at(kind: inspect.Type, path: _Path, content: Any) -> inspect.Type:
 
 
 def _of(kind: inspect.Type, content: Any) -> inspect.Type:
-    """Return the member of a union of tables that `content` is, by its tag; a type that is no such union as it is."""
+    """Return the type of `content`. If `kind` is a choice of several tables (such as kinds of events), return the one
+    whose tag `content` has; otherwise return `kind`.
+    """
     if not isinstance(kind, inspect.UnionType):
         return kind
     tables = _tables(kind)
@@ -118,8 +128,8 @@ def _keys(kind: inspect.Type) -> list[str]:
 
 
 def _values(kind: inspect.Type, path: _Path, content: Any) -> list[str]:
-    """Return the values that a scenario file may have at a path: the members of an enumeration, or, for the key that
-    says which kind of table it is, the names of these kinds. Return [] for all other keys.
+    """Return the texts that are allowed as the value at `path`. These are the members of an enumeration; or, for the
+    key that says which kind of table it is (such as `event`), the names of the kinds. Return [] for all other keys.
     """
     table = _kind_at(kind, path[:-1], content)
     if isinstance(table, inspect.UnionType):

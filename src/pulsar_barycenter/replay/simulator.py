@@ -62,11 +62,11 @@ MOST_BROKERS: Final = 10_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """The simulated cluster: its brokers at the start, and the model of their load and delays.
+    """The simulated cluster: its brokers at the start, and how they use resources and how long moves take.
 
-    `gap_ms` is the time without service of a bundle that changes its owner. `session_ms` is the time after a crash
-    until a broker's bundles can be assigned. `failing` is the share (0 to 1) of unloads that fail: the bundle stays
-    where it is, and was away for `gap_ms`.
+    `gap_ms` is how long a bundle has no service when its owner changes. After a crash, a broker's bundles can be
+    assigned to others only after `session_ms`. `failing` is the fraction (0 to 1) of unloads that fail: the bundle has
+    no service for `gap_ms`, and then its old owner again.
     """
 
     brokers: Mapping[str, Capacity]
@@ -90,10 +90,11 @@ def replay(
     reference: Reference | None = None,
     delivery: Delivery = PERFECT,
 ) -> Outcome:
-    """Simulate a cluster with this demand and these settings, and return the outcome. If a `reference` is given, it
-    moves bundles instead of the leader's rounds.
+    """Simulate a cluster with the load `demand` and the settings `config`, and return the outcome. If `reference` is
+    given, it moves bundles instead of the leader's rounds.
 
-    `delivery` says how reports reach the leader; a reference does not see them.
+    `delivery` says which load reports arrive late or not at all; a reference does not use reports. The same arguments
+    give the same outcome.
 
     Raises:
         ReplayInputError: an event or an owner does not fit the cluster, or the cluster has no broker or too many.
@@ -144,7 +145,10 @@ class _Run:
         for bundle, owner in zip(demand.bundles, demand.owners, strict=True):
             if owner:
                 if owner not in cluster.brokers:
-                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is not a broker of the cluster")
+                    raise ReplayInputError(
+                        f"bundle {bundle} is on {owner}, which is not a broker of the cluster; correct"
+                        " the owner, or add this broker"
+                    )
                 self._bundles.owner[self._bundles.row_of(bundle)] = self._row[owner]
         self._check_events()
 
@@ -159,10 +163,14 @@ class _Run:
             if isinstance(event, SettingChanged):
                 config = with_overrides(config, {event.key: event.value})
                 if (manager_in_force(config) is ManagerKind.EXTENSIBLE) != (self._kind is ManagerKind.EXTENSIBLE):
-                    raise ReplayInputError(f"{event}: a replay cannot change to or from the extensible load manager")
+                    raise ReplayInputError(
+                        f"{event}: a replay cannot change to or from the extensible load manager; leave this change out"
+                    )
 
     def _apply_settings(self, config: "BrokerConfig") -> None:
-        """Use the configuration `config` from now on. If the strategy stays the same, its memory is kept."""
+        """Use the configuration `config` from now on. The memories of the shedder and the splitter are kept if the
+        shedder is of the same class as before; otherwise they are emptied.
+        """
         before: Any = getattr(self, "_round", None)
         self._config, self._kind = config, manager_in_force(config)
         self._round: Any = None
@@ -173,7 +181,7 @@ class _Run:
                 self._forget()
 
     def _forget(self) -> None:
-        """Replace the leader's memory by that of a newly elected leader."""
+        """Empty the memories of the shedder and the splitter, as if a new leader had been elected."""
         if self._kind is not ManagerKind.NOOP:
             self._memory: Any = self._round.start()
             self._split_memory: Any = self._splitter.start()
@@ -228,21 +236,23 @@ class _Run:
         )
 
     def _decided_upon(self) -> list[str]:
-        """Return the bundles that moved or were split, and their parts; bundles that were only assigned at the start
-        are left out.
+        """Return the names of the bundles that moved or were split, and of the parts of split ones. A bundle that was
+        only assigned when it had no owner at the start is left out.
         """
         moved = [move.bundle for move in self._moves if move.source]
         return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
     def _count_unplaced(self, end_ms: int) -> None:
-        """Add the time without service of the bundles that have no owner at the end (`end_ms`)."""
+        """For each bundle without an owner at the end of the run (`end_ms`), add the time since it had one to the time
+        without service.
+        """
         for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist():
             since_ms = self._left.get(self._bundles.names[row], ("", self._demand.start_ms))[1]
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
 
     def _carried(self) -> tuple[Floats, Floats]:
-        """Return the four rates (in and out) of all brokers, and how much of each resource they would use if resources
-        had no limits.
+        """Return two arrays with one column for each broker: the four rates (msg/s in and out, bytes/s in and out) of
+        its bundles, and how much of each resource it would use if resources had no limits.
         """
         owner, count = self._bundles.owner, len(self._names)
         served = owner != NOBODY
@@ -252,10 +262,12 @@ class _Run:
         return figures, self._cluster.model.wanted(figures, sessions, self._slowdown)
 
     def _floor(self) -> float:
-        """Return a lower bound of the greatest usage for the served load.
+        """Return a value that the usage of the most loaded broker cannot be below at this step, however the bundles are
+        distributed. Only bundles that have an owner count.
 
-        No placement can get below the mean usage, weighted by capacity, nor below the usage that the strongest broker
-        would have with the largest topic alone.
+        It is the greatest of these: the total load divided by the total capacity, for CPU and for bandwidth in each
+        direction; and the usage that the strongest broker would have with only the largest load that no split can
+        divide.
         """
         live, model = self._live, self._cluster.model
         if not live.any():
@@ -269,8 +281,8 @@ class _Run:
         return float(max(cpu, *network, self._indivisible(strength, served)))
 
     def _indivisible(self, strength: Floats, served: Flags) -> float:
-        """Return the usage that the strongest broker would have if it had only one load: the largest one that no split
-        can divide.
+        """Return the usage of the strongest broker if its only load were the largest one that no split can divide.
+        `strength` has the CPU of each broker, `served` flags the bundles that have an owner.
         """
         model, bundles = self._cluster.model, self._bundles
         figures, share = bundles.figures[:, served], bundles.least_share()[served]
@@ -333,7 +345,9 @@ class _Run:
     # ---- placement ----
 
     def _place_free(self, now_ms: int) -> None:
-        """Assign the bundles that have no owner to brokers, once the session of their former owner has ended."""
+        """Assign the bundles that have no owner to brokers. If their owner crashed, they must wait until its session
+        has ended.
+        """
         free = [
             name
             for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist()
@@ -348,8 +362,8 @@ class _Run:
             self._move("assign", bundle, source, broker, now_ms, gap_ms, why)
 
     def _chosen(self, bundles: Collection[str], now_ms: int) -> list[tuple[str, str, str]]:
-        """Choose an owner for each of `bundles`, which have none; return for each the bundle, the broker and the
-        reason.
+        """Choose an owner for each of `bundles`, which have none. Return for each the names of the bundle and the
+        broker, and the reason as a text. A bundle for which the strategy finds no broker is left out.
         """
         snapshot = self._snapshot(now_ms)
         if self._kind is ManagerKind.NOOP or not len(snapshot.brokers):
@@ -389,7 +403,9 @@ class _Run:
         )
 
     def _judge(self, first: int) -> None:
-        """Mark the moves since `first` whose destination is above the mean usage after all of these moves."""
+        """Set `misplaced` in those moves from the index `first` on whose destination is above the mean usage, after all
+        these moves.
+        """
         if first == len(self._moves):
             return
         _, wanted = self._carried()
@@ -430,7 +446,7 @@ class _Run:
             self._split(now_ms, known)
 
     def _follow(self, reference: Reference, now_ms: int) -> None:
-        """Make the moves that a reference balancer chooses at `now_ms`."""
+        """Make the moves that the reference balancer `reference` chooses at `now_ms`."""
         bundles, model = self._bundles, self._cluster.model
         first = (now_ms - self._demand.start_ms) // self._demand.step_ms
         steps = reference.steps(first, self._demand.steps)
@@ -453,8 +469,8 @@ class _Run:
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
 
     def _shed(self, now_ms: int) -> LoadSnapshot | None:
-        """Run one shedding round of the leader. Return the round's snapshot, which is still valid, if the round moved
-        nothing; otherwise None.
+        """Run one shedding round of the leader at `now_ms`. If the round moved nothing, return its snapshot, which the
+        caller can use for splits. Otherwise return None, because the snapshot is no longer valid.
         """
         snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
         outcome: RoundOutcome
@@ -505,8 +521,8 @@ class _Run:
 
 
 def _next(at_ms: int, minutes: float, end_ms: int) -> int:
-    """Return the first time at or after `end_ms` of something that is done every `minutes` minutes, starting from
-    `at_ms`.
+    """Return the first time after `at_ms`, and not before `end_ms`, of an action that is done every `minutes` minutes
+    from `at_ms` on.
     """
     every = max(1, round(minutes * 60_000))
     return at_ms + max(1, -(-(end_ms - at_ms) // every)) * every

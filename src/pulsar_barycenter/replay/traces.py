@@ -18,8 +18,8 @@ _NO_COLUMNS = "line 1 must name the columns timestamp and value"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recorded or generated count of events over time: `values[i]` events happened in the step that begins at
-    `start_ms + i * step_ms` (epoch ms).
+    """A count of events over time, recorded or generated: `values[i]` is the number of events in the step from
+    `start_ms + i * step_ms` (epoch ms), inclusive, to the begin of the next step, exclusive.
     """
 
     name: str
@@ -40,7 +40,9 @@ class Trace:
         return self.step_s * len(self.values)
 
     def rate_at(self, at_s: float) -> float:
-        """Return the events per second of trace time at `at_s` seconds from its start. The trace repeats."""
+        """Return the events per second at `at_s` seconds after the start of the trace. After its end, the trace begins
+        again.
+        """
         return self.values[int(at_s / self.step_s) % len(self.values)] / self.step_s
 
 
@@ -53,10 +55,12 @@ class _Row:
 
 
 def read_trace(name: str, lines: Iterable[str]) -> Trace:
-    """Return the trace in the lines of a CSV file; a time without offset is UTC.
+    """Return the trace in the lines of a CSV file with the columns timestamp and value. A timestamp without an offset
+    is UTC. `name` is the name of the trace, which messages show.
 
     Raises:
-        ReplayInputError: a column, a time or a value is wrong, or times are not in order and equally far apart.
+        ReplayInputError: a column, a timestamp or a value is wrong, or timestamps are not in order and equally far
+            apart.
     """
     times: list[int] = []
     values: list[float] = []
@@ -71,19 +75,20 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
             apart, usual = (times[-1] - times[-2]) / 1000, (times[1] - times[0]) / 1000
             raise ReplayInputError(
                 f"{row.where}: {apart:g} s after the row before, but rows are {usual:g} s apart; fill the gap, or"
-                " choose a part of the file without one"
+                " choose a part of the file that has no gap"
             )
     _check_length(name, times)
     return Trace(name, times[0], times[1] - times[0], tuple(values))
 
 
 def read_trace_with_gaps(name: str, lines: Iterable[str]) -> Trace:
-    """Return the trace in the lines of a CSV file whose times may be at unequal distances.
+    """Return the trace in the lines of a CSV file whose timestamps may be unequally far apart.
 
-    The median distance is the step, and the values follow one another as if there were no gaps.
+    The step of the trace is the median of the differences between consecutive timestamps. Each value takes one step, so
+    gaps in the file are left out.
 
     Raises:
-        ReplayInputError: a column, a time or a value is wrong, or times do not increase.
+        ReplayInputError: a column, a timestamp or a value is wrong, or that median is not positive.
     """
     rows = list(_rows(name, lines))
     times = [row.at_ms for row in rows]
@@ -116,13 +121,16 @@ def _check_length(name: str, times: Sequence[int]) -> None:
 
 
 def unique_names(traces: Sequence[Trace]) -> Sequence[Trace]:
-    """Check that the names of `traces`, which become names of topics, differ; return `traces`.
+    """Check that no two traces have the same name, because the name of a trace becomes the name of a topic; return
+    `traces`.
 
     Raises:
-        ReplayInputError: two files have the same name.
+        ReplayInputError: two traces have the same name.
     """
     names = [trace.name for trace in traces]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ReplayInputError(f"two traces are named {doubled[0]}; each trace is a topic and needs its own name")
+        raise ReplayInputError(
+            f"two traces are named {doubled[0]}; each trace becomes a topic, so rename one of the two traces"
+        )
     return traces

@@ -44,8 +44,8 @@ _SLIGHT: Final = 0.25
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The question of a forecast, what happens if: the brokers that leave, the number of brokers that join, the factor
-    of the load, and how many minutes ahead.
+    """The change whose effect is forecast: the brokers `without` leave, `added` brokers join, and the load is
+    multiplied by `scale`. `minutes` is how far ahead the forecast goes after the change.
     """
 
     without: tuple[str, ...] = ()
@@ -55,10 +55,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The forecast move of a bundle that has another broker at the end. `minute` is the minute of the bundle's last
-    move, `times` the number of its moves.
+    """A forecast move: a bundle that has another broker at the end than at the begin of the forecast, or its part.
+    `minute` is the minute of its last move, `times` the number of its moves.
 
-    `kind` is "unload", "part" for a bundle that a split creates, or "assign" for one that has no owner now.
+    `kind` is "part" if the bundle is created by a split, otherwise "assign" if it has no owner at the begin, otherwise
+    "unload".
     """
 
     kind: str
@@ -72,8 +73,8 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The load of a broker now and at the end of the forecast: usage as a fraction, rate in msg/s in + out; None: the
-    broker is not in the cluster then.
+    """The load of a broker at the begin and at the end of the forecast: usage as a fraction, rate in msg/s in + out.
+    None: the broker is not in the cluster at that time.
     """
 
     broker: str
@@ -85,8 +86,8 @@ class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True)
 class Forecast:
-    """The forecast for a cluster: its brokers, moves and splits. `limit` is the usage above which a broker counts as
-    overloaded.
+    """The result of a forecast: its brokers, moves and splits. `limit` is the usage (a fraction) above which a broker
+    counts as overloaded. `unserved_topic_s` is the time without service, as the sum over topics in seconds.
     """
 
     brokers: tuple[BrokerForecast, ...]
@@ -97,7 +98,7 @@ class Forecast:
 
 
 def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question, *, seed: int = 0) -> Forecast:
-    """Return the forecast for the cluster of a snapshot.
+    """Return what happens in the cluster of `snapshot` under the configuration `config` after the change in `question`.
 
     Raises:
         ReplayInputError: no broker of the snapshot has bundles, or the question has an unknown broker or a wrong value.
@@ -109,7 +110,9 @@ def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question,
 
 @dataclass(frozen=True)
 class Start:
-    """The input of a replay that starts from a snapshot; the events are the requested change."""
+    """The input of a replay that starts from a snapshot. `events` are the requested change, and for each broker how its
+    use of CPU differs from the model.
+    """
 
     demand: Demand
     cluster: Cluster
@@ -117,7 +120,7 @@ class Start:
 
 
 def start_of(snapshot: LoadSnapshot, question: Question) -> Start:
-    """Return the input of the replay that answers a question.
+    """Return the input of the replay that shows the effect of the change in `question`, which starts from `snapshot`.
 
     Raises:
         ReplayInputError: no broker of the snapshot has bundles, or the question has an unknown broker or a wrong value.
@@ -137,7 +140,8 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
     names = snapshot.brokers.names
     if not names or snapshot.bundles.broker_bound.all():
         raise ReplayInputError(
-            "the snapshot has no broker with bundles, so there is nothing to forecast; give another one"
+            "the snapshot has no broker, or no bundle that can move, so there is nothing to forecast; give another"
+            " snapshot"
         )
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
@@ -155,8 +159,8 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
 
 
 def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
-    """Return the simulated cluster, whose brokers have the limits that they report; and for each broker the factor by
-    which its use of CPU differs from the common model.
+    """Return the simulated cluster, in which brokers have the limits that they report, and one model of CPU for all
+    brokers. For each broker whose report shows it, also return the factor by which its CPU differs from the model.
     """
     usual = Capacity()
     limits = _bounded(brokers.limit)
@@ -180,8 +184,8 @@ def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
 
 
 def _bounded(figures: Floats) -> Floats:
-    """Return the values bounded so that calculations with them stay finite. Values that are too small to be measured
-    become 0.
+    """Return the values limited to a greatest one, so that calculations with them stay finite. Values that are
+    negative, not finite, or too small to be measured become 0.
     """
     found: Floats = np.where(np.isfinite(figures) & (figures >= _LEAST), np.minimum(figures, _MOST), 0.0)
     return found
@@ -205,7 +209,9 @@ def _median(capacities: Sequence[Capacity]) -> Capacity:
 
 
 def _demand(snapshot: LoadSnapshot, question: Question) -> Demand:
-    """Return the load of the snapshot; from the step of the requested change on, it is multiplied by the scale."""
+    """Return the load of the snapshot for all steps of the forecast. It is constant until the requested change, and
+    multiplied by `question.scale` from then on.
+    """
     bundles = snapshot.bundles
     # a moving bundle has two rows, and the later one counts; a bundle that belongs to its broker never moves
     movable = np.flatnonzero(~bundles.broker_bound).tolist()
@@ -254,7 +260,9 @@ def _at(outcome: Outcome, figures: Floats, step: int, column: int) -> float | No
 
 
 def _net_moves(outcome: Outcome, demand: Demand) -> tuple[PlannedMove, ...]:
-    """Return one move for each bundle that has another broker at the end, in the order of their last moves."""
+    """Return one move for each bundle that has another broker at the end than at the begin, in the order of their last
+    moves.
+    """
     known, begun = frozenset(demand.bundles), int(outcome.at_ms[0])
     found: dict[str, PlannedMove] = {}
     for move in outcome.moves:

@@ -21,8 +21,8 @@ GROUP: Final = "pulsar_barycenter.bookie_authentication"
 
 
 def steps_of(config: BrokerConfig, now_s: Callable[[], float]) -> tuple[OpeningStep, ...]:
-    """Return what a broker does on each new connection to a bookie before its first request. `now_s` is a monotonic
-    clock, by which renewed TLS files are looked for.
+    """Return what a broker does on each new connection to a bookie before its first request. `now_s` returns the
+    seconds of a monotonic clock; it decides when TLS files are checked for renewal.
 
     Raises:
         KeyMaterialError: a TLS file is missing, cannot be read, or has the wrong content.
@@ -59,8 +59,9 @@ def _authentication(config: BrokerConfig) -> tuple[OpeningStep, ...]:
         raise ConfigError(
             "bookkeeperClientAuthenticationPlugin",
             name,
-            f"blank, or the name of a plug-in of an installed package ({known}): classes of Java cannot be loaded."
-            " With bookkeeperTLSClientAuthentication=true bookies know brokers by their certificates",
+            f"blank, or the name of a plug-in of an installed Python package ({known}); classes of Java cannot be"
+            " loaded. To identify brokers by their certificates instead, leave this key blank and set"
+            " bookkeeperTLSClientAuthentication=true",
         )
     try:
         return (Authenticate(found[name].load()(config.bookkeeper_client_authentication_parameters)),)
@@ -68,6 +69,6 @@ def _authentication(config: BrokerConfig) -> tuple[OpeningStep, ...]:
         raise ConfigError(
             "bookkeeperClientAuthenticationPlugin",
             name,
-            "the name of a plug-in that can be loaded and accepts bookkeeperClientAuthenticationParameters; this one"
-            f" raised {type(error).__name__}: {error}",
+            "the name of a plug-in that can be loaded and accepts bookkeeperClientAuthenticationParameters; the"
+            f" named plug-in raised {type(error).__name__}: {error}",
         ) from error

@@ -19,8 +19,9 @@ def check_metadata(data: Path, metadata: Path) -> None:
     if first is not None:
         state = "is empty" if metadata.exists() else "is missing"
         raise WrongFolderError(
-            f"{metadata} {state}, but {ledgers} has ledgers. Only that file says which topics and subscriptions "
-            f"they belong to. Restore it from a copy; or, to start with an empty cluster, move {ledgers} away."
+            f"{metadata} {state}, but {ledgers} has ledgers. Only that file says which topics and subscriptions the"
+            f" ledgers belong to. Restore the file from a copy; or, to start with an empty cluster, move {ledgers}"
+            " away."
         )
 
 
@@ -34,8 +35,9 @@ def check_broker_folder(data: Path, metadata: Path) -> None:
     is_one = (data / LEDGERS).is_dir() or (data / METADATA).exists()
     if not is_one or not metadata.exists():
         raise WrongFolderError(
-            f"{data} is not a data folder of brokers: {LEDGERS}/ in it, or {metadata}, is missing;"
-            " --data is the folder given to `barycenter standalone`, or barycenterDataDir of broker.conf"
+            f"{data} is not a data folder of brokers: the folder {LEDGERS}/ in it, or {metadata}, is missing; give"
+            " the folder that was given to `barycenter standalone` as --data, or that is barycenterDataDir in"
+            " broker.conf"
         )
 
 

@@ -27,7 +27,8 @@ from pulsar_barycenter.standalone.ready import BrokerReady
 
 
 async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker with the given configuration until a signal, a shutdown request, or a failure (exit code 1) ends it.
+    """Run a broker with the given configuration until a signal or a shutdown request ends it, or until it fails: then
+    the process ends with exit code 1.
 
     `say_ready` is called once, when the broker serves.
 
@@ -41,7 +42,7 @@ async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) 
 
 @asynccontextmanager
 async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]:
-    """Open the metadata store and the ledgers that the configuration names, and close them at the end.
+    """Open the metadata store and the ledgers that the configuration names, and close them when the block ends.
 
     Raises:
         LedgerError, MetadataError, UnknownStoreError: the store or the ledgers cannot be opened.
@@ -86,7 +87,9 @@ def load_tables_of(data: Path) -> LoadTables:
 
 
 async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker until a signal, a shutdown request or a failure ends it. A signal ends it also while it starts."""
+    """Run a broker until a signal, a shutdown request or a failure ends it. A signal ends the broker also while it is
+    still starting.
+    """
     stop = asyncio.Event()
     reason, has_failed = "signal", False
 

@@ -55,8 +55,8 @@ _DIGESTS: Final = {"CRC32C": DigestType.CRC32C, "CRC32": DigestType.CRC32, "MAC"
 
 @dataclass(frozen=True, slots=True)
 class OpenedLedgers:
-    """An open ledger storage, how the records of topics are stored, and functions that each check whether the data of
-    the storage still exists.
+    """An open ledger storage (`storage`), the form in which the records of topics are stored (`records`), and `checks`.
+    Each check is a function that returns what is wrong if data of the storage has disappeared, else None.
     """
 
     storage: LedgerStorage
@@ -66,7 +66,7 @@ class OpenedLedgers:
 
 @asynccontextmanager
 async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIterator[OpenedLedgers]:
-    """Open the storage of a broker's ledgers, and close it at the end.
+    """Open the storage of a broker's ledgers, and close it when the block ends. `store` is the brokers' metadata store.
 
     Raises:
         LedgerError: the folder is not suitable or cannot be used, or there is no suitable cluster of bookies.
@@ -86,14 +86,17 @@ async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIte
 
 
 def records_of(config: BrokerConfig, bookies: BookKeeperStorage) -> RecordForm:
-    """Return the form of the records of topics whose messages are on bookies."""
+    """Return the form in which the records of topics are stored if their messages are on bookies: Barycenter's or
+    Pulsar's, as the configuration says.
+    """
     if config.barycenter_ledger_records == "pulsar":
         return RecordsInPulsarsForm(CursorLedgersOnBookies(bookies.client, shape_of(config)), SystemClock())
     return RECORDS_WITH_EPOCHS
 
 
 async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
-    """Return the storage of a broker's ledgers in files, after checking that its folder is suitable.
+    """Return the storage of a broker's ledgers in files, after checking that its folder is suitable: that its file
+    system can be used, and that it is the same folder for all brokers of `store`.
 
     Raises:
         LedgerError: the folder is not suitable, or cannot be used.
@@ -109,8 +112,8 @@ async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerSt
 async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncExitStack) -> BookKeeperStorage:
     """Return the storage of a broker's ledgers on bookies (the servers of Apache BookKeeper).
 
-    `opened` closes the store of the ledgers' metadata at the end, if this is not `store`. If there are too few bookies,
-    this is logged only, because more may start later.
+    If the metadata of the ledgers is in another store than `store`, `opened` closes that store when it is closed
+    itself. If there are too few bookies, this is only logged, because more may start later.
 
     Raises:
         LedgerError: there is no cluster of bookies, or the brokers of `store` use another cluster, files, or another
@@ -145,7 +148,7 @@ async def client_of(
 ) -> tuple[LedgerClient, MetadataStore]:
     """Return a client of the bookies that the configuration names, and the store with the metadata of the bookies.
     `store` is the brokers' metadata store; if the metadata of the bookies is in another store, `opened` closes that
-    store at the end.
+    store when it is closed itself.
 
     Raises:
         LedgerError: there is no cluster of bookies.
@@ -175,11 +178,13 @@ async def client_of(
 
 
 async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
-    """Check that brokers with this configuration can use its form of the records of topics; and, if no broker has
-    recorded its kind of storage in `store` yet, that the topics which are in `store` have this form.
+    """Check that brokers with this configuration can use the configured form of the records of topics (Barycenter's or
+    Pulsar's). Check also, if no broker has recorded its kind of storage in `store` yet, that the topics in `store` have
+    this form.
 
     Raises:
-        LedgerError: the topics have another form, or the configuration contradicts itself.
+        LedgerError: the topics have another form, or the load manager needs a topic to be compacted, which brokers with
+            Pulsar's form do not do.
         MetadataError: the store did not answer.
     """
     records = config.barycenter_ledger_records
@@ -200,8 +205,8 @@ async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
 
 
 def _compacts_owners(config: BrokerConfig) -> bool:
-    """Return whether the load manager keeps ownership records in a topic; False for an unknown one, which another check
-    refuses.
+    """Return whether the configured load manager keeps the ownership records in a topic, which has to be compacted.
+    Return False if the load manager is unknown; the start of the broker is refused elsewhere then.
     """
     try:
         kind = manager_kind(config.load_manager_class_name)

@@ -43,8 +43,8 @@ _LIBRARY_LEVEL: Final = logging.WARNING
 
 
 def log_level(configured: str, environment: Mapping[str, str]) -> int:
-    """Return the log level that the environment variable LEVEL_VARIABLE names, in upper or lower case; the `configured`
-    level if the variable is not set, or does not name a level.
+    """Return the log level that the environment variable LEVEL_VARIABLE names, in upper or lower case. If the variable
+    is not set, or does not name a level, return the level `configured`.
     """
     wanted = environment.get(LEVEL_VARIABLE, "").strip().lower()
     return _LEVELS.get(wanted, _LEVELS[configured])
@@ -54,7 +54,7 @@ class LibraryLog(logging.Handler):
     """Logs what libraries log: each of their log records becomes an event `library_log` with the name of the library's
     logger.
 
-    `BoundedLog` limits the number of events of each logger.
+    The number of events of each logger is limited (see `BoundedLog`).
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,8 @@ class DroppingStream:
 def for_a_terminal(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Convert all fields of an event to text of limited length without control characters.
 
-    Many texts come from clients: names, reasons, paths. JSON does not need this, as it escapes control characters.
+    Many of these texts come from clients, who could otherwise send control sequences to the terminal: names, reasons,
+    paths. A log in JSON does not need this, because JSON escapes control characters.
     """
     return {key: _as_text(key, value) for key, value in event.items()}
 
@@ -113,7 +114,8 @@ def _as_text(key: str, value: Any) -> Any:
 
 
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Write structlog's events of `level` and above to standard error; drop events that cannot be written.
+    """Set up logging for this process: write structlog's events of `level` and above to standard error, as JSON or as
+    text; drop events that cannot be written.
 
     Records that libraries log by Python's `logging` become such events.
     """

@@ -19,8 +19,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column of a table on the screen of `top`. Rows are sorted by the result of `key`, None last. A column of
-    numbers (`is_figure`) is right-aligned, and sorted with the greatest first.
+    """A column of a table on the screen of `top`. `cell` returns the text of a row's cell. If the table is sorted by
+    this column, rows are in the order of the results of `key`; rows with None come last. A column of numbers
+    (`is_figure`) is right-aligned, and sorted with the greatest first.
     """
 
     title: str
@@ -31,8 +32,8 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """A table of the screen of `top`, shown as a tab: `row_key` identifies a row, `text` is searched by a filter,
-    `place` is the index of the column that sorts at the start.
+    """A table of the screen of `top`, shown as a tab: `row_key` returns a text that identifies a row, `text` the text
+    in which a filter searches. `place` is the index of the column by which the table is sorted when the program starts.
     """
 
     name: str

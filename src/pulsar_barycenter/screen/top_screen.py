@@ -40,8 +40,8 @@ MAX_SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The state of a cluster at one moment: `about` sums it up in a line; `decisions` are the last ones, oldest
-    first.
+    """The state of a cluster at one moment: `about` is a line that sums it up, `board` has the brokers and bundles, and
+    `decisions` are the last decisions, oldest first.
     """
 
     about: str
@@ -81,7 +81,9 @@ class _Story(ModalScreen[None]):
 
 
 def _has_topic(bundle: str, words: str) -> bool:
-    """Return whether a bundle contains a topic, by any name that clients use; False if the text is not such a name."""
+    """Return whether a bundle contains the topic that `words` names, in any form of name that clients use. Return False
+    if `words` is not the name of a topic.
+    """
     try:
         return Span.of_topic(TopicName.parse(words.strip())).is_covered_by(bundle)
     except InvalidNameError:
@@ -89,8 +91,8 @@ def _has_topic(bundle: str, words: str) -> bool:
 
 
 class TopScreen(App[None]):
-    """The application of `barycenter top`: it queries the cluster every `interval_s` seconds, and topics while they are
-    shown. A slow query delays the next one.
+    """The application of `barycenter top`: it queries the cluster every `interval_s` seconds. Topics are queried only
+    while the table of topics is visible. A slow query delays the next one.
     """
 
     TITLE = "barycenter top"
@@ -166,7 +168,9 @@ class TopScreen(App[None]):
 
     @work(group="asking topics", exclusive=True)
     async def look_at_topics(self) -> None:
-        """Read and show the topics of the chosen bundle, or of the heaviest bundles if no bundle is chosen."""
+        """Read and show the topics of the chosen bundle, or of the heaviest bundles if no bundle is chosen. If the
+        cluster does not answer, show why; the previous topics stay.
+        """
         if self._seen is None:
             return
         trouble, bundles = self.query_one("#trouble", Static), self._seen.board.bundles
@@ -188,7 +192,7 @@ class TopScreen(App[None]):
             self.look_at_topics()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Sort by the clicked column; if it is the sort column already, reverse the order."""
+        """Sort the table by the clicked column; if it is the sort column already, reverse the order."""
         name = self._table.name
         if self._places[name] == event.column_index:
             self._reversed[name] = not self._reversed[name]
@@ -196,7 +200,9 @@ class TopScreen(App[None]):
         self._show()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show a broker's bundles, a bundle's topics, or the decisions about the bundle of the row."""
+        """Show what belongs to the selected row: for a broker its bundles, for a bundle its topics, and for a decision
+        or topic the decisions about its bundle.
+        """
         key = event.row_key.value or ""
         if self._table is BROKERS:
             self._words["bundles"] = key
@@ -286,7 +292,9 @@ class TopScreen(App[None]):
             self.push_screen(_Story(bundle, [record for record in self._seen.decisions if record.bundle == bundle]))
 
     def _show(self) -> None:
-        """Fill the visible table with the present rows; the cursor stays on the row that it is on."""
+        """Fill the visible table with the present rows; the cursor stays on the same broker, bundle, decision or topic,
+        if that is still in the table.
+        """
         if self._seen is None:
             return
         table, rows = self._table, self._rows

@@ -16,7 +16,9 @@ _MAX_NAMES: Final = 3
 
 
 def data_warnings(snapshot: "LoadSnapshot") -> tuple[str, ...]:
-    """Return one sentence for each kind of bad data, with the brokers or bundles that have it; empty if none has."""
+    """Return one sentence for each kind of bad data in a snapshot (such as old reports), with the brokers or bundles
+    that have it; empty if there is no bad data.
+    """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     age_ms = snapshot.taken_at_ms - brokers.reported_at_ms
     stale = (brokers.reported_at_ms > 0) & (snapshot.taken_at_ms > 0) & (age_ms > STALE_MS)

@@ -49,7 +49,7 @@ def is_splitter(name: str) -> bool:
 
 
 def role_of(name: str) -> Role:
-    """Return the role of a strategy, SHEDDING or PLACEMENT; SHEDDING for a strategy that does both.
+    """Return the role of a strategy, SHEDDING or PLACEMENT; SHEDDING for a strategy that both sheds and places.
 
     Raises:
         WrongWordError: there is no shedding or placement strategy of that name.
@@ -61,7 +61,9 @@ def role_of(name: str) -> Role:
 
 
 def _named(name: str) -> list[AnyRow]:
-    """Return the strategies with a name; any form of the simple load manager's name matches its strategies."""
+    """Return the strategies with this name or class name. For the simple load manager, its name with or without the
+    package matches its strategies.
+    """
     return [row for row in catalogue() if name in (row.name, row.class_name) or short_name(name) == row.name == SIMPLE]
 
 
@@ -72,8 +74,8 @@ def configured(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration for a decision on a snapshot: that of `configuration_of`, which starts from the
-    configuration that came with the snapshot. Raises what `configuration_of` does.
+    """Return the configuration for a decision on a snapshot: the result of `configuration_of` for the configuration
+    that came with the snapshot `found` and the other arguments. Raises what `configuration_of` does.
     """
     return configuration_of(found.configuration, conf, changes, strategy, placement)
 
@@ -136,7 +138,8 @@ def texts_of(changes: Collection[str]) -> dict[str, str]:
 
 
 def read_memory(file: Path) -> MemoryDocument:
-    """Return the memory of a shedder from a file.
+    """Return the memory of a shedder from a file: what the shedder keeps from one round for the next, such as former
+    usages.
 
     Raises:
         SnapshotFileError: the file does not contain a memory, or the memory is empty.
@@ -148,12 +151,15 @@ def read_memory(file: Path) -> MemoryDocument:
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():
-        raise SnapshotFileError(file, "the file has the memory of a shedder, but the memory is empty", accepted)
+        raise SnapshotFileError(
+            file, "the memory of the shedder in this file is empty, so there is nothing to use", accepted
+        )
     return memory
 
 
 def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
-    """Return the load manager that decides: that of the named strategy, else the one that the brokers run.
+    """Return the load manager that decides on the snapshot `found`: the load manager to which `strategy` belongs; None:
+    the one that the brokers run.
 
     The modular and the simple load manager can decide on any snapshot.
 
@@ -174,6 +180,6 @@ def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
     if ManagerKind.MODULAR in known:
         return ManagerKind.MODULAR
     raise WrongWordError(
-        f"{short_name(strategy)} needs load data of the extensible load manager; {found.source} has none. "
-        "Choose a strategy of the modular load manager, or a snapshot of brokers with the extensible one"
+        f"{short_name(strategy)} needs load data of the extensible load manager; {found.source} has none. Choose a"
+        " strategy of the modular load manager, or a snapshot of brokers with the extensible load manager"
     )

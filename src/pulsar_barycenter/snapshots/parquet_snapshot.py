@@ -40,8 +40,8 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What a leader has in addition to its snapshot: the memory of shedders, and its keys of broker.conf with their
-    texts.
+    """What a leader has in addition to its snapshot: `memory` is what shedders keep from one round for the next,
+    `configuration` has its keys of broker.conf with their texts.
     """
 
     memory: MemoryDocument = MemoryDocument()
@@ -49,8 +49,10 @@ class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
 
 class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The part of a snapshot that is not about bundles. Lists have one item for each broker, except `namespaces` and
-    `held`."""
+    """The part of a snapshot that is not about bundles. Lists have one item for each broker, in the order of `names`,
+    with two exceptions: `namespaces` are all namespaces, and `held` are the bundles that were assigned to brokers and
+    are not in their reports yet, each as namespace, index of the broker and bundle.
+    """
 
     version: int = _VERSION
     taken_at: int
@@ -77,7 +79,7 @@ class NoSnapshotError(ValueError):
 
 
 def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None = None) -> None:
-    """Write a snapshot to a Parquet file.
+    """Write a snapshot to a Parquet file, together with the leader's state `leader` if it is given.
 
     Raises:
         OSError: the file cannot be written.
@@ -94,7 +96,8 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
 
 
 def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
-    """Return the snapshot in a file that `write_columns` wrote, and the leader's state in it.
+    """Return the snapshot in a file that `write_columns` wrote, and the leader's state that was written with it (empty
+    if none was).
 
     Raises:
         NoSnapshotError: the file is not a Parquet file, or not a snapshot.
@@ -160,7 +163,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
         raise NoSnapshotError(f"the metadata of the file has no key {METADATA_KEY.decode()}")
     rest = decode_json(document, _Rest)
     if rest.version != _VERSION:
-        raise NoSnapshotError(f"it has format version {rest.version}; this program reads version {_VERSION}")
+        raise NoSnapshotError(f"the snapshot has format version {rest.version}; this program reads version {_VERSION}")
     brokers = _unflat(BrokerTable, {name: _column_of(name, items) for name, items in rest.brokers.items()})
     column_of = {name: table.column(name).to_numpy() for name in table.column_names if name not in _TEXTS}
     extensible = None
@@ -193,7 +196,9 @@ _FLAGS: Final = frozenset({"persistent", "non_persistent", "suspect", "has_load"
 
 
 def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
-    """Yield name and array of each column of numbers; a two-dimensional column yields one array for each row."""
+    """Yield the name and the array of each column of numbers in a table of brokers or bundles. A two-dimensional column
+    yields an array for each of its rows, named after the resource of the row.
+    """
     for field in fields(columns):
         value = getattr(columns, field.name)
         if isinstance(value, MessageColumns):
@@ -205,7 +210,9 @@ def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
 
 
 def _unflat(kind: type[BrokerTable] | type[BundleTable], columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a table from the columns that `_flat` made."""
+    """Return the fields with which a table of class `kind` is created, from columns with the names that `_flat` gives
+    them.
+    """
     found: dict[str, Any] = {}
     for field in fields(kind):
         if field.name in ("latest", "short", "long"):
@@ -222,7 +229,7 @@ def _column_of(name: str, items: list[Any]) -> Any:
 
 
 def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
-    """Return for each text of the column `name` its index in `names`."""
+    """Return an array with the index in `names` of each text in the column `name`."""
     column, value_set = table.column(name), pa.array(names, pa.string())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -232,7 +239,7 @@ def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
         chunks.append(indices[chunk.indices.to_numpy()].astype(np.int32))
     rows = np.concatenate(chunks)
     if len(rows) and rows.min() < 0:
-        raise NoSnapshotError(f"a name of column {name} is not in the metadata")
+        raise NoSnapshotError(f"column {name} of the table has a name that the metadata of the file does not list")
     return rows
 
 

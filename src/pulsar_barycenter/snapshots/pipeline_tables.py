@@ -92,8 +92,13 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
 
 
 def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str, Any]]:
-    """Return the last row of each bundle and broker in a table up to `at_ms` (inclusive; None: no limit), from the
-    files of the newest date up to then and of the date before; empty if the table does not exist.
+    """Return the last row, by the column `time`, of each pair of bundle and broker in the table `name`; in a table
+    without one of these columns, of each bundle or of each broker. Rows after `at_ms` do not count (None: no limit).
+    Only the files of the newest date up to then and of the calendar day before it are read. Empty if the table does not
+    exist.
+
+    Raises:
+        TablesError: the files do not fit together.
     """
     folders = sorted((root / name).glob("date=*"))
     if at_ms is not None:
@@ -139,7 +144,9 @@ def _needed(name: str) -> Iterable[str]:
 
 
 def _last_of_each(table: pa.Table, time: str) -> list[dict[str, Any]]:
-    """Return the last row of each bundle and broker, or of each bundle or broker if the table has only one of them."""
+    """Return the last row, by the column `time`, of each pair of bundle and broker; if the table has only one of these
+    two columns, of each bundle or of each broker.
+    """
     keys = [name for name in ("bundle", "broker") if name in table.column_names]
     ordered = table.append_column("row", pa.array(np.arange(len(table)))).sort_by(
         [(time, "ascending"), *((name, "ascending") for name in ("sequence",) if name in table.column_names)]

@@ -42,19 +42,22 @@ OF_LEADER: Final = "the leader's settings"
 
 
 def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
-    """Return the snapshot of a file or folder, or of standard input if `path` is `-`.
+    """Return the snapshot of a file or folder, or of standard input if `path` is `-`. `at_ms` (epoch ms) selects a time
+    in the past, as for `read_snapshot_file`.
 
     The snapshot of a data folder comes with the settings of that folder; they also say how long a broker may be silent
     and still be in the snapshot.
 
     Raises:
-        SnapshotFileError: the content is of no known kind, or not valid.
+        SnapshotFileError: the content has no known form, or is not valid.
         ConfigError: a broker.conf in the folder is not valid.
         OSError: a file cannot be read.
     """
     if str(path) == STANDARD_INPUT:
         if at_ms is not None:
-            raise SnapshotFileError(path, "it holds the state at one time only", "give a data folder to choose a time")
+            raise SnapshotFileError(
+                path, "this input has the load of one time only", "give a data folder to choose a time"
+            )
         return snapshot_of_bytes(sys.stdin.buffer.read(), Path("standard input"))
     found = read_snapshot_file(path, at_ms)
     if not path.is_dir() or found.configuration:
@@ -69,7 +72,9 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
 def settings_in_words(
     found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, changes: Collection[str] = ()
 ) -> str:
-    """Return a text that names the origin of the settings and the version of Pulsar that they follow."""
+    """Return a text that says where the settings of the snapshot `found` come from, which keys `conf` and `changes`
+    override, and which version of Pulsar is followed.
+    """
     base = f"{found.settings if found.configuration else 'default settings'}, as Pulsar {version}"
     given = [str(conf)] if conf is not None else []
     given += [change.partition("=")[0].strip() for change in changes]
@@ -79,9 +84,10 @@ def settings_in_words(
 def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the settings of a data folder at a time (epoch ms); `folder` is that folder, or its `tables`.
 
-    The first value maps keys to their texts; the second has warnings about them, one sentence each. Of a setting that
-    changed after `at_ms`, the present text is returned, with a warning. The exception is the shedding strategy: if the
-    decision logs name one up to `at_ms`, the last of these is returned.
+    The first value maps keys to their texts; the second has warnings about them, one sentence each. Earlier values of
+    settings are not stored: if settings changed after `at_ms`, their present texts are returned, with a warning. The
+    exception is the shedding strategy: the last one that the decision logs name up to `at_ms` is returned, if they name
+    one.
 
     Raises:
         ConfigError: a broker.conf is not valid.
@@ -120,7 +126,9 @@ def _silence_ms(configuration: Mapping[str, str]) -> int:
 
 
 def _of_files(data: Path) -> tuple[dict[str, str], int]:
-    """Return the settings that all brokers' files have in common, and when the last file was written (epoch ms)."""
+    """Return the settings that the broker.conf files of all brokers have in common, and when the last of these files
+    was written (epoch ms; 0 if there are none).
+    """
     files = sorted((data / "conf").glob("broker-*.conf"))
     settings = [read_pairs(read_conf_text(file), str(file)) for file in files]
     common = dict(set.intersection(*(set(pairs.items()) for pairs in settings))) if settings else {}
@@ -128,7 +136,9 @@ def _of_files(data: Path) -> tuple[dict[str, str], int]:
 
 
 def _shedder_of(data: Path, at_ms: int) -> str:
-    """Return the name of the last shedding strategy in the decision logs up to a time; blank if they name none."""
+    """Return the name of the last shedding strategy in the decision logs up to `at_ms` (epoch ms, inclusive); blank if
+    they name none.
+    """
     names = {row.name for row in catalogue() if row.role is Role.SHEDDING}
     used = [record.strategy for record in read_decisions(data) if record.at <= at_ms and record.strategy in names]
     return used[-1] if used else ""

@@ -58,7 +58,7 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class SnapshotFileError(ValueError):
-    """A file that cannot be read as a snapshot; the text names the file, the problem, and what is accepted."""
+    """A file that cannot be read as a snapshot; the text names the file, the problem, and which content is accepted."""
 
     def __init__(self, path: Path, problem: str, accepted: str = ACCEPTED) -> None:
         super().__init__(f"{path}: {problem}; {accepted}")
@@ -70,7 +70,8 @@ class SnapshotFile:
     """A snapshot and the data that came with it.
 
     `source` names what was read, `settings` names the origin of `configuration`. `reports` are load reports of the
-    simple load manager, by broker id. `warnings` are problems of the data, `remarks` problems of the settings.
+    simple load manager, by broker id. `remarks` are problems of the settings; `warnings` are these and the problems of
+    the load data.
     """
 
     snapshot: "LoadSnapshot"
@@ -84,7 +85,9 @@ class SnapshotFile:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the brokers run the simple load manager, as far as the snapshot says."""
+        """Whether the brokers run the simple load manager, as far as the snapshot says so; False if it does not say
+        which they run.
+        """
         if self.manager is ManagerKind.SIMPLE:
             return True
         names = {short_name(name) for name in self.snapshot.brokers.class_names if name}
@@ -98,11 +101,12 @@ class SnapshotFile:
 def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotFile:
     """Return the snapshot in a file or folder, with the data that came with it.
 
-    `at_ms` (epoch ms) selects a time in the past; only the pipeline's tables support it. A snapshot from tables leaves
-    out brokers that were silent for more than `silence_ms`.
+    `at_ms` (epoch ms) selects a time in the past; only a folder with the pipeline's tables supports it. A snapshot from
+    tables leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all brokers.
 
     Raises:
-        SnapshotFileError: the content is of no known kind, or not valid.
+        SnapshotFileError: the content has no known form or is not valid, or `at_ms` is given for another input than
+            tables.
         OSError: a file cannot be read.
     """
     path = Path(path)
@@ -112,7 +116,10 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
             return _of_tables(tables, at_ms, silence_ms)
     if at_ms is not None:
         raise SnapshotFileError(
-            path, "it holds the state at one time only", "give the pipeline's tables (DATA/tables) to choose a time"
+            path,
+            "this input has the load of one time only",
+            "only the tables of a pipeline have the load of several times: to choose a time, give the folder"
+            " with these tables (DATA/tables)",
         )
     if path.is_dir():
         log = path / _REPORT_LOG
@@ -125,10 +132,11 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
 def snapshot_of_bytes(content: bytes, path: Path) -> SnapshotFile:
     """Return the snapshot in the content of a file.
 
-    `path` is the name for errors, and for the broker of a report that does not name it.
+    `path` is the file's name in error messages. If a load report does not name its broker, `path` is used as the
+    broker's name, too.
 
     Raises:
-        SnapshotFileError: the content is of no known kind, or not valid.
+        SnapshotFileError: the content has no known form, or is not valid.
     """
     return _of_columns(io.BytesIO(content), path) if content.startswith(_PARQUET) else _of_content(content, path)
 
@@ -163,7 +171,7 @@ def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
     try:
         snapshot, leader = read_columns(file)
     except (NoSnapshotError, PolicyError) as error:
-        raise SnapshotFileError(path, f"is a Parquet file, but not a snapshot: {error}") from error
+        raise SnapshotFileError(path, f"the file is a Parquet file, but not a snapshot: {error}") from error
     manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
     return SnapshotFile(snapshot, "a snapshot", manager, memory=leader.memory, configuration=leader.configuration)
 
@@ -175,13 +183,15 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
         document = read_tables(folder, at_ms, silence_ms=silence_ms)
     except TablesError as error:
         raise SnapshotFileError(
-            folder, str(error), "give a folder with tables of a pipeline that ran at the time of the snapshot"
+            folder,
+            str(error),
+            "for a snapshot, give a data folder whose tables have rows of the time of the snapshot",
         ) from error
     return replace(of_document(document, folder), source="the pipeline's tables")
 
 
 def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
-    """Return the snapshot in a document; `path` is the name for errors.
+    """Return the snapshot in a document; `path` is the file's name in error messages.
 
     Raises:
         SnapshotFileError: a policy in it is not valid.
@@ -213,7 +223,11 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
     kinds = {_KINDS[type(report)]: file for file, report in found}
     if len(kinds) > 1:
         mixed = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
-        raise SnapshotFileError(path, mixed, "give load reports of one load manager only")
+        raise SnapshotFileError(
+            path,
+            mixed,
+            "a snapshot is made from reports of one load manager: give load reports of one load manager only",
+        )
     if ManagerKind.SIMPLE in kinds:
         return _of_simple([(file, report) for file, report in found if isinstance(report, LoadReport)])
     if ManagerKind.EXTENSIBLE in kinds:
@@ -254,7 +268,9 @@ def _named(found: Iterable[tuple[Path, LocalBrokerData]]) -> Iterable[tuple[str,
 
 
 def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
-    """Return host and port of the first URL that has them, else the name of the file."""
+    """Return host and port of `url`, or else of `url_tls`; if neither has them, the name of the file without its
+    suffix.
+    """
     for address in (url, url_tls):
         host_and_port = urlsplit(address or "").netloc
         if host_and_port:
@@ -274,13 +290,14 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     if foreign is not None and _is_data_folder(folder):
         raise SnapshotFileError(
             folder,
-            "is a data folder without tables: no pipeline has run on it, and its brokers wrote no load reports",
-            "give --url of its running cluster instead,"
-            " or start it with a pipeline (`barycenter standalone --pipeline`)",
+            "the data folder has no tables and no load reports: no pipeline has run on it, and its brokers wrote no"
+            " load reports",
+            "to get a snapshot, take it from the running cluster with --url, or start the cluster with a pipeline"
+            " (`barycenter standalone --pipeline`), which writes tables to the data folder",
         )
     if foreign is not None:
         raise SnapshotFileError(
-            folder, f"is neither a folder of load reports nor a data folder: it contains {foreign}/"
+            folder, f"the folder is neither a folder of load reports nor a data folder: it contains {foreign}/"
         )
     files = (file for parent in (folder, *below) for kind in ("*.json", "*.txt") for file in parent.glob(kind))
     for file in sorted(files):
@@ -288,12 +305,14 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(
                 file,
-                "is a snapshot in a folder of load reports",
-                "give either this snapshot alone or a folder without it",
+                "the file is a snapshot, but is in a folder of load reports, and only one kind can be read at a time",
+                "give either the file of this snapshot alone, or a folder that has only load reports",
             )
         found += parsed
     if not found:
-        raise SnapshotFileError(folder, "the folder has no *.json or *.txt files, and no folders of them by day")
+        raise SnapshotFileError(
+            folder, "the folder has no *.json or *.txt files, neither directly nor in folders named by day (YYYY-MM-DD)"
+        )
     return found
 
 
@@ -301,7 +320,12 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
 
 
 def _parse(file: Path, content: bytes) -> SnapshotDocument | list[tuple[Path, _Report]]:
-    """Return the content of a file: a snapshot, messages, one load report, or one load report on each line."""
+    """Return the content of a file: a snapshot, or load reports, each with its file. Load reports are accepted as the
+    messages of a load topic (of the extensible load manager), as one report, or as one report on each line.
+
+    Raises:
+        SnapshotFileError: the content has none of these forms.
+    """
     if not content.strip():
         raise SnapshotFileError(file, "is empty")
     messages = list(messages_in(content))
@@ -368,8 +392,8 @@ def _foreign_fields(names: list[str]) -> str:
 
 
 def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
-    """Return a decoder that also accepts a number written as a text, because Pulsar writes NaN and infinite values as
-    texts.
+    """Return a decoder of JSON into `kind` that also accepts a text where a number is expected, because Pulsar writes
+    NaN and infinite values as texts.
     """
     return msgspec.json.Decoder(kind, strict=False).decode
 

@@ -12,7 +12,9 @@ class TablesError(ValueError):
 
 
 def tables_below(folder: Path) -> Path | None:
-    """Return the folder of the tables: `folder`, or its `tables`; None if neither has tables."""
+    """Return the folder that has the pipeline's tables: `folder` itself, or the folder `tables` in it; None if neither
+    has tables.
+    """
     for root in (folder, folder / "tables"):
         if any((root / name).is_dir() for name in (*REQUIRED, "broker_data")):
             return root

@@ -58,10 +58,11 @@ class ClusterSettings:
     """The settings of a cluster on one machine.
 
     `configuration` maps keys of broker.conf to texts, the same for all brokers; the cluster adds the keys that differ
-    between brokers. Broker i listens on the ports plus i. If a port is 0, the system chooses one for each broker, which
-    keeps it when it is restarted. `restart` says whether a child that fails is restarted. `metadata_store_url` is the
-    store of the brokers; blank means a file in the directory. `ephemeral` says that the caller deletes the directory at
-    the end; the cluster only reports it.
+    between brokers. Broker number i (from 0 on) listens on `web_port + i` and `broker_port + i`. If a port is 0, the
+    system chooses a port for each broker; the broker keeps it when it is restarted. `restart` says whether a child that
+    fails is restarted. `metadata_store_url` is the store of the brokers; blank means a file in the directory.
+    `ephemeral` says that the caller deletes the directory when the cluster has stopped; the cluster only reports this
+    in its ready message.
     """
 
     directory: DataDirectory
@@ -106,17 +107,23 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Record the ports that a broker serves, from the line that it printed when it became ready."""
+        """Record the ports on which the broker serves clients; `line` is the line that it printed when it became
+        ready.
+        """
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
-        """Record the ports of a broker that serves clients, so that it gets the same ports after a restart."""
+        """Record the ports of a broker that serves clients, so that the broker listens on the same ports when it is
+        restarted.
+        """
         self.ready = ready
         self.web_port = self.web_port or _port_of(self.ready.web_url)
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)
 
     def write_configuration(self) -> None:
-        """Write this broker's broker.conf: the keys of the cluster, then the broker's own."""
+        """Write this broker's broker.conf: the keys of the cluster, then the keys that differ between brokers, which
+        override them.
+        """
         directory = self._settings.directory
         keys = {  # those after the settings are OWN_KEYS
             "clusterName": "standalone",
@@ -141,7 +148,7 @@ class BrokerProcess(ChildProcess):
 class StandaloneCluster:
     """Starts, watches and stops the processes of a cluster on one machine.
 
-    The caller holds the `DataDirectoryLock` of the directory.
+    The caller must hold the `DataDirectoryLock` of the directory until the cluster has stopped.
     """
 
     def __init__(self, settings: ClusterSettings, *, progress: StartProgress | None = None) -> None:
@@ -189,7 +196,8 @@ class StandaloneCluster:
         )
 
     async def serve(self) -> None:
-        """Start the brokers and return when all of them serve clients. After a cancelled call, call `stop`.
+        """Start the brokers and return when all of them serve clients. If the call is cancelled, brokers may run: call
+        `stop` then.
 
         Raises:
             PortRangeError, PortInUseError, SharedPortError: a port cannot be used; nothing was started.
@@ -203,9 +211,10 @@ class StandaloneCluster:
             raise
 
     def bring_up_pipeline(self) -> None:
-        """Start the pipeline, if there is one, in the background.
+        """Begin to start the pipeline, if the cluster has one, and return without waiting for it.
 
-        The result of the start is shown as progress. A failed start is tried again if `restart` of the settings is set.
+        The result of the start is shown as progress. After a failed start the pipeline is started again if
+        `ClusterSettings.restart` is True.
         """
         if self.pipeline is not None:
             self._watches[self.pipeline.name] = asyncio.create_task(self._bring_up(self.pipeline), name="pipeline")
@@ -228,7 +237,9 @@ class StandaloneCluster:
             raise
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
-        """Start the given brokers in parallel and return when all are ready; if one fails, raise its error."""
+        """Start the given brokers in parallel and return when all are ready. If one fails, cancel the start of the
+        others and raise its error; brokers that run already are not ended here.
+        """
         await _all_or_first_error([self._start_broker(broker) for broker in brokers])
 
     async def start_pipeline(self) -> None:
@@ -236,7 +247,9 @@ class StandaloneCluster:
         await self._start(self.pipeline, _PIPELINE_READY_TIMEOUT_S)
 
     def start_again(self) -> None:
-        """Start the brokers again that stopped on request."""
+        """Start again those brokers that an operator has stopped by a request or SIGTERM. Return without waiting for
+        them.
+        """
         self._start_again.set()
 
     async def kill_broker(self, broker: BrokerProcess) -> None:
@@ -245,8 +258,8 @@ class StandaloneCluster:
         await broker.kill()
 
     async def stop(self) -> None:
-        """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends. A process that does
-        not end in time is killed.
+        """End the cluster: first all brokers leave it, in parallel, and end; then the pipeline is ended. A process that
+        does not end within _STOP_TIMEOUT_S seconds is killed.
         """
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
@@ -257,7 +270,7 @@ class StandaloneCluster:
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """Kill all processes of the cluster at once, without leaving the cluster in order."""
+        """End all processes of the cluster with SIGKILL, without letting the brokers leave the cluster first."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))
@@ -308,7 +321,9 @@ class StandaloneCluster:
             child.serves(line)
 
     async def _bring_up(self, pipeline: ChildProcess) -> None:
-        """Start the pipeline while brokers serve clients; show a failure, and retry if children are to be restarted."""
+        """Start the pipeline while brokers serve clients. Show a failed start as progress; then start it again if
+        `ClusterSettings.restart` is True.
+        """
         try:
             await self._start(pipeline, _PIPELINE_READY_TIMEOUT_S)
         except _DID_NOT_START as error:
@@ -319,8 +334,9 @@ class StandaloneCluster:
     async def _keep_running(self, child: ChildProcess, timeout_s: float, *, failure: str = "") -> None:
         """Restart `child` whenever it fails, with growing delays while it keeps failing.
 
-        `failure` describes an earlier failure, if there was one. A broker that ended with code 0 stopped on request
-        (`POST /admin/v2/brokers/shutdown`, SIGTERM): it is started again only by `start_again`.
+        If `child` has failed before the call, `failure` describes how, and `child` is restarted first. If `failure` is
+        blank, `child` runs. A broker that ended with code 0 stopped on request (`POST /admin/v2/brokers/shutdown`,
+        SIGTERM): it is started again only by `start_again`.
         """
         failures = 1 if failure else 0
         since_ms = _now_ms()
@@ -388,7 +404,7 @@ def _now_ms() -> int:
 
 
 def _is_chosen(port: str) -> bool:
-    """Return whether the system chooses the port, that is, the configuration has 0."""
+    """Return whether the system chooses the port: its value in the configuration is 0."""
     return port.strip() == str(_CHOSEN_BY_SYSTEM)
 
 
@@ -418,7 +434,9 @@ def _check_port(port: int, option: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` consecutive ports that are free now, below the range that the system uses for clients."""
+    """Return `count` consecutive ports that no process uses now. They are below the range from which the system takes
+    ports for outgoing connections.
+    """
     while True:
         start = _OWN_CHANCE.randrange(*_PORTS_FOR_TRIALS)
         ports = list(range(start, start + count))
@@ -429,5 +447,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def read_configuration(path: Path) -> dict[str, str]:
-    """Return the keys of a broker.conf file as texts, in file order; `broker_conf` checks their values."""
+    """Return the keys of a broker.conf file as texts, in file order; their values are not checked here
+    (`config.broker_conf` does that).
+    """
     return read_pairs(read_conf_text(path), str(path))

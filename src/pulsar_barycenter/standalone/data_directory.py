@@ -19,7 +19,7 @@ _HOLDER: Final = re.compile(rb"[0-9]{0,20}\s?")
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths below the folder of `--data`, which has all durable state of the cluster."""
+    """The paths in the data directory: the folder of `--data`, which has all durable state of the cluster."""
 
     root: Path
 
@@ -61,8 +61,8 @@ class DataDirectory:
 
 
 def holder_of(directory: DataDirectory) -> int | None:
-    """Return the id of the process that runs a cluster in `directory`; None if there is no such process, or if its id
-    cannot be read.
+    """Return the id of the process that runs a cluster in `directory`; None if no process runs a cluster there, or if
+    its id cannot be read.
     """
     try:
         file = os.open(directory.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -81,7 +81,7 @@ def holder_of(directory: DataDirectory) -> int | None:
 
 
 class DataDirectoryLock:
-    """Locks a data directory for one cluster until the block ends, or the process.
+    """A context manager that locks a data directory for one cluster, until the block or the process ends.
 
     Raises (on entering):
         DataDirectoryBusyError: another process holds the lock.

@@ -16,10 +16,11 @@ PREFIX: Final = "barycenter-ephemeral-"
 
 @contextmanager
 def ephemeral_folder() -> Iterator[Path]:
-    """Yield a new folder below the system's temporary folder, and delete it at the end.
+    """Yield a new folder below the system's temporary folder, and delete it when the block ends.
 
-    Only its user may read it. If this process is killed, another process deletes the folder. It stays only if both are
-    killed at the same time, for example by the end of a container or a loss of power.
+    Only the user of this process may read it. If this process is killed, a second process, which is started here,
+    deletes the folder. The folder stays only if both processes are killed at the same time, for example by the end of a
+    container or a loss of power.
 
     Raises:
         OSError: the folder cannot be created.

@@ -5,9 +5,10 @@ from collections.abc import Awaitable
 
 
 async def unless(event: asyncio.Event, work: Awaitable[None]) -> bool:
-    """Await `work`, but cancel it when `event` is set; return whether the work was completed.
+    """Await `work` until it ends or `event` is set; if `event` is set first, cancel the work and wait until it has
+    ended. Return True if the work was completed, False if it was cancelled.
 
-    Raises the errors of the work, also during its cancellation.
+    An error of the work is raised, also one that it raises while it is cancelled.
     """
     task = asyncio.ensure_future(work)
     waiter = asyncio.create_task(event.wait(), name="wait for a signal")

@@ -11,8 +11,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent process ends, whose id is in the environment; exit now if the
-    parent has ended already. No effect without that id, or on another system than Linux.
+    """Ask the kernel to kill this process when its parent process ends. The parent's id is in the environment variable
+    PARENT_VARIABLE. Exit now if the parent has ended already. Without that variable, or on another system than Linux,
+    do nothing.
     """
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None or not sys.platform.startswith("linux"):

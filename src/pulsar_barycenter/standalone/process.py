@@ -18,8 +18,8 @@ PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 class ChildProcess:
     """A Python module that runs as a process in its own session, with its log appended to a file.
 
-    In its own session it does not receive Ctrl-C from the terminal: the parent decides the order in which processes
-    end.
+    In its own session it does not receive Ctrl-C from the terminal: the parent process decides in which order its child
+    processes end.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ChildProcess:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start the process and return at once; `wait_ready` waits until the process is ready."""
+        """Start the process and return immediately; `wait_ready` waits until the process is ready."""
         environment = {**os.environ, **self._environment, PARENT_VARIABLE: str(os.getpid())}
         with self.log.open("ab") as log:
             self._log_start = log.tell()
@@ -64,7 +64,7 @@ class ChildProcess:
 
         Raises:
             ProcessFailedError: the child ended before it was ready.
-            NotReadyError: the child was not ready within `timeout_s`, and was ended.
+            NotReadyError: the child was not ready within `timeout_s`, and was killed.
         """
         assert self._process is not None
         assert self._process.stdout is not None
@@ -93,8 +93,8 @@ class ChildProcess:
                 os.kill(self._process.pid, number)
 
     async def terminate(self, *, timeout_s: float) -> bool:
-        """Ask the process to end in order; kill it if it has not ended after `timeout_s`. Return False if it was killed
-        here; True if it ended by itself, or did not run any more.
+        """Send SIGTERM, so that the process finishes its work and ends, and wait; kill it if it has not ended after
+        `timeout_s` seconds. Return False if this call has killed it; True if it ended without that, or did not run.
         """
         if not self.is_running:
             return True
@@ -110,9 +110,11 @@ class ChildProcess:
         return True
 
     async def kill(self) -> None:
-        """Kill the process with all that it started, such as the pipeline's Java, which would keep its output open.
+        """Kill the process and all processes that it started, such as the pipeline's Java, which would keep the output
+        of the process open.
 
-        Processes that an ended child left behind are killed too, as long as they have its output open.
+        If the process itself has ended already, the processes that it started are killed as long as they keep its
+        output open.
         """
         if self._process is not None and self._holds_output(self._process):
             with suppress(ProcessLookupError):

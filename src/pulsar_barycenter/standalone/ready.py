@@ -14,7 +14,9 @@ READY_JSON: Final = '{"event":"ready"'
 
 
 class BrokerReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag_field="event", tag="ready"):
-    """A broker that serves clients. A URL is None if the broker has no such port; `data` is an absolute path."""
+    """A broker that serves clients. A URL is None if the broker has no port of that kind. `data` is the absolute path
+    of the data directory.
+    """
 
     broker: str
     pid: int
@@ -30,8 +32,8 @@ class ClusterReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, ta
 
     `service_url` has all brokers, so that a client can reconnect if one fails; it is "" if they only have ports with
     TLS. The URLs with TLS are None or empty if there are no such ports. `pid` is the process that ends the cluster
-    after SIGTERM. `pipeline` is `starting`, or `none` if there is no pipeline. `ephemeral` says that `data` is deleted
-    at the end.
+    after SIGTERM. `pipeline` is "starting", or "none" if the cluster has no pipeline. `ephemeral` says that `data` is
+    deleted when the cluster has stopped.
     """
 
     service_url: str

@@ -17,9 +17,10 @@ RESTART_FILE: Final = "pipeline/restart.json"
 
 
 class Restart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Process `pid`, started as `by`, has been restarting the pipeline since `since_ms` (epoch ms), `attempt` times.
+    """A note about restarts of the pipeline: process `pid`, the cluster's process, which was started by the command
+    `by`, has tried `attempt` times since `since_ms` (epoch ms) to restart the pipeline.
 
-    `reason` is a sentence that says how the last process ended.
+    `reason` is a sentence that says how the pipeline's last process ended.
     """
 
     by: str
@@ -30,8 +31,8 @@ class Restart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class RestartNote:
-    """Keeps the note about restarts of the pipeline in a data folder. If the note cannot be written, the restart
-    continues without it.
+    """Writes and removes the note about restarts of the pipeline (`Restart`), a file in a data folder. If it cannot be
+    written, this is logged, and the pipeline is restarted without a note.
     """
 
     def __init__(self, directory: DataDirectory) -> None:
@@ -54,7 +55,9 @@ class RestartNote:
 
 
 def read_restart(root: Path) -> Restart | None:
-    """Return the note in the data folder `root` if the process that wrote it runs the cluster, else None."""
+    """Return the note about restarts of the pipeline in the data folder `root`. Return None if there is no note, or if
+    the process that wrote it does not run the cluster any more.
+    """
     try:
         restart = msgspec.json.decode((root / RESTART_FILE).read_bytes(), type=Restart)
     except (OSError, msgspec.DecodeError):

@@ -35,8 +35,8 @@ _ORDINARY: Final = (os.SCHED_OTHER, os.SCHED_BATCH) if sys.platform == "linux" e
 
 @contextmanager
 def imports_without_collections() -> Iterator[None]:
-    """Turn off garbage collection while the block imports modules: otherwise it takes a tenth of the time of the
-    imports.
+    """Switch off garbage collection while the block imports modules, because collections would take about a tenth of
+    the time of the imports.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -48,10 +48,10 @@ def imports_without_collections() -> Iterator[None]:
 
 
 def take_short_turns() -> None:
-    """Shorten three things: the switch interval of Python, garbage collections, and the time slice of this thread and
-    of all threads that it starts later.
+    """Shorten three things, so that this process answers faster: Python's switch interval between threads, garbage
+    collections, and the kernel's time slice for this thread and for all threads that it starts later.
 
-    An older kernel ignores the slice; if the request is not allowed, nothing changes.
+    An older kernel ignores the time slice; if the kernel does not allow the request, the time slice stays as it is.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()

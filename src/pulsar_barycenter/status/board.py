@@ -22,9 +22,10 @@ T = TypeVar("T")
 class BundleRow:
     """A row of the table of bundles: rates are in msg/s, throughput in bytes/s.
 
-    `broker` is the owner. `going_to` is the broker to which the leader assigned the bundle and that has not reported it
-    yet, else blank. `long_rate` is in + out over the long window, None if no window is known. Brokers with the
-    extensible load manager publish the load of their heaviest bundles only: `is_known` is whether the load is known.
+    `broker` is the owner. `going_to` is the broker to which the leader has assigned the bundle, until that broker
+    reports it; otherwise it is blank. `long_rate` is in + out over the long window, None if no window is known. Brokers
+    with the extensible load manager publish the load of their heaviest bundles only: `is_known` is False for the
+    others, whose rates are then 0.
     """
 
     bundle: str
@@ -80,7 +81,8 @@ class _TopicStats(msgspec.Struct, rename="camel"):
 
 
 def topic_row(topic: str, bundle: str, broker: str, stats: Any) -> TopicRow:
-    """Return the row of a topic; `stats` is a broker's answer to `…/stats`, None if there is none.
+    """Return the row of a topic; `stats` is a broker's answer to the request for the topic's stats, None if the broker
+    has no stats of the topic.
 
     Raises:
         msgspec.ValidationError: the answer has an unexpected form.
@@ -105,10 +107,10 @@ def topic_row(topic: str, bundle: str, broker: str, stats: Any) -> TopicRow:
 
 
 def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[BundleRow]:
-    """Return the bundles with the highest msg/s, the highest first, until they have `topics` topics together or are
-    `most` bundles.
+    """Return the bundles with the highest rate (msg/s, in + out), the highest first. The list ends as soon as its
+    bundles have `topics` topics together, or if it has `most` bundles.
 
-    Bundles without topics are left out. A bundle whose load is not known is included, and counts as having no topics.
+    Bundles without topics are left out. A bundle whose load is not known is included; its topics are counted as 0.
     """
     found: list[BundleRow] = []
     count = 0
@@ -123,8 +125,8 @@ def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[Bundl
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rows of brokers and bundles that a snapshot has, unsorted; `taken_at_ms` (epoch ms) is when the leader took
-    the snapshot.
+    """The rows of a table of brokers and of a table of bundles, made from a snapshot, unsorted; `taken_at_ms` (epoch
+    ms) is when the leader took the snapshot.
 
     Rows and counts leave out the brokers' own bundles (heartbeat, SLA monitor).
     """
@@ -135,7 +137,9 @@ class Board:
 
 
 def board_of(snapshot: SnapshotDocument) -> Board:
-    """Return the rows of brokers and bundles of a snapshot; ages are relative to the time of the snapshot."""
+    """Return the rows of brokers and bundles of a snapshot; the age of a broker's report is the time from the report to
+    the snapshot.
+    """
     drained = drained_names(snapshot.configuration.get(DRAINED_KEY, ""))
     bundles = tuple(_bundles(snapshot))
     counts = Counter(row.broker for row in bundles)
@@ -174,7 +178,9 @@ def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
 def arranged(
     rows: Iterable[T], key: Callable[[T], Any], *, descending: bool, words: str = "", text: Callable[[T], str]
 ) -> Sequence[T]:
-    """Return the rows whose `text` contains all `words`, ignoring case, sorted by `key`; None comes last."""
+    """Return the rows whose `text` contains each of the `words` (separated by blanks), ignoring case. They are sorted
+    by `key`; rows for which it returns None come last, also if `descending` is True.
+    """
     wanted = words.lower().split()
     found = [row for row in rows if all(word in text(row).lower() for word in wanted)]
     known = [row for row in found if key(row) is not None]

@@ -39,7 +39,9 @@ _OVERALL: Final = ("BROKER", "BUNDLE", "MSG/S", "LONG/S", "KB/S", "MAX %")
 
 @dataclass(frozen=True, slots=True)
 class MonitoredBroker:
-    """A broker with its report. `average` is the time average of the modular load manager's leader, if known."""
+    """A broker with its load report. `average` is the broker's average load over time, which the leader of the modular
+    load manager stores; None if it is not known.
+    """
 
     name: str
     report: Report
@@ -82,7 +84,9 @@ def broker_table(broker: MonitoredBroker) -> list[str]:
 
 
 def overall_table(brokers: Iterable[MonitoredBroker]) -> list[str]:
-    """Return the lines of the table of all brokers, by name, with their sums; for MAX % the maximum."""
+    """Return the lines of the table of all brokers, sorted by name. The last row has the sum of each column; in the
+    column MAX % it has the maximum.
+    """
     rows = [_overall(broker) for broker in sorted(brokers, key=lambda broker: broker.name)]
     sums: list[_Cell] = ["TOTAL"]
     sums += [sum((float(row[column] or 0) for row in rows), 0.0) for column in range(1, len(_OVERALL) - 1)]

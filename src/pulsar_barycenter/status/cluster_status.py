@@ -20,10 +20,11 @@ _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The status of one broker. Usage is in percent, rates in msg/s, throughput in bytes/s; None means not known.
 
-    `bundles` does not count the broker's own bundles (heartbeat, SLA monitor), except for a broker of the extensible
-    load manager that does not answer. `failure` says why a broker does not answer; its load is then the last one that
-    the leader received. `max_usage` is the largest of the usages; no load manager decides by it alone. `reported_s_ago`
-    is the age of the load by the clock of this process.
+    `bundles` does not count the broker's own bundles (heartbeat, SLA monitor). For a broker with the extensible load
+    manager that does not answer, it is the number in the last report, which counts them. `failure` says why a broker
+    does not answer; its load is then the last one that the leader received. `max_usage` is the largest of the usages;
+    it is for display, no load manager decides by this value alone. `reported_s_ago` is the age of the load by the clock
+    of this process.
     """
 
     broker: str
@@ -48,12 +49,12 @@ class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
 
     @property
     def load_rate(self) -> float | None:
-        """The load in msg/s, in + out, by the newest report."""
+        """The load in msg/s, in + out, from the newest report."""
         return _sum(self.msg_rate_in, self.msg_rate_out)
 
     @property
     def load_bytes(self) -> float | None:
-        """The load in bytes/s, in + out, by the newest report."""
+        """The load in bytes/s, in + out, from the newest report."""
         return _sum(self.msg_throughput_in, self.msg_throughput_out)
 
 
@@ -66,9 +67,10 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `leader` is "" if no broker names one; `leaders` are all named leaders if brokers disagree. `cluster` and `strategy`
     come from a broker's settings, None if no broker returned them. `worst` is the worst finding, `findings` counts them
-    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is None unless the leader is to
-    use a pipeline and that pipeline is late; `pipeline_silent_s` is None unless the pipeline has stopped looking for
-    load reports.
+    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is the time in seconds for which
+    a load report has waited for the pipeline; None if the leader uses the pipeline's windows, or is not to use a
+    pipeline. `pipeline_silent_s` is the time in seconds for which the pipeline has not looked for load reports; None if
+    it still does.
     """
 
     at_ms: int
@@ -147,8 +149,8 @@ def _broker(
 
 
 def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
-    """Return the status of a broker with the load in a report; the number of bundles is kept if the broker itself
-    returned it.
+    """Return `status` with the load in a report. If `status` has a number of bundles, which the broker itself returned,
+    that number stays. `now_ms` (epoch ms) is the time from which the age of the report is computed.
     """
     load = reported_load(report)
     return msgspec.structs.replace(
@@ -166,7 +168,9 @@ def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus
 
 
 def _manager(view: BrokerView) -> str | None:
-    """Return the kind of the broker's load manager; if it is unknown, its short class name."""
+    """Return the kind of the broker's load manager; if its class is not one of the known kinds, the short class name;
+    None if the broker did not return its settings.
+    """
     class_name = (view.settings or {}).get(MANAGER_KEY)
     if not class_name:
         return None

@@ -12,10 +12,10 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, confi
 
 class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A key of broker.conf on all brokers. `values` maps each value in force to the brokers that have it, `sources`
-    maps each value to its source.
+    maps each value to where it comes from, such as the default or the file.
 
-    `default` is the default, `changed` the last change of the dynamic setting; both are None if not known. Values that
-    may be secret are hidden.
+    `default` is the default value of the key, `changed` the last change of the dynamic setting; either is None if it is
+    not known. Values that may be secret are hidden.
     """
 
     key: str
@@ -31,7 +31,7 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether the value differs between brokers by design, such as a port."""
+        """Whether brokers may have different values of this key by design, for example a port."""
         known = keys().get(self.key)
         return known is not None and known.own
 
@@ -41,7 +41,9 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def settings_of(picture: Picture) -> list[Setting]:
-    """Return a `Setting` for each key that any broker returned, in alphabetical order of the keys."""
+    """Return a `Setting` for each key of broker.conf that at least one broker returned, in alphabetical order of the
+    keys.
+    """
     brokers = [broker for broker in picture.answering if broker.settings is not None]
     returned = sorted({key for broker in brokers for key in broker.settings or ()})
     return [_setting(key, brokers) for key in returned]
@@ -69,8 +71,8 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
 
 
 def _defaults_of(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; empty for other
-    brokers.
+    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; `settings` are the
+    broker's settings. Empty for a broker of Apache Pulsar.
     """
     if OWN_KEY not in settings:
         return {}

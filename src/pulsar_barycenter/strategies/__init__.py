@@ -100,7 +100,7 @@ def read_snapshot(path: str | PathLike[str], *, at: datetime | None = None) -> L
         at: The time of the state, for a data folder, with an offset from UTC. None: the newest.
 
     Raises:
-        SnapshotFileError: the content is of no known kind, or not valid.
+        SnapshotFileError: the content has no known form, or is not valid.
         ConfigError: a broker.conf in a data folder is not valid.
         ValueError: `at` has no offset from UTC.
         OSError: a file cannot be read.
@@ -129,7 +129,7 @@ def run_round(
         snapshot: The load on which the leader decides.
         config: The configuration, of `config_of`.
         manager: The load manager of the leader.
-        memory: What an earlier call returned. None before the first round.
+        memory: The memory that the call for the round before returned. None for the first round.
         seed: The seed of random choices.
 
     Raises:

@@ -19,7 +19,7 @@ def _width(character: str) -> int:
 
 
 def cell_len(text: str) -> int:
-    """Return the number of columns that a text without control characters takes."""
+    """Return the number of columns of a terminal that a text without control characters takes."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -39,5 +39,7 @@ def chop_cells(text: str, width: int) -> list[str]:
 
 
 def cut_to(text: str, width: int) -> str:
-    """Return the beginning of a text that fits into `width` columns."""
+    """Return the longest beginning of a text that fits into `width` columns of a terminal, but at least its first
+    character.
+    """
     return text if cell_len(text) <= width else chop_cells(text, max(1, width))[0]

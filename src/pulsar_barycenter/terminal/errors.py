@@ -2,10 +2,12 @@
 
 
 def in_words(error: BaseException) -> str:
-    """Return the message of an error; of a system error, the system's text without Python's error number and quotes.
+    """Return the message of an error. For an error of the operating system, this is the system's text, after the file
+    name if there is one, without Python's error number and quotes.
 
     Raises:
-        BrokenPipeError: `error` is one: the reader of the output has closed it, and click ends the program with 1.
+        BrokenPipeError: `error` is a BrokenPipeError, which is raised again: the reader of the output has closed it,
+            and click then ends the program with exit code 1.
     """
     if isinstance(error, BrokenPipeError):
         raise error

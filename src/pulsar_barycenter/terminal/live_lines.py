@@ -36,8 +36,8 @@ def clock(seconds: float) -> str:
 
 
 class LiveLines:
-    """Lines of a terminal that change in place. Methods may be called from any thread; errors of the terminal are
-    ignored.
+    """Lines of a terminal that change in place. Methods may be called from any thread; errors when writing to the
+    terminal are ignored.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -52,8 +52,8 @@ class LiveLines:
         self._frames = cycle(_FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES)
 
     def show(self, name: str, text: Callable[[], str]) -> None:
-        """Show the line `name`, or change it. The line has the result of `text`, which is called at each drawing, and
-        the time since the first call of `show` for this name.
+        """Show the line `name`, or change it. The line shows the result of `text`, which is called each time the lines
+        are drawn, and the time since the first call of `show` for this name.
         """
         with self._lock:
             _, since_s = self._lines.get(name, (text, time.monotonic()))

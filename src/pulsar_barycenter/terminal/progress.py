@@ -19,7 +19,9 @@ _T = TypeVar("_T")
 
 
 def with_progress(items: Sequence[_T], what: str) -> Generator[_T, None, None]:
-    """Yield `items`; on a terminal, show after two seconds how many are done. `what` names the task."""
+    """Yield `items`; on a terminal, show from two seconds after the start on how many items are done. `what` is the
+    name of the task to show.
+    """
     started_s = time.monotonic()
     lines: LiveLines | None = None
     try:
@@ -38,8 +40,9 @@ def with_progress(items: Sequence[_T], what: str) -> Generator[_T, None, None]:
 
 @contextmanager
 def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[None]:
-    """On a terminal, show while the block runs how many of Spark's tasks are done. `tasks()` returns the number of done
-    tasks and of all tasks (see `session.tasks_of`).
+    """On a terminal, show while the block runs how many of Spark's tasks are done. `tasks` returns the number of done
+    tasks and the number of all tasks (see `session.tasks_of`); `what` is the text to show. Without a terminal, nothing
+    is shown.
     """
     if not is_redrawable(sys.stderr):
         yield
@@ -67,8 +70,8 @@ def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[
 def spark_start(*, answers_a_program: bool = False) -> Iterator[Callable[[str], None]]:
     """Show that Spark starts, until the block ends. Yield a function to which the caller passes the name of each phase.
 
-    On a terminal, the time since the start is shown too. Elsewhere each phase is one line; if the command
-    `answers_a_program`, nothing is shown.
+    On a terminal, one line shows the phase and the time since the start. Otherwise each phase is printed as one line;
+    if `answers_a_program` is True, the output is for a program, and nothing is printed.
     """
     if not is_redrawable(sys.stderr):
         say = _no_words if answers_a_program else _line
@@ -93,9 +96,10 @@ def _line(text: str) -> None:
 
 
 class StartLines:
-    """Shows the start of a cluster on standard error, as `standalone.progress.StartProgress`: a line for each step.
+    """Shows the start of a cluster on standard error. Implements `standalone.progress.StartProgress`.
 
-    On a terminal, the steps in progress are shown below the lines, with the time since their start.
+    On a terminal, there is a line for each step that has ended, and below these lines one for each step in progress,
+    with the time since its start. Otherwise, a line is printed at the begin and at the end of each step.
     """
 
     def __init__(self) -> None:
@@ -119,7 +123,7 @@ class StartLines:
             self._lines.print(text)
 
     def close(self) -> None:
-        """Remove the display below the lines. Idempotent."""
+        """Remove the lines of steps in progress from the terminal. Idempotent."""
         if self._lines is not None:
             self._lines.close()
 

@@ -13,7 +13,7 @@ _MAX_COMPARED: Final = 10_000
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean A or B?" with the names most similar to `word`.
 
-    If no name is similar, the question has all names; if there are too many for that, return "".
+    If no name is similar, the question has all names in `known`; if these are too many for a sentence, return "".
     """
     names = list(islice(known, _MAX_COMPARED))
     near = difflib.get_close_matches(word, names, n=3, cutoff=0.6) or (names if len(names) <= _FEW else [])

@@ -44,8 +44,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class _Laid:
-    """A column with its cells, and its widths: without wrapping (`natural`), with a wrapped title (`plain`), and with
-    everything wrapped (`least`)."""
+    """A column with its cells. It has three widths: `natural` if nothing is wrapped, `plain` if only the title is
+    wrapped, and `least` if the title and the cells are wrapped as far as possible.
+    """
 
     column: Column
     cells: Sequence[str]
@@ -69,7 +70,9 @@ class _Laid:
 
 
 def output_width(plain_width: int) -> int:
-    """Return the width of the terminal, else the variable COLUMNS, else `plain_width`."""
+    """Return the width of the terminal. If the output is not a terminal, return the value of the environment variable
+    COLUMNS, or `plain_width` if the variable is not set to a number.
+    """
     if sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     columns = os.environ.get("COLUMNS", "")
@@ -82,8 +85,9 @@ def printable(text: str) -> str:
 
 
 def print_text(text: str, *, plain_width: int) -> None:
-    """Print a printable text, wrapped between words; every line is indented as the first one. `plain_width` is the
-    width if the output is not a terminal. Half of the width, at least, is used for the text.
+    """Print a printable text, wrapped between words; every line has the indentation of the first one. `plain_width` is
+    the width if the output is not a terminal. However long the indentation is, at least half of the width is used for
+    the text.
     """
     words = printable(text.strip())
     indent = text[: len(text) - len(text.lstrip())]
@@ -111,7 +115,9 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, pla
 
 
 def _groups(laid: Sequence[_Laid], width: int) -> list[list[_Laid]]:
-    """Return groups of columns that fit next to each other; the first column is in every group."""
+    """Return groups of columns, such that the columns of a group fit next to each other in `width`; each group is
+    printed as a table of its own. The first column is in every group.
+    """
     first, groups, taken = laid[0], [[laid[0]]], laid[0].least
     for laid_column in laid[1:]:
         least = _GAP + laid_column.least
@@ -124,7 +130,9 @@ def _groups(laid: Sequence[_Laid], width: int) -> list[list[_Laid]]:
 
 
 def _widths(group: Sequence[_Laid], width: int) -> list[int]:
-    """Return the column widths; their sum is at most `width`, unless the columns cannot be that narrow."""
+    """Return the widths of the columns of a group. With the gaps between the columns, they take at most `width` in
+    total, unless the columns cannot be that narrow.
+    """
     widths = [laid_column.natural for laid_column in group]
     excess = sum(widths) + _GAP * (len(group) - 1) - width
     titled = [(index, laid_column.plain) for index, laid_column in enumerate(group)]
@@ -152,7 +160,9 @@ def _print_row(cells: Sequence[str], group: Sequence[_Laid], widths: Sequence[in
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Return the lines of a text, broken between words; a long word is broken where a name may be broken."""
+    """Return the lines of a text, broken between words; a word that is longer than `width` is broken inside, preferably
+    after a separator in a name.
+    """
     if cell_len(text) <= width:
         return [text]
     pieces: list[str] = []

@@ -22,12 +22,14 @@ class ClusterBroker(Protocol):
 
     @property
     def service_url(self) -> str:
-        """The binary address, `pulsar://127.0.0.1:PORT`. It stays the same when the broker starts again."""
+        """The broker's address for Pulsar clients (binary protocol), `pulsar://127.0.0.1:PORT`. It stays the same when
+        the broker starts again.
+        """
         ...
 
     @property
     def web_url(self) -> str:
-        """The HTTP address, `http://127.0.0.1:PORT`. It stays the same when the broker starts again."""
+        """The broker's HTTP address, `http://127.0.0.1:PORT`. It stays the same when the broker starts again."""
         ...
 
     @property
@@ -42,26 +44,26 @@ class ClusterBroker(Protocol):
 
 
 class RunningBroker(ClusterBroker, Protocol):
-    """A broker that a test cluster starts, stops and disturbs.
+    """A broker that a test cluster can start, stop, kill, pause and resume.
 
-    Raises (each method but `start` and `stop`):
+    Raises (all methods except `start` and `stop`):
         NotInProcessError: the broker is inside the test process.
     """
 
     async def start(self) -> None:
-        """Start the broker and return when it serves. No effect if it runs."""
+        """Start the broker and return when it serves clients. If it runs already, do nothing."""
         ...
 
     async def stop(self) -> None:
-        """Let the broker leave the cluster in order and end. No effect if it does not run."""
+        """Let the broker leave the cluster and end, and return when it has ended. If it does not run, do nothing."""
         ...
 
     async def kill(self) -> None:
-        """End the broker at once, as a crash would."""
+        """End the broker immediately with SIGKILL, as a crash would."""
         ...
 
     def pause(self) -> None:
-        """Stop all threads of the broker: it keeps its connections and answers nothing."""
+        """Stop all threads of the broker until `resume`: it keeps its connections open and answers no request."""
         ...
 
     def resume(self) -> None:
@@ -76,7 +78,9 @@ class Brokers(Protocol):
     def brokers(self) -> Sequence[RunningBroker]: ...
 
     async def start(self) -> None:
-        """Start all brokers and return when each serves; when one fails, end the others and raise its error."""
+        """Start all brokers, and return when all of them serve clients. If one fails, end the others and raise the
+        error of the failed one.
+        """
         ...
 
     async def stop(self) -> None:
@@ -84,5 +88,5 @@ class Brokers(Protocol):
         ...
 
     async def kill(self) -> None:
-        """End all processes of the cluster at once. Idempotent."""
+        """End all brokers of the cluster immediately. Idempotent."""
         ...

@@ -50,12 +50,13 @@ class AsyncCluster:
         brokers: How many brokers, at least 1.
         config: Keys of broker.conf, the same for all brokers. Values are written as `str(value)`; True and False as
             `true` and `false`.
-        data: The folder of all state, kept at the end. None: a temporary folder that is removed at the end.
+        data: The folder of all state; it stays when the cluster has stopped. None: a temporary folder that is removed
+            then.
         pipeline: Run the load-data pipeline, too; needs PySpark and Java, and its start takes several seconds.
         in_process: Run the broker inside this process; for one broker without pipeline.
         broker_port: The port of the first broker for Pulsar clients, such as 6650 for a program whose address is fixed;
-            the brokers after it have the next ports. 0: the system chooses each.
-        web_port: The same for HTTP.
+            the brokers after it have the next ports. 0: the system chooses the port of each broker.
+        web_port: The port of the first broker for HTTP, with the same rules.
 
     Raises:
         TestClusterError: the arguments contradict each other, or a key of `config` is unknown or set by the cluster.
@@ -106,14 +107,16 @@ class AsyncCluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Start all brokers and return when each serves.
+        """Start all brokers and return when all of them serve clients.
 
         Raises:
             StandaloneError: a broker does not start, or another cluster runs on the folder. Everything that was started
                 is ended.
         """
         if self._folder is not None:
-            raise TestClusterError("the cluster was started already; make another one")
+            raise TestClusterError(
+                "this cluster object was started already, and can be started only once; create a new object"
+            )
         async with AsyncExitStack() as opened:
             folder = opened.enter_context(ephemeral_folder()) if self._data is None else self._data
             directory = DataDirectory(folder)
@@ -138,7 +141,9 @@ class AsyncCluster:
             self._opened = opened.pop_all()
 
     async def stop(self) -> None:
-        """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        """Let all brokers leave the cluster and end, and remove the data folder unless the caller named its folder.
+        Idempotent.
+        """
         self._is_stopped = True
         for broker in self._brokers:
             if broker.is_running and self._count > 1:
@@ -164,7 +169,7 @@ class AsyncCluster:
 
     @property
     def admin_url(self) -> str:
-        """The HTTP URL of the first broker that runs, for `pulsar-admin` and other HTTP clients.
+        """The HTTP URL of the first of the running brokers, for `pulsar-admin` and other HTTP clients.
 
         Raises:
             TestClusterError: no broker runs.
@@ -175,13 +180,15 @@ class AsyncCluster:
         raise TestClusterError("no broker runs: start one with `restart`")
 
     async def admin(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request to the admin REST API and return the JSON of the answer.
+        """Send a request to the admin REST API, with `body` as JSON unless it is None, and return the JSON of the
+        answer.
 
-        An empty answer is returned as None, plain text as a str. `path` begins with `/admin/v2` or another root of
-        the API; redirects are followed.
+        An empty answer is returned as None, plain text as a str. `path` begins with `/admin/v2` or another root of the
+        API; redirects are followed.
 
         Raises:
             AdminRequestError: the answer is an error, or there is none.
+            TestClusterError: `path` does not begin with `/`, or no broker runs.
         """
         if not path.startswith("/"):
             raise TestClusterError(f"the path {path!r} has to begin with /, such as /admin/v2/clusters")
@@ -193,6 +200,7 @@ class AsyncCluster:
 
         Raises:
             AdminRequestError: the namespace exists (status 409), or its tenant does not exist (404).
+            TestClusterError: `name` does not have the form `TENANT/NAMESPACE`.
         """
         if name.count("/") != 1:
             raise TestClusterError(f"{name!r} is not a namespace: give TENANT/NAMESPACE, such as public/orders")
@@ -208,7 +216,7 @@ class AsyncCluster:
         return next(broker for broker in self._brokers if broker.service_url == answer["brokerUrl"])
 
     async def unload(self, name: str) -> None:
-        """Unload a topic, all bundles of a namespace, or one bundle, and return when it is done.
+        """Unload a topic, all bundles of a namespace, or one bundle, and return when the unload is done.
 
         `name` is a topic (`persistent://tenant/namespace/topic`, or its short name), a namespace (`tenant/namespace`),
         or a bundle (`tenant/namespace/0x00000000_0x40000000`). Clients connect again by themselves.
@@ -219,11 +227,15 @@ class AsyncCluster:
         await self.admin("PUT", f"/admin/v2/{_unloaded_path(name)}/unload")
 
     async def kill(self, broker: AnyBroker) -> None:
-        """End a broker at once, as a crash would. The others own its bundles once its session has expired (3 s)."""
+        """End a broker immediately, as a crash would. The other brokers own its bundles once its session has expired (3
+        s).
+        """
         await self._broker(broker).kill()
 
     async def pause(self, broker: AnyBroker) -> None:
-        """Stop all threads of a broker, as a long pause of the machine would, until `resume`."""
+        """Stop all threads of a broker until `resume` is called, as a long pause of the machine would. Its connections
+        stay open.
+        """
         self._broker(broker).pause()
 
     async def resume(self, broker: AnyBroker) -> None:
@@ -231,10 +243,14 @@ class AsyncCluster:
         self._broker(broker).resume()
 
     async def restart(self, broker: AnyBroker) -> None:
-        """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
+        """If a broker runs, let it leave the cluster and end. Then start it again with the same ports, and return when
+        it serves clients.
+        """
         chosen = self._broker(broker)
         if self._is_stopped:
-            raise TestClusterError("the cluster was stopped; make another one")
+            raise TestClusterError(
+                "this cluster object was stopped, and its brokers cannot be started again; create a new object"
+            )
         await chosen.stop()
         await chosen.start()
 
@@ -333,9 +349,11 @@ class Cluster:
         await self._cluster.__aexit__(kind, error, trace)
 
     def start(self) -> None:
-        """Start all brokers and return when each serves; raises as `AsyncCluster.start` does."""
+        """Start all brokers and return when all of them serve clients. Raises the errors of `AsyncCluster.start`."""
         if self._thread is not None:
-            raise TestClusterError("the cluster was started already; make another one")
+            raise TestClusterError(
+                "this cluster object was started already, and can be started only once; create a new object"
+            )
         thread = LoopThread("barycenter-cluster")
         try:
             thread.run(self._cluster.start())
@@ -345,7 +363,9 @@ class Cluster:
         self._thread = thread
 
     def stop(self) -> None:
-        """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        """Let all brokers leave the cluster and end, and remove the data folder unless the caller named its folder.
+        Idempotent.
+        """
         if self._thread is not None:
             thread, self._thread = self._thread, None
             try:
@@ -374,7 +394,9 @@ class Cluster:
         return self._cluster.admin_url
 
     def admin(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request to the admin REST API and return the JSON of the answer; None if it is empty."""
+        """Send a request to the admin REST API and return the JSON of the answer; None if it is empty. The details are
+        those of `AsyncCluster.admin`.
+        """
         return self._run(self._cluster.admin(method, path, body))
 
     def create_namespace(self, name: str, bundles: int = 4) -> None:
@@ -386,15 +408,19 @@ class Cluster:
         return self._run(self._cluster.owner(topic))
 
     def unload(self, name: str) -> None:
-        """Unload a topic, all bundles of a namespace, or one bundle, and return when it is done."""
+        """Unload a topic, all bundles of a namespace, or one bundle, and return when the unload is done."""
         self._run(self._cluster.unload(name))
 
     def kill(self, broker: AnyBroker) -> None:
-        """End a broker at once, as a crash would. The others own its bundles once its session has expired (3 s)."""
+        """End a broker immediately, as a crash would. The other brokers own its bundles once its session has expired (3
+        s).
+        """
         self._run(self._cluster.kill(broker))
 
     def pause(self, broker: AnyBroker) -> None:
-        """Stop all threads of a broker, as a long pause of the machine would, until `resume`."""
+        """Stop all threads of a broker until `resume` is called, as a long pause of the machine would. Its connections
+        stay open.
+        """
         self._run(self._cluster.pause(broker))
 
     def resume(self, broker: AnyBroker) -> None:
@@ -402,7 +428,9 @@ class Cluster:
         self._run(self._cluster.resume(broker))
 
     def restart(self, broker: AnyBroker) -> None:
-        """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
+        """If a broker runs, let it leave the cluster and end. Then start it again with the same ports, and return when
+        it serves clients.
+        """
         self._run(self._cluster.restart(broker))
 
     def wait_until_balanced(self, timeout_s: float = 60.0) -> None:
@@ -431,7 +459,7 @@ def _checked(key: str, value: object) -> str:
         TestClusterError: brokers do not know the key, the cluster sets it itself, or the value has several lines.
     """
     if key in OWN_KEYS:
-        raise TestClusterError(f"config: the cluster sets {key} itself; leave it out")
+        raise TestClusterError(f"config: the cluster sets {key} itself; leave this key out")
     if key not in keys() and key not in FORMER_NAMES:
         near = difflib.get_close_matches(key, keys(), n=1)
         raise TestClusterError(
@@ -448,7 +476,7 @@ def _topic_path(topic: str) -> str:
 
 
 def _unloaded_path(name: str) -> str:
-    """Return the path, below /admin/v2, of the topic, the namespace or the bundle with this name."""
+    """Return the part of an admin path after /admin/v2/ for the topic, the namespace or the bundle with this name."""
     parts = name.split("/")
     if "://" in name or len(parts) == 1:
         return _topic_path(name)

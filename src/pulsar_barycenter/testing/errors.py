@@ -59,7 +59,7 @@ class NotInProcessError(TestClusterError):
 
 
 class NotBalancedError(TestClusterError, TimeoutError):
-    """The cluster was not balanced in time; it is a `TimeoutError`, too.
+    """The cluster was not balanced within the time limit; it is a `TimeoutError`, too.
 
     >>> try:
     ...     raise NotBalancedError(60, "the usages are 20 % and 80 %")

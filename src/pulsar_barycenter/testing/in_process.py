@@ -25,7 +25,9 @@ _REASON: Final = "end of the test"
 
 
 class _LogFile:
-    """Sends structlog's events to a file, unless the test has configured structlog."""
+    """A context manager: within the block, structlog's events are written to the file `path`, as JSON lines. If the
+    test has configured structlog itself, this does nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,7 +55,7 @@ class _LogFile:
 
 class BrokerInProcess:
     """Implements `RunningBroker` with a broker inside this process, on the running event loop. Its ports are chosen at
-    the first start and stay.
+    the first start, and stay the same at later starts.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:

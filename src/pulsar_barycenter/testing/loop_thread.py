@@ -31,7 +31,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what is left on the loop, then end the loop and its thread. Idempotent."""
+        """Cancel the tasks that still run on the loop, then end the loop and its thread. Idempotent."""
         if self._loop.is_closed():
             return
         self.run(_end_all())
@@ -44,7 +44,7 @@ async def _end_all() -> None:
     """End the tasks, asynchronous generators and executor threads of the running loop.
 
     This runs on the loop itself, because the calling thread may have a running loop of its own (as in a notebook), and
-    then cannot run another.
+    a thread that runs a loop cannot run a second one.
     """
     loop = asyncio.get_running_loop()
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -45,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Pass the kept folders of a worker of pytest-xdist to the main process, because a worker's summary is not
-    shown.
+    """Called by pytest at the end of a session. In a worker of pytest-xdist, send the paths of the data folders that
+    `--barycenter-keep` keeps to the main process, because a worker's summary is not shown.
     """
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
@@ -55,7 +55,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add the kept folders of a worker that ends to those of the main process; a worker that crashed sends none."""
+    """Called by pytest-xdist in the main process when a worker has ended. Add the paths of the data folders that the
+    worker has kept to those of the main process; a worker that crashed sends none.
+    """
     node.config.stash[_KEPT] += map(Path, getattr(node, "workeroutput", {}).get(_WORKER_KEY, ()))
 
 
@@ -66,7 +68,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def barycenter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
-    """A cluster of one broker that the tests of a session share; use names of topics that differ by test."""
+    """A cluster of one broker that the tests of a session share; each test should use topic names of its own."""
     with _cluster(request, tmp_path_factory) as cluster:
         yield cluster
 

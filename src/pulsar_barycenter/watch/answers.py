@@ -49,7 +49,7 @@ _PAGE: Final = 200
 
 
 class AnswerError(Exception):
-    """The question in a request cannot be answered; `status` is the HTTP status of the response, the text says why."""
+    """A request of the dashboard cannot be answered; `status` is the HTTP status of the response, the text says why."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -64,7 +64,9 @@ class _Decided:
 
 
 class Answers:
-    """Answers the requests of the dashboard about a watched cluster, whose load comes from `source`."""
+    """Answers the requests of the dashboard about a watched cluster. `source` is where the cluster's load is
+    read from.
+    """
 
     def __init__(self, cluster: WatchedCluster, source: Source) -> None:
         self._cluster = cluster
@@ -73,8 +75,8 @@ class Answers:
         self._decided: _Decided | None = None
 
     def shown_ms(self, now_ms: int) -> int:
-        """Return the time as of which the cluster is shown: `now_ms`, or the time of the last look if that look is more
-        than `LIVE_MS` old.
+        """Return the time (epoch ms) that the pages show as the present time: `now_ms`; or the time of the last look at
+        the cluster, if that look is more than `LIVE_MS` old.
         """
         at_ms = self._cluster.at_ms
         return at_ms if at_ms and now_ms - at_ms > LIVE_MS else now_ms
@@ -128,8 +130,9 @@ class Answers:
         return found[-limit:] if limit else []
 
     def decision_log(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return a page of decisions, oldest first: the last ones before the cursor (`<at>:<number>:<by>`) in `query`;
-        and the cursor with which a request gets the page of earlier decisions, "" if there are none.
+        """Return a page of decisions, oldest first: the last decisions before the cursor in `query` (its parameter
+        `before`, `<at>:<number>:<by>`); without a cursor, the last decisions of all. The field `next` is the cursor for
+        the page of earlier decisions, "" if there are no earlier ones.
         """
         number = query.get("before", "").split(":")[1:2]
         before = int(number[0]) if number and number[0].isdecimal() else self._cluster.number + 1
@@ -168,8 +171,8 @@ class Answers:
         return {kind: name, **about, **msgspec.to_builtins(found)}
 
     def settings(self) -> list[dict[str, Any]]:
-        """Return the keys of broker.conf that were recorded, or whose value differs from the default, each with the
-        value with which decisions are recomputed.
+        """Return the keys of broker.conf that were recorded, or whose value differs from the default. The value of each
+        key is the one with which rounds are recomputed.
         """
         recorded, known = self._cluster.beside.settings or {}, keys()
         defaults = runtime_values(default_config(self._cluster.config.barycenter_pulsar_compatibility))
@@ -207,8 +210,11 @@ class Answers:
         return self._decided
 
     def _about(self, kind: str, name: str) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return two things about a named topic, bundle, namespace or broker: the names by which it is explained, and
-        the facts that the answer has about it.
+        """Return two things about the topic, bundle, namespace or broker `name` (`kind` says which of these it is): the
+        arguments that select its decisions (for example its bundle), and the facts about it that the response contains.
+
+        Raises:
+            AnswerError: no broker reports a bundle of this topic, or the broker is not active.
         """
         owners = {bundle: broker for broker, bundle, _ in owned_bundles(self._cluster.document)}
         match kind:

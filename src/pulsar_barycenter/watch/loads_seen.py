@@ -29,7 +29,9 @@ _FORGOTTEN: Final = "Older loads are not kept in memory."
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The loads in one load report. `rates` and `throughputs` are those of the bundles in `names`, which is sorted."""
+    """The loads in one load report: `load` is that of the broker. `names` are its bundles, sorted; `rates` (msg/s) and
+    `throughputs` (bytes/s) are those of these bundles, in the same order.
+    """
 
     at_ms: int
     load: BrokerLoad
@@ -49,7 +51,9 @@ class _Seen:
 
 
 class LoadsSeen:
-    """Keeps the loads in the reports that were read, oldest first."""
+    """Keeps the loads from the reports that were read, oldest first. When they are more than a maximum number of
+    values, the oldest reports are dropped.
+    """
 
     def __init__(self, *, most: int = MAX_FIGURES) -> None:
         self._most = most
@@ -59,7 +63,7 @@ class LoadsSeen:
         self._whole_since_ms = 0
 
     def add(self, broker: str, report: LocalBrokerData) -> None:
-        """Add the loads of a report; drop the oldest ones if there are too many."""
+        """Add the loads of a report; drop the oldest reports if the limit of values is passed."""
         found = _seen(broker, report, self._names.get(broker, ()))
         self._names[broker] = found.names
         self._seen.append(found)
@@ -74,8 +78,9 @@ class LoadsSeen:
         return self._seen[0].at_ms if self._seen else 0
 
     def answer(self, question: LoadQuestion, *, holds_ms: int) -> LoadOverTime:
-        """Return the answer to a question. The load of a broker is valid until its next report, at most for `holds_ms`;
-        the load of a bundle until any broker reports the bundle again, at most for `holds_ms`.
+        """Return the load over time that `question` asks for. The load of a broker in a report is valid until its next
+        report, but at most for `holds_ms` ms; the load of a bundle until any broker reports the bundle again, but at
+        most for `holds_ms` ms.
         """
         earlier = question.from_earlier(holds_ms)
         moments = [
@@ -92,8 +97,8 @@ class LoadsSeen:
 
 
 def _asked(seen: _Seen, question: LoadQuestion) -> BrokerLoad | None:
-    """Return the load in a report that the question asks for; None if the report is of another broker or lacks the
-    bundle.
+    """Return the load that `question` asks for, from the report `seen`; None if the report is of another broker, or
+    does not have the bundle.
     """
     if question.bundle:
         return seen.of_bundle(question.bundle)
@@ -103,7 +108,10 @@ def _asked(seen: _Seen, question: LoadQuestion) -> BrokerLoad | None:
 def _of_one(
     steps: dict[int, list[BrokerLoad]], question: LoadQuestion, holds_ms: int
 ) -> dict[int, tuple[BrokerLoad, ...]]:
-    """Return the load of a bundle in each step: that of the broker that reported it last, valid for `holds_ms`."""
+    """Return the load of a bundle for the begin of each step (epoch ms). It is the load that was reported last, by any
+    broker, and it is valid for `holds_ms`; a step without a valid load is left out. `steps` has the reported loads by
+    the begin of their step.
+    """
     found: dict[int, tuple[BrokerLoad, ...]] = {}
     last: tuple[BrokerLoad, ...] = ()
     last_ms = 0

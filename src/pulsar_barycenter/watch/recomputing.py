@@ -28,7 +28,9 @@ _SEED: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class RecomputedMove:
-    """A bundle that a recomputed round would move. `destination` is blank if the next look-up chooses."""
+    """A bundle that a recomputed round would move. `destination` is blank if the round does not choose one: the next
+    look-up then assigns the bundle.
+    """
 
     bundle: str
     source: str
@@ -39,8 +41,8 @@ class RecomputedMove:
 
 @dataclass(frozen=True, slots=True)
 class RecomputedRound:
-    """A round on the load as of `at_ms` (epoch ms). `sentence` is its reason as a whole, `verdicts` the reason for each
-    broker why it sheds bundles or keeps them.
+    """A round of the leader, recomputed with the load as of `at_ms` (epoch ms). `sentence` is the reason for the result
+    of the whole round; `verdicts` maps each broker to the reason why it sheds or keeps bundles.
     """
 
     at_ms: int
@@ -54,8 +56,9 @@ class RecomputedRound:
 def configuration_in_force(
     settings: Mapping[str, str], changes: Collection[str], reports: Mapping[str, LocalBrokerData]
 ) -> BrokerConfig:
-    """Return the configuration of recorded settings, with `changes` (key=value); values that are not allowed here are
-    left out. If the load manager is not recorded, the configuration has that of the reports.
+    """Return the configuration of recorded settings, with `changes` (key=value); recorded values that this program does
+    not allow are left out. If the settings do not name the load manager, the configuration has the one that the load
+    reports name.
 
     Raises:
         ConfigError, WrongWordError: a change is not allowed.
@@ -102,8 +105,9 @@ class Recomputer:
             self.problem = str(error)
 
     def run(self, document: SnapshotDocument, *, remembers: bool) -> RecomputedRound | None:
-        """Recompute a round on a snapshot; with `remembers` the next round continues with the memory of this one. None:
-        the round cannot be computed, and `problem` says why.
+        """Recompute a round on the snapshot `document`. If `remembers` is True, the next call continues with the
+        strategy's memory of this round; otherwise the memory stays as it is. None: no round can be computed, and the
+        property `problem` says why.
         """
         if self._round is None:
             return None

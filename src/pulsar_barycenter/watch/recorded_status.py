@@ -12,7 +12,8 @@ from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, WatchedCluster
 
 class RecordedStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The status of a recorded cluster as of the last look at it (`at_ms`, epoch ms), read from `source`. `leader` is
-    blank if it is not known. `complaints` are sentences that say what is wrong with the cluster, or what was not read.
+    blank if it is not known. `complaints` are sentences that say what is wrong with the cluster, or which data could
+    not be read.
     """
 
     at_ms: int
@@ -32,12 +33,14 @@ class RecordedStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def recorded_board(cluster: WatchedCluster) -> Board:
-    """Return the rows of brokers and bundles of a recorded cluster."""
+    """Return the rows of the tables of brokers and bundles of a recorded cluster, as of the last look."""
     return board_of(cluster.document)
 
 
 def recorded_status(cluster: WatchedCluster, source: str, problems: Sequence[str]) -> RecordedStatus:
-    """Return the status of a recorded cluster; ages of reports are relative to the last look."""
+    """Return the status of a recorded cluster. The age of a report is the time from the report to the last look.
+    `source` is the name of the recording, `problems` are sentences about data that could not be read.
+    """
     board, leader = recorded_board(cluster), cluster.beside.leader
     minutes = min(60.0, cluster.config.load_balancer_report_update_max_interval_minutes)
     shares = Shares().of(cluster.document, cluster.live)

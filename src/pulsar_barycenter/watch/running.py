@@ -29,12 +29,12 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be shown: the cluster of the brokers at `urls`, or the one recorded in the folder `data`, of whose
-    reports those of the last `span_ms` are read.
+    """The options of `barycenter watch`: either `urls`, the web addresses of brokers of a running cluster, or `data`, a
+    folder with the recording of a cluster. Of a recording, only the reports of its last `span_ms` ms are read.
 
-    The cluster or folder is read every `interval_s`. The run ends after `rounds` readings (0: no limit), or earlier
-    after a signal. `port` is a port of 127.0.0.1, 0 for any. `changes` are settings (key=value) that override those of
-    the cluster.
+    The cluster or folder is read every `interval_s` seconds. The run ends after `rounds` readings (0: no limit), or
+    earlier after a signal. `port` is a port of 127.0.0.1; 0: any free port. `changes` are settings (key=value) that
+    override those of the cluster.
     """
 
     urls: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Wanted:
 
 
 class Watching(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What `barycenter watch` prints at its begin: the address of the pages, the source that is read, and what was
+    """What `barycenter watch` prints at its begin: the address of its pages, the source that it reads, and what it
     found there.
     """
 
@@ -68,12 +68,13 @@ Tell: TypeAlias = Callable[[Watching | BriefDecision | str], None]
 async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
     """Read and show the cluster until SIGINT or SIGTERM, or for the number of readings in `wanted`.
 
-    Only a first reading that fails ends the run. Of a later one the error goes to `tell`, and the next reading follows.
+    If the first reading fails, the run ends. If a later reading fails, its error is passed to `tell` as text, and the
+    next reading follows.
 
     Raises:
         WatchError: the source cannot be opened, or the first reading failed.
         ConfigError, WrongWordError: a change of the settings is not allowed.
-        OSError: the port cannot be used, or the folder cannot be read at first.
+        OSError: the port cannot be used, or the first reading of the folder failed.
     """
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -82,7 +83,7 @@ async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: T
 
 
 async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
-    """Watch as `watch` does, until `stop` is set, without handling signals."""
+    """Do the same as `watch`, but end when `stop` is set instead of at a signal."""
     cluster, lock = WatchedCluster(wanted.changes), asyncio.Lock()
     async with opened(new_client, conf, wanted) as source:
         await take_new(source, cluster, lock)
@@ -96,8 +97,8 @@ async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientCo
 
 
 async def take_new(source: Source, cluster: WatchedCluster, lock: asyncio.Lock) -> None:
-    """Read what is new from the source, then add it to `cluster` while `lock` keeps questions waiting. Reading happens
-    without the lock, because it may take long.
+    """Read the new looks from the source, and add them to `cluster`. `lock` is held only while a look is added, so that
+    no request is answered meanwhile; reading may take long and is done without the lock.
 
     Raises:
         WatchError: see `Source.read`.
@@ -108,11 +109,12 @@ async def take_new(source: Source, cluster: WatchedCluster, lock: asyncio.Lock) 
 
 
 async def status_of_recording(data: Path) -> RecordedStatus:
-    """Return the status of the cluster that is recorded in a folder, as of its last report; the last hour is read.
+    """Return the status of the cluster that is recorded in a folder, as of its newest report. Only the reports of the
+    hour before that report are read.
 
     Raises:
         WatchError: the folder cannot be shown.
-        OSError: it cannot be read.
+        OSError: the folder cannot be read.
     """
     cluster, folder = WatchedCluster(), DataFolder(data, span_ms=_HOUR_MS)
     await take_new(folder, cluster, asyncio.Lock())

@@ -56,7 +56,7 @@ class WatchServer:
         self._app.on_response_prepare.append(self._date)
 
     async def start(self, port: int) -> str:
-        """Listen on a port of 127.0.0.1, 0 for any that is free; return the address of the pages.
+        """Listen on a port of 127.0.0.1; 0: any free port. Return the address of the pages.
 
         Raises:
             OSError: the port cannot be used.
@@ -93,8 +93,8 @@ class WatchServer:
         return _file_named(request.match_info["file"])
 
     async def _date(self, _request: web.Request, response: web.StreamResponse) -> None:
-        """Set the header Date of a response to the time as of which the cluster is shown, because pages use that header
-        as the present time.
+        """Set the header Date of a response to the time as of which the cluster is shown, because the pages use that
+        header as the present time (see `Answers.shown_ms`).
         """
         response.headers["Date"] = formatdate(self._answers.shown_ms(self._now_ms()) / 1000, usegmt=True)
 
@@ -103,7 +103,8 @@ class WatchServer:
 async def _refusing(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Refuse requests of other hosts and origins, and convert errors of the handler to responses of the form
+    """Call `handler` for a request and return its response. A request for another host or from a page of another origin
+    gets a response that refuses it; an error of the handler is converted to a response. Both responses have the body
     `{"reason": …}`.
     """
     strange = strange_host(request.headers, (), "server", "Open the address that barycenter watch has printed")

@@ -32,7 +32,7 @@ _MAX_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SplitSeen:
-    """A bundle that `broker` served, and the bundles that cover its range now."""
+    """A split that was seen: a bundle that `broker` served, and the bundles (`parts`) that cover its range now."""
 
     bundle: str
     broker: str
@@ -40,8 +40,9 @@ class SplitSeen:
 
 
 def splits_seen(known: Mapping[str, str], owners: Mapping[str, str]) -> list[SplitSeen]:
-    """Return the bundles that were split, by name; `known` are the last owners that were seen, `owners` those of
-    now.
+    """Return the bundles that were split, sorted by name: those that have no owner any more, and whose range is covered
+    by several other bundles. `known` maps each bundle to the owner that was seen last, `owners` each bundle to its
+    present owner.
     """
     gone = sorted(known.keys() - owners.keys())
     if not gone or owners.keys() <= known.keys():
@@ -56,7 +57,9 @@ def splits_seen(known: Mapping[str, str], owners: Mapping[str, str]) -> list[Spl
 
 
 def _ranges(owners: Mapping[str, str], namespaces: set[str]) -> dict[str, dict[int, tuple[BundleRange, str]]]:
-    """Return a mapping from each namespace and each lower end of a bundle in it to the bundle's range and name."""
+    """Return for each of `namespaces` a mapping from the lower end of each of its bundles in `owners` to the bundle's
+    range and name.
+    """
     found: dict[str, dict[int, tuple[BundleRange, str]]] = {}
     for name in owners:
         namespace = name.rpartition("/")[0]
@@ -73,8 +76,8 @@ def _range(bundle: str) -> BundleRange | None:
 
 
 def _covering(bundle: str, present: Mapping[int, tuple[BundleRange, str]]) -> tuple[str, ...]:
-    """Return the bundles in `present` that together cover exactly the range of `bundle`; an empty tuple if there are no
-    such bundles.
+    """Return the bundles in `present` (by lower end, see `_ranges`) that together cover exactly the range of `bundle`;
+    an empty tuple if there are no such bundles.
     """
     whole, parts = _range(bundle), []
     if whole is None:
@@ -92,8 +95,8 @@ def _covering(bundle: str, present: Mapping[int, tuple[BundleRange, str]]) -> tu
 def why_split(
     split: SplitSeen, before: SnapshotDocument | None, config: BrokerConfig, journal: Mapping[str, str]
 ) -> Why:
-    """Return why a bundle was split. `before` is the load of the last look, None if there is none; `journal` maps a
-    bundle to the reason that the journal of `balance` has.
+    """Return why a bundle was split. `before` is the load at the look before the split, None if there was none.
+    `journal` maps a bundle to the reason in the journal of `barycenter balance`.
     """
     into = _into(split.parts)
     if (said := journal.get(split.bundle)) is not None:

@@ -42,9 +42,10 @@ if rounds or looks are further apart.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """What is known of a watched cluster in addition to its load: the cluster's name, its leader (blank if not known),
-    its settings (None: none were recorded), its policies, and the reasons in the journals of `balance`: of moves by
-    bundle and destination, of splits by bundle.
+    """What is known of a watched cluster in addition to its load. `cluster` is its name, `leader` its leader; both are
+    blank if not known. `settings` is None if no settings were recorded. `policies` are the rules of administrators.
+    `journal` and `split_journal` have reasons from the journals of `barycenter balance`: of moves by bundle and
+    destination, and of splits by bundle.
     """
 
     cluster: str = ""
@@ -57,7 +58,9 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at a cluster at `at_ms` (epoch ms): the reports since the last one, and `live`, the brokers that run."""
+    """The state of a cluster at the time `at_ms` (epoch ms): the load reports since the look before this one, and
+    `live`, the brokers that run.
+    """
 
     at_ms: int
     reports: Sequence[LocalBrokerData]
@@ -66,7 +69,9 @@ class Look:
 
 
 class WatchedCluster:
-    """The data about a watched cluster: its newest load, its owners of bundles, the moves and splits that were seen."""
+    """The data about a watched cluster, collected from looks: its newest load, the owners of its bundles, and the moves
+    and splits that were seen.
+    """
 
     def __init__(self, changes: Collection[str] = ()) -> None:
         """Start without any load. `changes` (key=value) override the settings of the cluster.
@@ -106,7 +111,9 @@ class WatchedCluster:
     # ---- looks ----
 
     def take(self, look: Look) -> None:
-        """Add a look, which must be newer than the last one. A report that an earlier look already had counts once."""
+        """Add a look, which must be newer than the look before it: find the moves and splits since then, and recompute
+        a round if one is due. A report that was in an earlier look, too, counts once.
+        """
         for report in look.reports:
             self._view.append(report)
         at_ms, live = look.at_ms, look.live
@@ -201,7 +208,9 @@ class WatchedCluster:
         return max(_WITHIN_MS, 2 * every_ms, 2 * (self.at_ms - since_ms))
 
     def _note(self, kind: str, why: Why, *, bundle: str = "", source: str = "", destination: str = "") -> None:
-        """Note what happened in the look that is taken now."""
+        """Append a decision to the list of decisions, with the time of the present look: a move, a split or a
+        recomputed round (`kind`), with its reason `why`.
+        """
         self.number += 1
         made = BriefDecision(
             at=self.at_ms,
@@ -233,7 +242,9 @@ class WatchedCluster:
 
     @property
     def decisions(self) -> Sequence[BriefDecision]:
-        """The moves and splits that were seen, and the recomputed rounds that were noted, oldest first."""
+        """The decisions on the pages, oldest first: the moves and splits that were seen, and recomputed rounds. Only
+        the last MAX_DECISIONS are kept.
+        """
         return self._decisions
 
     @property
@@ -245,5 +256,5 @@ class WatchedCluster:
         return frozenset(bundle.rpartition("/")[0] for bundle in self._view.owners())
 
     def bundles(self) -> int:
-        """Return the number of bundles with an owner, without those of the brokers themselves."""
+        """Return the number of bundles with an owner, without heartbeat and SLA-monitor bundles."""
         return sum(not is_of_a_broker_itself(bundle) for bundle in self._view.owners())

@@ -28,7 +28,9 @@ _MAX_NAMED: Final = 3
 
 
 class Basis(enum.StrEnum):
-    """What the reason of a move that was seen is based on."""
+    """What the reason of a move is based on: a recomputed round (RECOMPUTED), the journal of `barycenter balance`
+    (JOURNAL), or only the move itself (SEEN).
+    """
 
     RECOMPUTED = "recomputed"
     JOURNAL = "journal"
@@ -38,7 +40,9 @@ class Basis(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reason of a move. `agrees` is whether a recomputed round makes the same move, None if that cannot be said."""
+    """The reason of a move or split. `basis` is what it is based on. `agrees` is whether a recomputed round makes the
+    same decision; None if no round could be compared.
+    """
 
     basis: Basis
     sentence: str
@@ -48,9 +52,9 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of the time of a move. `rounds` are the recomputed ones, oldest first; `journal` maps a bundle and
-    its destination to the reason that the journal of `balance` has. `sheds` is whether the cluster's own shedding was
-    on. `problem` says why no round can be recomputed; "" if rounds can be.
+    """What is known about the time of a move. `rounds` are the recomputed rounds of that time, oldest first. `journal`
+    maps a bundle and its destination to the reason in the journal of `barycenter balance`. `sheds` is whether the
+    cluster's own shedding was on. `problem` says why no round can be recomputed; "" if rounds can be recomputed.
     `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed.
     """
 
@@ -62,7 +66,9 @@ class Known:
 
 
 def why_moved(move: SeenMove, known: Known) -> Why:
-    """Return why a bundle moved, as far as it can be known from outside."""
+    """Return the reason why a bundle moved: the one in the journal of `barycenter balance`, or the one of a recomputed
+    round; if there is neither, a sentence that says what was seen of the move.
+    """
     if (said := known.journal.get((move.bundle, move.destination))) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
     if move.whose is Whose.FAILOVER:
@@ -98,8 +104,9 @@ def _agreeing(move: SeenMove, round_: RecomputedRound, made: RecomputedMove, ass
 
 
 def _disagreeing(move: SeenMove, rounds: Sequence[RecomputedRound], assumed: str) -> Why:
-    """Return what to say of a move that no recomputed round makes: the reason of the newest round that sheds bundles of
-    the same broker, else of the newest round.
+    """Return the reason of a move that no recomputed round makes. It says what the newest of the `rounds` that shed
+    bundles of the same broker does instead; if there is no such round, what the newest round does. `assumed` is a text
+    that is appended.
     """
     from_same = [round_ for round_ in rounds if any(made.source == move.source for made in round_.moves)]
     round_ = (from_same or rounds)[-1]

@@ -12,15 +12,15 @@ UNFINISHED: Final = "."
 
 
 def unfinished_name(path: Path) -> Path:
-    """Return the path of an unfinished file, which no other writer uses, in the folder of `path`. The writer renames it
-    to `path` when it is complete.
+    """Return a path in the folder of `path` for a file that is not complete yet; no other writer uses the same path.
+    The caller writes the file, and renames it to `path` when it is complete.
     """
     return path.with_name(f"{UNFINISHED}{path.name}-{os.urandom(8).hex()}")
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """While the block runs, add the name `path` to errors of the system that name no file, such as that of a full
+    """While the block runs, add the name `path` to each OSError that names no file, such as the error of a full
     disk.
     """
     try:
@@ -33,7 +33,8 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Yield the path of an unfinished file, and rename it to `path` if the block ends without an error.
+    """Yield the path of an unfinished file, into which the block writes; rename the file to `path` if the block ends
+    without an error.
 
     Otherwise the unfinished file is deleted, and an earlier file at `path` stays. A process that is killed leaves its
     unfinished file. The folder must exist. This alone does not make the content durable: see `write_durably`.
@@ -55,17 +56,18 @@ def write_whole(path: Path, content: bytes) -> None:
     """Replace the file `path` by `content`. After a loss of power the file may be empty or missing.
 
     Raises:
-        OSError: the file cannot be written. An earlier file stays.
+        OSError: the file cannot be written. An earlier file at `path` stays.
     """
     with appearing(path) as unfinished:
         unfinished.write_bytes(content)
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace the file `path` by `content`, also if the machine loses power. Create missing folders durably.
+    """Replace the file `path` by `content`. When this returns, the new content is durable: it survives a loss of power.
+    Missing folders are created durably, too.
 
     Raises:
-        OSError: the file cannot be written. An earlier file stays.
+        OSError: the file cannot be written. An earlier file at `path` stays.
     """
     make_folder(path.parent)
     with appearing(path) as unfinished, unfinished.open("wb") as stream:
@@ -79,7 +81,7 @@ def make_folder(folder: Path) -> None:
     """Create a folder and its missing parents, durably.
 
     Raises:
-        OSError: one cannot be created.
+        OSError: a folder cannot be created.
     """
     if folder.is_dir():
         return
@@ -89,7 +91,8 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are durable, if the file system supports this.
+    """Wait until the names of the files in a folder are durable. On a file system that does not support this, do
+    nothing.
 
     Raises:
         OSError: the folder cannot be read, or the names cannot be made durable.

@@ -10,7 +10,8 @@ _BLOCK: Final = 1 << 16
 
 
 def append_line(file: Path, line: bytes) -> None:
-    """Append a line, without its line break, to a file that only this process writes; create the file if there is none.
+    """Append `line` and a line break to a file that only this process writes; create the file if it does not exist.
+    `line` itself has no line break.
 
     An incomplete last line, which a full disk or a crash has left, is deleted first, because the new line would become
     part of it. The new line is durable when this returns.
@@ -26,7 +27,7 @@ def append_line(file: Path, line: bytes) -> None:
 
 
 def _whole_bytes(file: Path) -> int:
-    """Return the size of the file without an incomplete last line."""
+    """Return the size in bytes of the complete lines of a file: without an incomplete last line."""
     with file.open("rb") as stream:
         end = stream.seek(0, os.SEEK_END)
         while end:

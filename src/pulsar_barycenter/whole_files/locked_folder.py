@@ -33,7 +33,9 @@ def locked_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FolderInUseError(f"another process uses the folder {folder}") from None
+            raise FolderInUseError(
+                f"another process uses the folder {folder}; wait until that process has ended, or give another folder"
+            ) from None
         except OSError as error:
             if error.errno not in _HAS_NO_LOCKS:
                 raise

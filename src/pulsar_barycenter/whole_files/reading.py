@@ -19,10 +19,13 @@ def read_regular(file: Path, max_bytes: int) -> bytes:
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(
-                errno.EINVAL, "it is not a regular file; name a regular file, or move this one away", str(file)
+                errno.EINVAL,
+                "the path is not a regular file but a folder, pipe or device; name a regular file, or move the"
+                " folder, pipe or device away",
+                str(file),
             )
         is_larger = os.fstat(descriptor).st_size > max_bytes
         content = b"" if is_larger else stream.read(max_bytes + 1)
     if is_larger or len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes, the maximum", str(file))
+        raise OSError(errno.EFBIG, f"the file is larger than {max_bytes:,} bytes, the maximum", str(file))
     return content

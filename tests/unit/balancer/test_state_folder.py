@@ -114,7 +114,7 @@ def test_nothing_waits_before_a_round_after_its_time_and_once_withdrawn(tmp_path
     with pytest.raises(ApprovalError, match="no round waits"):
         waiting(tmp_path, 1)
     propose(tmp_path, PROPOSAL)
-    with pytest.raises(ApprovalError, match="no longer valid"):
+    with pytest.raises(ApprovalError, match="its time has passed"):
         waiting(tmp_path, 20)
     withdraw(tmp_path)
     withdraw(tmp_path)

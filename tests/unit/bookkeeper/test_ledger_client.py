@@ -260,7 +260,7 @@ def test_a_recovery_without_enough_bookies_fails_and_a_later_one_succeeds():
             await bookie.stop()
         with pytest.raises(RecoveryError, match="did not answer"):
             await client.recover(writer.ledger)
-        with pytest.raises(UnreadableEntryError, match="its last entry is unknown"):
+        with pytest.raises(UnreadableEntryError, match="the last entry of the ledger is unknown"):
             await client.open_unfenced(writer.ledger)
         assert (await client.metadata(writer.ledger)).state is LedgerState.IN_RECOVERY
         await cluster.bookies[0].start()
@@ -343,7 +343,7 @@ def test_a_foreign_or_missing_cluster_is_refused():
         with pytest.raises(ClusterLayoutError, match="63 bits"):
             await client.create(LedgerShape(1, 1, 1), Reports())
         await cluster.store.put("/ledgers/LAYOUT", b"1\nflat:1")
-        with pytest.raises(ClusterLayoutError, match="this client writes the layouts"):
+        with pytest.raises(ClusterLayoutError, match="this client supports only the layouts"):
             await cluster.client()
         await cluster.store.delete("/ledgers/INSTANCEID")
         with pytest.raises(ClusterLayoutError, match="no cluster of bookies was initialized"):
@@ -442,7 +442,7 @@ def test_the_largest_entry_is_taken_and_a_larger_one_refused():
 def test_settings_that_do_not_fit_are_refused():
     with pytest.raises(InvalidQuorumError, match="ensemble size 2, write quorum 3 and ack quorum 1 do not fit"):
         LedgerShape(2, 3, 1)
-    with pytest.raises(ValueError, match="DUMMY finds no damaged entry"):
+    with pytest.raises(ValueError, match="DUMMY does not detect damaged entries"):
         LedgerShape(digest_type=DigestType.DUMMY)
     with pytest.raises(ValueError, match=r"timeout_s is 0, expected at least 0\.1"):
         ClientSettings(timeout_s=0)

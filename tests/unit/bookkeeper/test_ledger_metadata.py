@@ -102,10 +102,10 @@ def bad(**changes: object) -> bytes:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"", "the value begins with b''"),
+        (b"", "the stored metadata begins with b''"),
         (b"BookieMetadataFormatVersion\t4\n", "version b'4'"),
         (b"BookieMetadataFormatVersion\t3\n\0", "a required field"),
-        (JAVA["ledger-open-3"][:-1], "the value ends after"),
+        (JAVA["ledger-open-3"][:-1], "the stored metadata is truncated"),
         (b"BookieMetadataFormatVersion\t3\n\xff\xff\xff\xff\xff\x01", "not a number of 32 bits"),
         (bad(segments=()), "segments begin at"),
         (bad(segments=(SECOND, FIRST)), "segments begin at"),
@@ -114,7 +114,7 @@ def bad(**changes: object) -> bytes:
         (bad(ack_quorum=0), "do not fit"),
         (bad(state=LedgerState.CLOSED, last_entry=-2), "the ledger is closed at entry -2"),
         (b"BookieMetadataFormatVersion\t1\n2\n3\nx\n", "invalid literal"),
-        (b"BookieMetadataFormatVersion\t3\n" + bytes(MAX_VALUE_BYTES), "more than 1,048,576"),
+        (b"BookieMetadataFormatVersion\t3\n" + bytes(MAX_VALUE_BYTES), "at most 1,048,576 are allowed"),
     ],
 )
 def test_a_value_that_contradicts_itself_is_refused(value, reason):
@@ -151,7 +151,7 @@ def test_only_layouts_that_are_written_are_accepted():
     for layout in Layout:
         assert parse_layout(f"2\norg.apache.bookkeeper.meta.{layout.value}:1".encode()) is layout
     for value in (b"", b"1\n", b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"):
-        with pytest.raises(ClusterLayoutError, match="this client writes the layouts"):
+        with pytest.raises(ClusterLayoutError, match="this client supports only the layouts"):
             parse_layout(value)
 
 

@@ -208,5 +208,5 @@ def test_an_entry_of_another_number_ledger_or_password_is_refused():
 @pytest.mark.parametrize(("entry", "confirmed", "length"), [(-2, -3, 10), (7, 7, 10), (7, -2, 10), (7, 5, 9)])
 def test_numbers_that_cannot_be_are_refused(entry, confirmed, length):
     codec = EntryCodec(LEDGER, DigestType.CRC32C, PASSWORD)
-    with pytest.raises(DigestMismatchError, match="numbers that cannot be"):
+    with pytest.raises(DigestMismatchError, match="numbers that contradict each other"):
         codec.unpack(entry, codec.pack(entry, confirmed, length, DATA))

@@ -115,7 +115,7 @@ def test_what_cannot_be_repaired_is_said(data: Path) -> None:
 async def test_a_folder_that_a_broker_runs_on_is_refused(data: Path) -> None:
     storage = FileLedgerStorage(data / LEDGERS)
     for word in ("check", "repair"):
-        assert "a broker runs on these ledgers; stop it first" in run(1, word, "--data", data)
+        assert "a broker uses these ledgers; stop the broker first" in run(1, word, "--data", data)
     await storage.close()
 
 

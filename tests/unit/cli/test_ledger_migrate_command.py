@@ -140,14 +140,14 @@ def test_a_damaged_ledger_is_named_and_nothing_is_moved(folder: Folder) -> None:
 def test_a_folder_in_use_and_a_registered_broker_are_refused(folder: Folder) -> None:
     async def play(run: Callable[..., Awaitable[Result]]) -> None:
         storage = FileLedgerStorage(folder.data / LEDGERS)
-        assert "a broker runs on these ledgers; stop it first" in (await run()).output
+        assert "a broker uses these ledgers; stop the broker first" in (await run()).output
         await storage.close()
         store = await open_store(f"sqlite:{folder.data / METADATA}")
         await store.put("/loadbalance/brokers/b:8080", b"", ephemeral=True)
         refused = await run()
         await store.close()
         assert refused.exit_code == 1
-        assert "1 broker registered in the metadata store (b:8080): stop them first" in refused.output
+        assert "1 broker still registered in the metadata store (b:8080): stop these brokers first" in refused.output
 
     folder.beside_bookies(play)
 

@@ -48,7 +48,7 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
     key = tmp_path / "secret.key"
     key.write_bytes(b"precious")
     result = run("create-secret-key", "-o", key)
-    assert (result.exit_code, "exists and is not overwritten" in result.stderr) == (1, True)
+    assert (result.exit_code, "exists already and was not overwritten" in result.stderr) == (1, True)
     assert key.read_bytes() == b"precious"
 
 
@@ -59,7 +59,7 @@ def test_a_file_of_a_token_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert os.stat(file).st_mode & 0o777 == 0o600
     assert json.loads(run("validate", "-sk", SECRET_URL, "-f", file).stdout) == {"sub": "alice"}
     again = run("create", "-sk", SECRET_URL, "-s", "bob", "--output", file)
-    assert (again.exit_code, "exists and is not overwritten" in again.stderr) == (1, True)
+    assert (again.exit_code, "exists already and was not overwritten" in again.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(("mode", "warns"), [(0o644, True), (0o640, True), (0o600, False)])
@@ -97,10 +97,10 @@ def test_a_token_is_taken_from_where_pulsars_tool_takes_it(tmp_path: Path) -> No
         (["validate", "-sk", SECRET_URL], 2, "Give a token"),
         (["show", "sesame"], 1, "not a JSON Web Token"),
         (["create", "-s", "a"], 2, "Give either --secret-key or --private-key"),
-        (["create", "-s", "", "-sk", SECRET_URL], 2, "a role has 1"),
+        (["create", "-s", "", "-sk", SECRET_URL], 2, "give a role of 1 to"),
         (["create", "-s", "a", "-sk", SECRET_URL, "-e", "soon"], 2, ": give a span such as 1h"),
         (["create", "-s", "a", "-sk", SECRET_URL, "-hs", "kid"], 2, "write NAME=VALUE"),
-        (["create", "-s", "a", "-pk", SECRET_URL], 1, "--private-key: this is not a private key"),
+        (["create", "-s", "a", "-pk", SECRET_URL], 1, "--private-key: the given data is not a private key"),
         (["create-key-pair", "--output-private-key", "/nowhere/k", "--output-public-key", "k"], 1, "No such file"),
         (["show", "-f", "/nowhere"], 1, "cannot read /nowhere"),
     ],

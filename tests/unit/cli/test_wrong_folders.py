@@ -81,8 +81,8 @@ def test_a_data_folder_without_tables_is_named_as_one(tmp_path: Path, file: str)
     result = run("decide", "--snapshot", tmp_path)
     assert result.exit_code == 1
     told = result.stderr.replace("\n", " ")
-    assert f"{tmp_path}: is a data folder without tables: no pipeline has run on it" in told
-    assert "--url of its running cluster" in told
+    assert f"{tmp_path}: the data folder has no tables and no load reports: no pipeline has run on it" in told
+    assert "from the running cluster with --url" in told
 
 
 def test_history_without_tables_prints_no_caption(tmp_path: Path) -> None:
@@ -97,7 +97,10 @@ def test_a_snapshot_is_not_looked_for_in_strange_folders(strangers: Path) -> Non
     (strangers / "keys.json").write_text('{"secret": 1}')
     result = run("decide", "--snapshot", strangers)
     assert result.exit_code == 1
-    assert f"{strangers}: is neither a folder of load reports nor a data folder: it contains project/" in result.stderr
+    assert (
+        f"{strangers}: the folder is neither a folder of load reports nor a data folder: it contains project/"
+        in result.stderr
+    )
     assert "secret" not in result.stderr
 
 

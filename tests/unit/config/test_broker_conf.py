@@ -74,7 +74,7 @@ def test_older_names_stand_for_newer_ones() -> None:
         ("leaderOnlyMetadataWrites", "leader", "false or administration or true"),
         ("brokerServicePortTls", "66510", "a whole number from 0 to 65535"),
         ("configurationMetadataStoreUrl", "memory:other", "blank or equal to metadataStoreUrl"),
-        ("internalListenerName", "inside", "blank or the name of one of advertisedListeners"),
+        ("internalListenerName", "inside", "blank or the name of a listener in advertisedListeners"),
         ("authorizationEnabled", "true", "false unless authenticationEnabled=true"),
     ],
 )

@@ -67,11 +67,11 @@ def url(data: bytes) -> str:
 
 
 def test_secret_keys_that_are_none() -> None:
-    with pytest.raises(KeyMaterialError, match=r"must have 32 bytes or more, this one has 5; .*create-secret-key"):
+    with pytest.raises(KeyMaterialError, match=r"32 bytes or more, and the given key has 5; .*create-secret-key"):
         secret_key(url(b"short"))
     _, public = new_key_pair("ES256")
     pem = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(public) + b"\n-----END PUBLIC KEY-----\n"
-    with pytest.raises(KeyMaterialError, match="set a public key in tokenPublicKey"):
+    with pytest.raises(KeyMaterialError, match="a public key belongs in tokenPublicKey"):
         secret_key(url(pem))
     assert public_key(url(pem), "ES256").algorithms == ("ES256",)
 
@@ -87,10 +87,10 @@ def test_keys_of_another_kind_are_refused() -> None:
     with pytest.raises(KeyMaterialError, match="is not a private key"):
         private_key(url(public), "ES256", "--private-key")
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()
-    with pytest.raises(KeyMaterialError, match="2048 bits or more, this one has 1024"):
+    with pytest.raises(KeyMaterialError, match="2048 bits or more, and the given key has 1024"):
         public_key(url(weak.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)))
     encrypted = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame")
     )
-    with pytest.raises(KeyMaterialError, match="encrypted; set one without a password"):
+    with pytest.raises(KeyMaterialError, match="encrypted; give a private key without a password"):
         private_key(url(encrypted), "ES256", "--private-key")

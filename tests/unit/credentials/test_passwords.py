@@ -47,8 +47,8 @@ def test_hashes_stand_in_no_text() -> None:
         ("# nobody\n", "there are 0 users"),
         ("alice\n", "line 1 is not of the form user:hash"),
         (f"bob:{HASHES['apr1']}\n:x\n", "line 2 is not of the form"),
-        ("alice:sesame\n", r"line 1: the hash of this user has an unsupported kind: apr1 \(htpasswd -m\)"),
-        ("alice:$2y$05$" + "a" * 53, "an unsupported kind"),
+        ("alice:sesame\n", r"line 1 has a hash of an unsupported kind: only apr1 \(htpasswd -m\)"),
+        ("alice:$2y$05$" + "a" * 53, "of an unsupported kind"),
         ("\ufffe".encode("utf-16").decode("latin-1"), "line 1 is not"),
     ],
 )

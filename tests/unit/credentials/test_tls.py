@@ -127,8 +127,8 @@ def test_files_that_cannot_be_used_are_named_with_their_key(tmp_path: Path) -> N
     broken = tmp_path / "broken"
     broken.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     for certificate, key, said in (
-        ("", one.key, "^tlsCertificateFilePath: set the PEM file"),
-        (one.certificate, "", "^tlsKeyFilePath: set the PEM file"),
+        ("", one.key, "^tlsCertificateFilePath: the PEM file is not set"),
+        (one.certificate, "", "^tlsKeyFilePath: the PEM file is not set"),
         (nowhere, one.key, "^tlsCertificateFilePath: cannot read .*nowhere: no such file"),
         (one.certificate, text, "^tlsKeyFilePath: .*text is not a PEM file"),
         (one.certificate, two.key, "^tlsKeyFilePath: .* is not the key of the certificate in .*belong together"),

@@ -261,7 +261,7 @@ def test_ledgers_of_a_group_are_on_its_bookies():
             await world.written(west, ledger, 2)
             metadata = await storage.client.metadata(ledger)
             assert {bookie for segment in metadata.segments for bookie in segment.members} == set(names[:2])
-        with pytest.raises(LedgerFullError, match="those of its groups count"):
+        with pytest.raises(LedgerFullError, match="only the bookies of its groups and"):
             await storage.on_groups(["none"], []).create(9, epoch=1, on_durable=world.report)
         await storage.close()
 

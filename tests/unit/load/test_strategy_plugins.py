@@ -148,7 +148,7 @@ def test_settings_that_are_not_allowed_are_refused(installed: Installer, setting
         ("class AcmeShedder: pass", "not a subclass of Shedder"),
         (
             "from pulsar_barycenter.strategies import Shedder\nclass AcmeShedder(Shedder): name = 'Other'",
-            "its class has another name, 'Other'",
+            "its class has the name 'Other', not",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_class_that_is_none_is_refused(installed: Installer, module: str, sent
 def test_a_strategy_that_fails_to_be_made_is_refused(installed: Installer) -> None:
     text = "from pulsar_barycenter.strategies import Shedder\nclass AcmeShedder(Shedder):\n    name = 'AcmeShedder'\n"
     installed(module=text + "    @classmethod\n    def of(cls, config): raise KeyError('band')\n")
-    with pytest.raises(StrategyError, match="AcmeShedder cannot be made: KeyError: 'band'"):
+    with pytest.raises(StrategyError, match="AcmeShedder cannot be created: KeyError: 'band'"):
         check_change(config_of(), config_of(**{SHEDDING: NAME}))
 
 

@@ -92,7 +92,7 @@ def test_the_last_hash_belongs_to_the_last_bundle() -> None:
 
 
 def test_a_topic_of_another_namespace_is_not_found() -> None:
-    with pytest.raises(ValueError, match="not a topic of namespace"):
+    with pytest.raises(ValueError, match="belongs to another namespace"):
         NamespaceBundles.full(NAMESPACE).find(TopicName.parse("t/other/x"))
 
 

@@ -244,7 +244,7 @@ def failure_of_pulsar(exception: str) -> web.Response:
     return web.json_response({"reason": text}, status=500)
 
 
-OWN_WORDS = "The extensible load manager makes no load report. Its load data is at /barycenter/v1/snapshot"
+OWN_WORDS = "The extensible load manager makes no load report. Read its load data instead, at /barycenter/v1/snapshot"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_other_lines_are_passed_over_and_the_moves_make_the_name() -> None:
         (lines({key: MOVE[key] for key in ("kind", "bundle", "source")}), "run decide with a placement strategy"),
         (lines(MOVE | {"destination": ""}), "line 1 is not a move"),
         (lines(MOVE | {"destination": "a:1"}), "the same source and destination"),
-        (lines(MOVE, MOVE | {"bundle": "t/n/0_0x80000000"}), "occurs twice"),
+        (lines(MOVE, MOVE | {"bundle": "t/n/0_0x80000000"}), "has two moves of"),
         (lines(MOVE | {"bundle": "t/n"}), "t/n"),
     ],
 )

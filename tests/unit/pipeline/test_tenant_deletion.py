@@ -241,7 +241,7 @@ def test_the_command_asks_first_and_refuses_beside_a_running_pipeline(tmp_path: 
     with DataDirectoryLock(DataDirectory(layout.root)):
         held = CliRunner().invoke(main, [*arguments, "--yes"])
     assert held.exit_code == 1
-    assert "is a cluster on" in held.output
+    assert "runs a cluster on" in held.output
     assert len(naming(layout)) == count
     done = CliRunner().invoke(main, [*arguments, "--yes", "--json"])
     assert done.exit_code == 0, done.output

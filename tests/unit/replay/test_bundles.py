@@ -83,5 +83,5 @@ def test_where_a_split_would_cut_goes_by_where_the_topics_are() -> None:
 
 
 def test_a_span_over_nothing_is_refused() -> None:
-    with pytest.raises(ReplayInputError, match="the hash range of a source is empty"):
+    with pytest.raises(ReplayInputError, match="the hash range of a load source is empty"):
         of_one_bundle([1.0], [SPREAD], [(8, 8)])

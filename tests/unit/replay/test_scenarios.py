@@ -8,6 +8,7 @@ import pytest
 
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import BENCHED, EVERY, NONE, Case, Expected, catalogue, run_case
+from support.short_forms import params
 
 CASES = catalogue()
 PAGE = (Path(__file__).parents[3] / "docs" / "balance-bench.md").read_text()
@@ -20,7 +21,7 @@ def figures(case: Case, strategy: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if isinstance(value, int | float)}
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", params(CASES, short=CASES.keys() - {"daily-swing"}))
 def test_a_scenario_goes_as_expected(case: Case) -> None:
     wanted = {name for each in case.expected for name in (each.strategy, each.than) if name} - {EVERY}
     if any(each.strategy == EVERY for each in case.expected):

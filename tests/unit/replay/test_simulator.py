@@ -184,11 +184,11 @@ def test_demand_is_checked() -> None:
         Demand.of_bundles(0, MINUTE_MS, names, np.array([[0, 0, 0, 0], [0, 0, -1, 0]], float))
     with pytest.raises(ReplayInputError, match="is nan at step 0"):
         Demand.of_bundles(0, MINUTE_MS, names, np.full((1, 4), np.nan))
-    with pytest.raises(ReplayInputError, match="there is no demand"):
+    with pytest.raises(ReplayInputError, match="the input has no load"):
         Demand.of_bundles(0, MINUTE_MS, names, np.zeros((0, 4)))
-    with pytest.raises(ReplayInputError, match="does not come after"):
+    with pytest.raises(ReplayInputError, match="although its name is not greater"):
         Demand.of_bundles(0, MINUTE_MS, names[::-1], np.zeros((1, 4)))
-    with pytest.raises(ReplayInputError, match="the period has no data"):
+    with pytest.raises(ReplayInputError, match="is not within the"):
         good.period(2, 2)
     with pytest.raises(ReplayInputError, match="is not a bundle"):
         Demand.of_bundles(0, MINUTE_MS, ("x",), np.zeros((1, 1)))

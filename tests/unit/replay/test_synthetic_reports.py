@@ -136,7 +136,7 @@ def test_the_command_writes_what_brokers_write(tmp_path: Path) -> None:
     words = ["--out", str(out), "--brokers", "2", "--bundles", "6", "--interval", "30s", "--duration", "1m"]
     words += ["--start", "2026-01-01T12:00", "--from-traces", str(tmp_path / "traces")]
     code, said = generate(*words)
-    assert (code, said.partition(" of ")[0]) == (0, "4 reports")
+    assert (code, said.partition(" of ")[0]) == (0, "wrote 4 reports")
     files = sorted((out / "load-reports" / "2026-01-01").iterdir())
     reports = [decode_report(file.read_bytes()) for file in files]
     assert sorted(report.last_update % 3_600_000 for report in reports) == [0, 15_000, 30_000, 45_000]
@@ -153,7 +153,7 @@ def test_the_command_writes_what_brokers_write(tmp_path: Path) -> None:
         (("--duration", "soon"), "--duration soon: give a span"),
         (("--interval", "0s"), "--interval 0s: give a span"),
         (("--start", "noon"), "--start noon: give a span"),
-        (("--from-traces", "."), "has no .csv files"),
+        (("--from-traces", "."), "has .csv files of timestamp,value"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -279,13 +279,13 @@ def test_folders_that_hold_none(tmp_path: Path) -> None:
     with pytest.raises(SnapshotFileError, match=r"the folder has no \*.json or \*.txt files"):
         read_snapshot(tmp_path)
     (tmp_path / "a.json").write_bytes(encode_report(report("a:1", 40)))
-    with pytest.raises(SnapshotFileError, match="holds the state at one time only"):
+    with pytest.raises(SnapshotFileError, match="this input has the load of one time only"):
         read_snapshot(tmp_path, NOON_MS)
     (tmp_path / "b.json").write_bytes(encode_without_none(LoadReport(name="b:1")))
     with pytest.raises(SnapshotFileError, match=r"a.json is of the modular load manager, b.json is of the simple"):
         read_snapshot(tmp_path)
     (tmp_path / "b.json").write_text('{"brokers": {}}')
-    with pytest.raises(SnapshotFileError, match=r"b\.json: is a snapshot in a folder"):
+    with pytest.raises(SnapshotFileError, match=r"b\.json: the file is a snapshot, but is in a folder"):
         read_snapshot(tmp_path)
 
 
@@ -300,9 +300,9 @@ def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
     newer = {b"barycenter.snapshot": metadata.replace(b'"version":1', b'"version":9')}
     for broken, said in (
         (table.drop_columns(["latest_rate_in"]), "latest_rate_in"),
-        (table.set_column(1, "broker", pa.array(["a:1", "z:9"])), "a name of column broker is not in the metadata"),
+        (table.set_column(1, "broker", pa.array(["a:1", "z:9"])), "column broker of the table has a name"),
         (table.replace_schema_metadata({b"barycenter.snapshot": b"{"}), "truncated"),
-        (table.replace_schema_metadata(newer), "it has format version 9; this program reads version 1"),
+        (table.replace_schema_metadata(newer), "the snapshot has format version 9; this program reads version 1"),
     ):
         pq.write_table(broken, file)
         with pytest.raises(SnapshotFileError, match="not a snapshot") as error:

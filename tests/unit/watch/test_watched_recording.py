@@ -182,7 +182,9 @@ async def test_files_that_are_no_reports_keep_nobody_from_looking(tmp_path: Path
 async def test_a_folder_of_two_clusters_is_refused(tmp_path: Path) -> None:
     record(tmp_path, minutes=range(2))
     record(tmp_path, minutes=range(2, 4), cluster="bills")
-    with pytest.raises(WatchError, match="several clusters, orders and bills: record each in a folder of its own"):
+    with pytest.raises(
+        WatchError, match="several clusters, orders and bills: record each cluster in a separate folder"
+    ):
         await DataFolder(tmp_path, span_ms=DAY_MS).read()
 
 

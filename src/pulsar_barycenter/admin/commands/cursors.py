@@ -85,7 +85,7 @@ async def _reset(session: Session, values: Values) -> Any:
 
 async def _clear_namespace(session: Session, values: Values) -> Any:
     if not values["force"]:
-        raise WrongUsageError("this would skip all messages of the namespace: give --force to do that")
+        raise WrongUsageError("clear-backlog skips all messages that are not acknowledged yet: give --force to do that")
     if values["range"]:
         route = routes.CLEAR_BUNDLE_SUBSCRIPTION if values["subscription"] else routes.CLEAR_BUNDLE
     else:

@@ -43,8 +43,8 @@ async def _read(session: Session, route: Route, values: Values, query: Values | 
 
 
 async def _peek(session: Session, values: Values) -> str | None:
-    """Return as text the first messages of the backlog, `count` of them or all if there are fewer; None if there are
-    none.
+    """Return as text the first messages of a subscription's backlog: `count` of them, or all if there are fewer; None
+    if there are none.
     """
     found: list[ShownMessage] = []
     place = 0
@@ -80,7 +80,9 @@ async def _id_by_time(session: Session, values: Values) -> Any:
 
 
 async def _last_id(session: Session, values: Values) -> dict[str, int]:
-    """Return the id of the last message as pulsar-admin prints it: always with the fields of a batch."""
+    """Return the id of a topic's last message as pulsar-admin prints it. It always has the fields `batchIndex` and
+    `batchSize`: -1 and 0 if the message is not part of a batch.
+    """
     found = await send(session, routes.GET_LAST_ID, values)
     return {**found, "batchIndex": found.get("batchIndex", -1), "batchSize": found.get("batchSize", 0)}
 

@@ -15,8 +15,9 @@ from typing import Any
 class Form(enum.Enum):
     """The form in which the answer of a command of `barycenter admin` is printed.
 
-    BY_KIND: by the type of the answer, see the docstring of the module. JSON: a list as JSON. VALUE: any value as JSON,
-    also null. PAIRS: a map, with one line `key    value` for each key.
+    BY_KIND: a text without quotes, a list with one element on each line, everything else as JSON on several lines.
+    JSON: as BY_KIND, but a list as JSON. VALUE: every value as JSON, also null. PAIRS: a map, with one line for each
+    key: the key, four blanks, and the value.
     """
 
     BY_KIND = enum.auto()

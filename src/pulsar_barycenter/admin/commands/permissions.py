@@ -31,7 +31,9 @@ def _actions(values: Values) -> list[str]:
     actions: list[str] = values["actions"]
     unknown = [each for each in actions if each not in _ACTIONS]
     if unknown or not actions:
-        raise WrongUsageError(f"--actions {','.join(unknown)}: give some of {', '.join(_ACTIONS)}")
+        raise WrongUsageError(
+            f"--actions {','.join(unknown)} is not possible: give one or several of {', '.join(_ACTIONS)}"
+        )
     return actions
 
 

@@ -38,7 +38,9 @@ _QUOTA: Final = {
 def _isolation_body(values: Values) -> dict[str, Any]:
     limits = values["params"]
     if set(limits) != _LIMITS:
-        raise WrongUsageError("--auto-failover-policy-params: give min_limit=N,usage_threshold=PERCENT")
+        raise WrongUsageError(
+            "--auto-failover-policy-params needs exactly two values: give min_limit=N,usage_threshold=PERCENT"
+        )
     body = {
         "namespaces": values["namespaces"],
         "primary": values["primary"],

@@ -36,7 +36,13 @@ def policy_commands(
     *flags: Flag,
     form: Form = Form.VALUE,
 ) -> tuple[Command, ...]:
-    """Return the commands that show, in this form, set and remove a policy of a topic or namespace."""
+    """Return three commands for a policy of a topic or namespace: `get-NAME` shows it, `set-NAME` sets it, and
+    `remove-NAME` removes it.
+
+    `on` is the argument `topic` or `namespace`. `what` describes the policy in the help texts. `body` makes the body of
+    the request that sets the policy, from the values of `flags`, which are the options of `set-NAME`. `get-NAME` prints
+    its answer in `form`.
+    """
     applied = (APPLIED,) if on.name == "topic" else ()
     return (
         command(
@@ -53,14 +59,16 @@ def policy_commands(
 
 
 def number_commands(on: Argument, name: str, policy: PolicyRoutes, what: str, spellings: str) -> tuple[Command, ...]:
-    """Return the commands that show, set and remove a policy of a topic or namespace that is a number."""
+    """Return the three commands of `policy_commands` for a policy that is one number. `spellings` are the spellings of
+    the option with this number, separated by blanks, such as "-m --max".
+    """
     most = Flag(spellings, "limit", "The number; 0 means no limit.", Kind.NUMBER, required=True)
     return policy_commands(on, name, policy, what, lambda values: values["limit"], most)
 
 
 def _removed_by_change(policy: PolicyRoutes) -> PolicyRoutes:
-    """Return the requests for a policy for which brokers of Apache Pulsar know no DELETE: a change without a body
-    removes it.
+    """Return `policy` with a changed route `remove`: the policy is removed by the route that sets it, with a request
+    without a body. Brokers of Apache Pulsar have no DELETE for such a policy.
     """
     return replace(policy, remove=policy.change)
 

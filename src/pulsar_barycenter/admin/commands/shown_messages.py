@@ -73,7 +73,12 @@ def _time_ms(headers: Mapping[str, str], name: str) -> int:
 
 
 def _batch(body: bytes, count: int) -> Iterator[tuple[list[tuple[int, int | bytes]], bytes]]:
-    """Yield the metadata fields and the payload of each message of a batch."""
+    """Yield each message of a batch: the fields of its metadata, as pairs of field number and value, and its payload.
+    `count` is the number of messages in the batch.
+
+    Raises:
+        ValueError: the bytes in `body` end before the last message does.
+    """
     at = 0
     for _ in range(count):
         if at + _U32.size > len(body):
@@ -89,7 +94,12 @@ def _batch(body: bytes, count: int) -> Iterator[tuple[list[tuple[int, int | byte
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of the fields of a Protocol Buffers message that are numbers, bytes or messages."""
+    """Yield number and value of each field of a message in the encoding of Protocol Buffers: an int for a varint, bytes
+    for a field with a length (bytes, text or an inner message).
+
+    Raises:
+        ValueError: a field is of another wire type.
+    """
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

@@ -78,9 +78,8 @@ class Session(Protocol):
         body: Any = None,
         media_type: str = ...,
     ) -> Any:
-        """Return the JSON of an answer, or its text if it is not JSON; `path` is already encoded.
-
-        `media_type` is the Content-Type of the body, which is always JSON.
+        """Send a request to the cluster, and return the JSON of the answer, or its text if it is not JSON. `path` is
+        already encoded. `media_type` is the Content-Type of the body, which is always JSON.
 
         Raises:
             AdminRequestError: the cluster refuses the request, or does not answer.
@@ -196,7 +195,9 @@ def path_of(route: Route, values: Values) -> str:
 
 
 def parameters(values: Values, query: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of a request's query for which the user gave values, as texts."""
+    """Return the parameters of a request's query, as texts. `query` maps each parameter to the name of a value;
+    parameters whose value the user did not give are left out.
+    """
     found = {}
     for parameter, name in query.items():
         value = values.get(name)

@@ -40,10 +40,10 @@ _SUBSCRIPTION: Final = Flag("-s --subscription", "subscription", "Only this subs
 
 
 def _of_one_or_all(request_of: RequestOf, *, query: Mapping[str, str] | None = None, body: Body | None = None) -> Work:
-    """Return the work of a command about the rate of the subscription that the user named, or, without a name, about
-    the rate that each subscription of the topic has.
+    """Return the function that carries out a command about dispatch rates: it shows, sets or removes the rate of one
+    subscription if the user named one, otherwise the rate that every subscription of the topic has.
 
-    `request_of` returns the request to send: one of the three (show, set, remove) of the policy.
+    `request_of` gets the routes of the policy, and returns the one to send: to show, to set or to remove.
     """
 
     async def work(session: Session, values: Values) -> Any:

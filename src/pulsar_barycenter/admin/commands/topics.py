@@ -53,7 +53,9 @@ _STATS_QUERY: Final = {
 
 
 async def _list(session: Session, values: Values) -> list[str]:
-    """List the topics of one domain or both; a domain that is switched off has none."""
+    """List the topics of the domain that the user named (persistent or non-persistent), or of both if the user named
+    none. For a domain that the brokers have switched off, the list is empty.
+    """
     domains = _DOMAINS if values["domain"] is None else (values["domain"].replace("_", "-"),)
     query = {"bundle": "bundle", "includeSystemTopic": "system"}
     found: list[str] = []
@@ -90,7 +92,12 @@ async def _lookup(session: Session, values: Values) -> str:
 
 
 async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any]:
-    """Return the broker's address for each partition; with `by_broker`, the list of partitions for each address."""
+    """Look up each partition of a topic. Return a mapping from partition to the address of its broker; if the user gave
+    --sort-by-broker (`by_broker`), a mapping from each address to the list of its partitions.
+
+    Raises:
+        NotDoneError: the topic is not partitioned.
+    """
     count = (await send(session, routes.GET_PARTITIONS, values))["partitions"]
     if not count:
         raise NotDoneError(f"Topic {values['name']} is not a partitioned topic: use `topics lookup`")

@@ -38,5 +38,5 @@ def _product(option: str, text: str, units: dict[str, int], wanted: str) -> int:
         raise WrongUsageError(f"{option} is {text!r}: give {wanted}")
     value = int(parts[1]) * units[parts[2]]
     if abs(value) > _LARGEST:
-        raise WrongUsageError(f"{option} is {text!r}: at most 2^63 - 1 is possible")
+        raise WrongUsageError(f"{option} is {text!r}: give a value of at most 2^63 - 1")
     return value

@@ -19,9 +19,12 @@ def _rule(
     without_command: str = "",
     removed_otherwise: str = "",
 ) -> PolicyRoutes:
-    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …", `note` follows "Set …".
+    """Add to the route table the three routes of the policy at `path` of a namespace, and return them: GET shows the
+    policy, POST sets it, and DELETE removes it.
 
-    `removed_otherwise` says why no command sends DELETE, if only DELETE has none.
+    `what` is the text after "Show" and "Set" in their summaries; `note` follows the summary of POST. `without_command`
+    says why no command sends any of the three; empty if commands do. `removed_otherwise` says why no command sends the
+    DELETE, for a policy whose GET and POST have commands.
     """
     return PolicyRoutes(
         NAMESPACE_RULES.route(

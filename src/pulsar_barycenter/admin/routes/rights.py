@@ -31,29 +31,29 @@ class ForMetrics:
 
 @dataclass(frozen=True, slots=True)
 class OnTenant:
-    """The route requires the right to an operation on the tenant in the path."""
+    """The route requires the right to `operation` on the tenant in the path."""
 
     operation: TenantOperation
 
 
 @dataclass(frozen=True, slots=True)
 class OnQueriedTenant:
-    """The route requires the right to an operation on the tenant in the query."""
+    """The route requires the right to `operation` on the tenant that a parameter of the query names."""
 
     operation: TenantOperation
 
 
 @dataclass(frozen=True, slots=True)
 class OnNamespace:
-    """The route requires the right to an operation on the namespace in the path."""
+    """The route requires the right to `operation` on the namespace in the path."""
 
     operation: NamespaceOperation
 
 
 @dataclass(frozen=True, slots=True)
 class OnPolicy:
-    """The route requires the right to read or write a policy of the namespace in the path; `policy` is Pulsar's
-    `PolicyName`.
+    """The route requires the right to `operation` (to read or to write) on a policy of the namespace in the path.
+    `policy` is Pulsar's `PolicyName` of this policy.
     """
 
     policy: str
@@ -62,8 +62,8 @@ class OnPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OnTopic:
-    """The route requires the right to an operation on the topic in the path; with `has_subscription` also on the
-    subscription in the path.
+    """The route requires the right to `operation` on the topic in the path. `has_subscription`: the path also names a
+    subscription, and the caller must have the right for this subscription, too.
     """
 
     operation: TopicOperation

@@ -35,13 +35,17 @@ class Route:
     """A row of the route table: a request that brokers answer.
 
     Args:
-        group: The class in `broker.rest` whose method `handler` answers.
+        group: The class in `broker.rest` whose method `handler` answers the request.
         template: The path with its parts in braces: `{part:regex}` matches the regex, `{part}` any segment.
-        summary: The line of the reference page, one sentence.
-        body: The type of the JSON body, or the name of one in `broker.rest.bodies`; None for a request without a body.
-        query: Schemas of the query's parameters by name.
-        by_leader: Only the leader may write what this request changes.
-        is_audited: The audit log records the request if it changes something; not for requests between brokers.
+        right: The right that the caller must have.
+        summary: What the request does, in one sentence, for the page of the REST API.
+        body: The type of the JSON body, or the name of a type in `broker.rest.bodies`; None for a request without a
+            body.
+        query: The parameters of the query: a mapping from name to schema.
+        by_leader: Only the leader carries out the request, because only it may write what the request changes. Other
+            brokers redirect to the leader; `leaderOnlyMetadataWrites=false` switches this off.
+        is_audited: The request is recorded in the audit log if it changes something. False for requests that brokers
+            send to each other.
         without_command: Why no command of `barycenter admin` sends the request; empty if a command does.
     """
 

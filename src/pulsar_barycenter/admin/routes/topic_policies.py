@@ -41,7 +41,10 @@ def _policy(
     method: str = "POST",
     without_command: str = "",
 ) -> PolicyRoutes:
-    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …"."""
+    """Add to the route table the three routes of the policy at `path` of a topic, and return them: to show, to set and
+    to remove the policy. `what` is the text after "Show" and "Set" in their summaries. `without_command` says why no
+    command sends them; empty if commands do.
+    """
     show = TOPIC_POLICIES.route(
         "GET",
         path,

@@ -20,10 +20,12 @@ class PastMove:
 
 
 class Room:
-    """The room that the caps leave for a round that begins at `now_ms`, after the moves in `past`.
+    """Counts the moves that may still be made in one round, which begins at `now_ms`.
 
-    A round gets at most the moves that may begin until the next one, `round_ms` later. A bundle whose throughput alone
-    exceeds `throughput_per_hour` may move if no other move began within the hour; otherwise it could never move.
+    The moves in `past` count for the caps per hour. In addition, a round gets at most the number of moves that the cap
+    per minute allows until the next round, `round_ms` later, but at least one. A bundle whose throughput alone exceeds
+    `throughput_per_hour` may move only if no other move began within the last hour; without this exception it could
+    never move.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class Room:
         round_ms: int,
         staying: Mapping[str, str] | None = None,
     ) -> None:
-        """Compute the room from `past`. `staying` maps bundles that must not move to the reason."""
+        """Compute from `caps` and `past` how many moves, and how much throughput, are still allowed. `staying` maps
+        each bundle that must not move to the reason.
+        """
         lately = [move for move in past if now_ms - move.at_ms < HOUR_MS]
         self._caps = caps
         self._staying = staying or {}
@@ -46,8 +50,8 @@ class Room:
         """The bundles for which `take` returned False, each with the reason, such as the cap that has no room."""
 
     def take(self, bundle: str, throughput: float) -> bool:
-        """Count the move of a bundle and return True if the bundle may move and there is room; otherwise add the bundle
-        to `refused`, and return False.
+        """Return whether this bundle, with this throughput in bytes/s, may move. True: its move is counted as made.
+        False: the bundle and the reason are added to `refused`.
         """
         why = self._staying.get(bundle) or self._full(throughput)
         if why:

@@ -35,8 +35,10 @@ class DecidedMove:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRound:
-    """The result of a round. `why` is the sentence of the round as a whole, `stays` maps each bundle that was to leave
-    and stays to the reason; `balance` is that of the snapshot before the moves."""
+    """The result of a round. `why` is a sentence that explains the result of the round as a whole. `stays` maps each
+    bundle that the strategy wanted to move, but that stays, to the reason. `balance` is the balance of the snapshot,
+    before the moves.
+    """
 
     moves: tuple[DecidedMove, ...]
     stays: dict[str, str]
@@ -45,7 +47,9 @@ class DecidedRound:
 
 
 class Decider:
-    """Decides on the rounds of one strategy with one configuration, and keeps the strategy's memory between rounds."""
+    """Decides what moves in each round, with one strategy and one configuration. A strategy may have a memory, such as
+    in how many rounds in a row a broker was overloaded; this object stores it from round to round.
+    """
 
     def __init__(
         self,
@@ -55,8 +59,8 @@ class Decider:
         *,
         seed: int = 0,
     ) -> None:
-        """Prepare to decide with the strategies that `config` names, and with the memory that an earlier run left.
-        `manager` is the load manager that has the strategy.
+        """Prepare to decide with the strategies that `config` names. `memory` is the strategy's memory that an earlier
+        run of the balancer saved. `manager` is the load manager of Pulsar that the strategy belongs to.
 
         Raises:
             StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
@@ -67,8 +71,8 @@ class Decider:
         self._random = random.Random(seed)
 
     def decide(self, snapshot: LoadSnapshot, room: Room) -> DecidedRound:
-        """Decide on a round, and return the moves for which there is room; the strategy's memory then counts exactly
-        these moves as made.
+        """Decide on one round. Of the moves that the strategy selects, return those that have a destination and that
+        `room` allows. Only these are recorded as made in the strategy's memory.
         """
 
         def takes(unload: Unload) -> bool:
@@ -117,10 +121,10 @@ def _load(snapshot: LoadSnapshot, unload: Unload) -> tuple[float, int]:
 
 
 def checked_strategy(name: str) -> str:
-    """Check that a shedding strategy exists and can be used by a balancer outside the brokers; return its name.
+    """Check that a shedding strategy exists, and that a balancer outside the brokers can use it; return its name.
 
     Raises:
-        WrongWordError: there is no strategy of this name, or it does not choose destinations.
+        WrongWordError: there is no strategy of this name, or it only selects bundles to unload, and no destinations.
     """
     known = {row.name for row in _shedders()}
     if name.rpartition(".")[2] in known:
@@ -129,23 +133,28 @@ def checked_strategy(name: str) -> str:
 
 
 def manager_of(strategy: str) -> ManagerKind:
-    """Return the load manager on whose form of load a strategy decides: the modular one if it has the strategy."""
+    """Return the load manager whose snapshots the strategy reads: the modular load manager if it has a strategy of this
+    name, otherwise the extensible one.
+    """
     managers = {row.manager for row in _shedders() if row.name == strategy.rpartition(".")[2]}
     return ManagerKind.EXTENSIBLE if managers == {ManagerKind.EXTENSIBLE} else ManagerKind.MODULAR
 
 
 def _shedders() -> list[AnyRow]:
-    """Return the shedders that choose destinations: with those of the simple load manager, the next look-up does."""
+    """Return the shedders that choose a destination for each bundle. Those of the simple load manager do not: there,
+    the next look-up of a bundle assigns it.
+    """
     return [row for row in catalogue() if row.role is Role.SHEDDING and row.manager is not ManagerKind.SIMPLE]
 
 
 def checked_changes(strategy: str, changes: Collection[str]) -> None:
-    """Check the settings (key=value) that override those of the cluster.
+    """Check the settings (key=value) that the user gave to override those of the cluster.
 
     Raises:
-        ConfigError, WrongWordError: a setting does not exist or is not allowed, or moves would have no destination.
+        ConfigError: a setting does not exist, or its value is not allowed.
+        WrongWordError: a setting switches transfers off, so that moves would have no destination.
     """
     if not configuration_of({}, changes=changes, strategy=strategy).load_balancer_transfer_enabled:
         raise WrongWordError(
-            f"--set {TRANSFER}=false: every move of balance has a destination, so this cannot be switched off"
+            f"--set {TRANSFER}=false: every move of balance has a destination, so this setting must be true"
         )

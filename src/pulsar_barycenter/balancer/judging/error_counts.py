@@ -26,8 +26,9 @@ SHORTEST_MS: Final = 1_000
 
 
 def errors_in(metrics: bytes) -> float | None:
-    """Return the errors since the start of a broker, from its metrics in Prometheus's text format; None if they have no
-    counter of look-ups that failed, or a value is not a number from 0 on.
+    """Return the number of errors that clients got since the start of a broker: look-ups that failed, and topics that
+    could not be loaded. `metrics` are the broker's metrics in Prometheus's text format. None if they have no counter of
+    look-ups that failed, or the value of a counter is not a number from 0 on.
     """
     values: dict[bytes, float] = {}
     for name, text in _SAMPLE.findall(metrics):
@@ -43,14 +44,18 @@ def errors_in(metrics: bytes) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReading:
-    """The errors since the start of each broker whose metrics have them, at `at_ms` (epoch ms)."""
+    """A reading of brokers' metrics at `at_ms` (epoch ms): `counts` maps each broker whose metrics have the counters to
+    the number of errors that clients got since the start of the broker.
+    """
 
     at_ms: int
     counts: Mapping[str, float]
 
 
 def is_too_soon(before: ErrorReading | None, now_ms: int) -> bool:
-    """Return whether a reading at this time (epoch ms) would be too close to the one before."""
+    """Return whether a reading at `now_ms` (epoch ms) would be less than SHORTEST_MS after the reading `before`; False
+    if there is none before.
+    """
     return before is not None and now_ms - before.at_ms < SHORTEST_MS
 
 

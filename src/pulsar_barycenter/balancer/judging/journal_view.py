@@ -28,8 +28,8 @@ def under_way(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
 
 
 def past_moves(entries: Iterable[Entry], throughputs: Mapping[str, float], *, since_ms: int) -> list[PastMove]:
-    """Return the moves that began at `since_ms` (epoch ms) or later, oldest first. `throughputs` has the present
-    throughput of the bundles (bytes/s); that of a bundle without an entry counts as 0.
+    """Return the moves that began at `since_ms` (epoch ms) or later, oldest first. `throughputs` maps bundles to their
+    present throughput (bytes/s); a bundle that is not in it counts with 0.
     """
     return [
         PastMove(entry.at, entry.bundle, throughputs.get(entry.bundle, 0.0))

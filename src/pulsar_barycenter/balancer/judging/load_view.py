@@ -19,8 +19,9 @@ NO_POLICIES: Final = PoliciesDocument()
 
 
 class LoadView:
-    """The load of the brokers, folded from their reports. A `ReportLog` that the collector appends to; `keep` is called
-    with each new report.
+    """The load of the brokers, computed from their reports. The collector of reports appends each report to this
+    object, as it does to a `ReportLog`. `keep` is called with each report that is newer than the last one of its
+    broker.
     """
 
     def __init__(self, keep: Callable[[LocalBrokerData], None] = lambda _report: None) -> None:
@@ -70,8 +71,8 @@ class LoadView:
         return sorted(broker for broker in brokers if now_ms - self.measured_ms(broker) <= max_age_ms)
 
     def owners(self) -> dict[str, str]:
-        """Return a mapping from bundle to broker, of the bundles that exactly one broker lists in its report; a bundle
-        that several brokers list is on its way.
+        """Return a mapping from bundle to its owner: the broker that lists the bundle in its report. A bundle that
+        several brokers list is being moved, and is left out.
         """
         found: dict[str, str] = {}
         twice = set()
@@ -100,7 +101,9 @@ class Facts:
 def document_of(
     reports: Mapping[str, LocalBrokerData], bundles: Mapping[str, BundleData], facts: Facts
 ) -> SnapshotDocument:
-    """Return the snapshot of the brokers in `facts` that have a report, as a leader would keep it."""
+    """Return a snapshot of the brokers that are in `facts` and have a report, in the form in which the leader of a
+    cluster with the modular load manager keeps its snapshot.
+    """
     return SnapshotDocument(
         taken_at=facts.taken_at_ms,
         brokers={broker: report for broker, report in reports.items() if broker in facts.brokers},

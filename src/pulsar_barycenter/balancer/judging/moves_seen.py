@@ -66,11 +66,15 @@ class OwnersSeen:
         unloaded: Mapping[str, str],
         at_ms: int,
     ) -> list[SeenMove]:
-        """Return the moves since the last view, sorted by bundle.
+        """Compare the owners with those in the last view, and return the moves since then, sorted by bundle.
 
-        `owners` maps bundles to their owners in the present view (reading of the cluster), `live` are the registered
-        brokers. `ours` maps a bundle to the destinations of the moves that this program asked for, `unloaded` to the
-        source of a move that just failed (`unloaded_from`).
+        `owners` maps bundles to their owners in the present view (reading of the cluster). Each move is marked with who
+        made it:
+
+        - ours: the new owner is among `ours[bundle]`, the destinations of the moves that this program asked for; or the
+          old owner is `unloaded[bundle]`, the source of a move of this program that just failed (see `unloaded_from`).
+        - foreign: any other move whose old owner is in `live`, the brokers that are registered.
+        - failover: any other move; its old owner is not registered any more.
         """
         found = []
         for bundle in sorted(owners):
@@ -101,11 +105,12 @@ def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, s
 
 
 def unloaded_from(entries: Collection[Entry], *, now_ms: int) -> dict[str, str]:
-    """Return a mapping from bundle to its source, of the moves that began, then failed at most LANDS_MS before `now_ms`
-    (epoch ms), and did not begin again, according to the journal.
+    """Return a mapping from bundle to the source of its last move, for moves that failed at most LANDS_MS before
+    `now_ms` (epoch ms) and did not begin again, according to the journal.
 
-    The owner of such a bundle was asked to unload it. Then another broker than the destination may have it: Apache
-    Pulsar tells the destination to the first look-up alone, and another one may come before the bundle has an owner.
+    The owner of such a bundle was asked to unload it. Afterwards, a broker other than the destination may get the
+    bundle: Apache Pulsar sends only the first look-up to the destination, and another look-up may come before the
+    bundle has an owner.
     """
     begun: set[str] = set()
     found: dict[str, str] = {}

@@ -11,8 +11,8 @@ _KEPT_HOURS: Final = 2 * 168
 
 
 def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int, float]:
-    """Return `peaks` with the present load included: the number of each hour since the epoch, for the last two weeks,
-    with the greatest load (in brokers) of that hour. Older hours are left out.
+    """Return the greatest load (in brokers) of each hour of the last two weeks: `peaks` without older hours, and with
+    `load`, the present load, counted for the present hour. Hours are numbered from the epoch on.
     """
     hour = now_ms // HOUR_MS
     kept = {past: peak for past, peak in peaks.items() if hour - past < _KEPT_HOURS}
@@ -20,8 +20,9 @@ def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int,
 
 
 def needed(usages: Mapping[str, float], peaks: Mapping[int, float], rule: SizingRule, now_ms: int) -> str:
-    """Return the brokers that are needed now and in the coming hour, in Prometheus's text format. `usages` are those of
-    all brokers, `peaks` the loads of earlier hours.
+    """Return, in Prometheus's text format, the number of brokers that the cluster needs now and in the coming hour.
+    `usages` maps every broker to its usage, `peaks` the hours of the past to their greatest load (see `with_load`).
+    `rule` says how a number of brokers follows from the load.
     """
     week = week_of(((hour * HOUR_MS, peak) for hour, peak in peaks.items()), rule)
     return metric(load_of(usages, rule.idle), rule, week, now_ms)

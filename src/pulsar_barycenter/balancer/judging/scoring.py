@@ -6,10 +6,12 @@ from pulsar_barycenter.load.rounds.balance import Balance
 
 
 class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The score of one side of the comparison: of the cluster's own moves, or of the balancer's. `rounds` counts the
-    rounds with a known balance; `above_mean_sum` is the sum over these rounds of the usage above the mean, `worst` the
-    greatest of these usages. `moves` is the number of moves. `throughput` (bytes/s) and `sessions` are sums over the
-    moved bundles, at their moves.
+    """What is counted for one of the two sides that are compared: the cluster with its own moves, or with the
+    balancer's. The measure is the usage of the fullest broker above the mean of all brokers, a fraction of a broker.
+
+    `rounds` counts the rounds in which it was known, `above_mean_sum` is its sum over these rounds, and `worst` its
+    greatest value. `moves` is the number of moves. `throughput` (bytes/s) and `sessions` (number of clients) are sums
+    over the bundles that moved, each as it was when it moved.
     """
 
     rounds: int = 0
@@ -21,7 +23,9 @@ class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def mean(self) -> float:
-        """The mean over the rounds of the usage above the mean, as a fraction of a broker; 0 before the first round."""
+        """The measure's mean over the rounds: by how much the fullest broker's usage exceeded the mean of all brokers,
+        a fraction of a broker; 0 before the first round.
+        """
         return self.above_mean_sum / self.rounds if self.rounds else 0.0
 
     def with_balance(self, balance: Balance) -> "Side":

@@ -41,8 +41,8 @@ class MovingAverages:
         self._bundles: dict[str, frozenset[str]] = {}
 
     def add(self, broker: str, report: LocalBrokerData, config: BrokerConfig) -> None:
-        """Count a report as one more measurement, unless it is not newer than the last one. The totals are the
-        broker's, not the sums over the bundles that it lists.
+        """Count a report as one more measurement of its broker; a report that is not newer than the broker's last one
+        is ignored. Rates are those that the report has for the broker as a whole, not sums over its bundles.
         """
         before, bundles = self._loads.get(broker, BrokerLoadData()), frozenset(report.bundles)
         if before.updated_at and report.last_update <= before.updated_at:
@@ -69,7 +69,9 @@ class MovingAverages:
     def document(
         self, reports: Mapping[str, LocalBrokerData], owners: Mapping[str, str], facts: Facts
     ) -> SnapshotDocument:
-        """Return the snapshot of the brokers in `facts`; `owners` maps bundle to broker."""
+        """Return a snapshot of the brokers that are in `facts` and have a report, in the form of the extensible load
+        manager. `owners` maps bundle to broker.
+        """
         known = {broker: reports[broker] for broker in facts.brokers if broker in reports}
         loads = {
             broker: replace(self._loads[broker], reported_at=report.last_update)
@@ -92,8 +94,9 @@ class MovingAverages:
 
 
 def _lookups(reports: Mapping[str, LocalBrokerData]) -> dict[str, BrokerLookupData]:
-    """Return the registrations of brokers. If no broker runs the extensible load manager, all count as if they did: a
-    filter of that load manager keeps bundles away from brokers of another one.
+    """Return registrations of brokers, made from their reports. If no broker runs the extensible load manager, each
+    registration says that its broker does: a filter of the extensible load manager excludes brokers that run another
+    one.
     """
     extensible = ManagerKind.EXTENSIBLE.class_name
     is_mixed = any(report.load_manager_class_name == extensible for report in reports.values())

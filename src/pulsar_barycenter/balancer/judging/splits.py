@@ -40,8 +40,8 @@ class DecidedSplits:
 
 @dataclass(frozen=True, slots=True)
 class SplitRoom:
-    """The room for splits: `left` splits may begin now, but none of a bundle in `tried`, whose split was tried within
-    the hour.
+    """How many splits may begin now (`left`). The bundles in `tried` must not be split, because a split of them began
+    within the last hour.
     """
 
     per_hour: int
@@ -55,8 +55,8 @@ class SplitRoom:
 
 
 def split_room(entries: Iterable[SplitEntry], per_hour: int, *, now_ms: int) -> SplitRoom:
-    """Return the room that `per_hour` leaves after the splits that began within the last hour, according to the entries
-    of the journal.
+    """Return how many splits may begin now, if at most `per_hour` may begin in an hour: the splits that began within
+    the last hour, according to the entries of the journal, are subtracted.
     """
     lately = [entry for entry in entries if now_ms - entry.at < HOUR_MS]
     begun = sum(entry.state is SplitState.BEGUN for entry in lately)
@@ -70,10 +70,11 @@ def decide_splits(
     room: SplitRoom,
     unreadable: Mapping[str, str],
 ) -> DecidedSplits:
-    """Return the splits of a round, and why other bundles that are too large stay whole.
+    """Return the splits of a round, and, for other bundles that are too large, why they are not split.
 
-    `counts` is the present number of bundles by namespace; a namespace without an entry has those that are reported.
-    `unreadable` maps a namespace whose number could not be read to the reason: its bundles stay whole.
+    `counts` maps namespaces to their present number of bundles; for a namespace that is not in it, the bundles in the
+    snapshot are counted. `unreadable` maps a namespace whose number of bundles could not be read to the reason: its
+    bundles are not split.
     """
     if len(snapshot.brokers) < 2:  # as a leader does
         return DecidedSplits()
@@ -112,8 +113,8 @@ def is_bound(bundle: str) -> bool:
 
 
 def immovable(splits: Collection[PlannedSplit], entries: Iterable[SplitEntry]) -> dict[str, str]:
-    """Return why bundles do not move: those that a round splits, and those whose split the journal has as begun or
-    ended without failure; reports may still have these as a whole.
+    """Return a mapping from bundle to the reason why it must not move: `splits` of this round splits it, or its last
+    entry in the journal is a split that has begun or succeeded. Reports may still list a bundle that was split.
     """
     last = {entry.bundle: entry.state for entry in entries}
     gone = {bundle: "it was split" for bundle, state in last.items() if state is not SplitState.FAILED}

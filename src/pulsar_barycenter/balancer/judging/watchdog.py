@@ -51,13 +51,15 @@ _SWITCHED_ON: Final = frozenset({Cause.SHEDDING_ON, Cause.SPLITTING_ON})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What a round observed, as input of the watchdog. `oldest_ms` is the time of the oldest of the brokers' newest
-    loads, `silent` are the brokers that reported no load at all. `above_mean` is the usage above the mean (a fraction
-    of a broker), None if it is not known; `errors` is how many errors clients get a minute, None if it is not known.
-    `foreign` are the foreign moves since the last round, as text. `sheds` and `splits` are whether the cluster's own
-    shedding, or splitting, is on although this program had switched it off; `clock` says how the clocks differ, blank
-    if they agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is
-    something to hand back.
+    """What a round observed, as input of the watchdog; times are epoch ms.
+
+    `oldest_ms`: of each broker the newest load is taken, and this is the time of the oldest of these. `silent` are the
+    brokers that have reported no load at all. `above_mean` is by how much the fullest broker's usage exceeds the mean
+    (a fraction of a broker), `errors` how many errors clients get a minute; each is None if it is not known. `foreign`
+    describes each move since the last round that this program did not ask for. `sheds` and `splits`: this program had
+    switched the cluster's own shedding, or splitting, off, and it is on again. `clock` says how the clocks differ, ""
+    if they agree. `acts`: this program has switched the cluster's own balancer off, and has to switch it on again when
+    it stops.
     """
 
     at_ms: int
@@ -74,8 +76,8 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Moves of this program whose effect is being judged: the imbalance, or the errors of clients a minute, before the
-    first of them, and the time of the last.
+    """Moves of this program whose effect is being judged. `before` is the imbalance, or how many errors clients got a
+    minute, before the first of these moves; `last_ms` is when the last of them ended (epoch ms).
     """
 
     before: float
@@ -84,10 +86,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The state of the watchdog, which pauses the balancer if something is wrong. `reasons` says for each cause why the
-    balancer pauses, `since_ms` when the pause began; `foreign_ms` is the time of the last foreign move, `worse_than`
-    the imbalance before moves that made it worse. `error_trial` judges moves by the errors of clients, `calm` is their
-    number a minute before moves that made it grow.
+    """The state of the watchdog, which pauses the balancer if something is wrong. `reasons` has the text for each cause
+    of the pause; `since_ms` is when the pause began, `foreign_ms` when the last foreign move was seen (epoch ms).
+
+    `trial` has the moves that are judged by the imbalance, `error_trial` those that are judged by the errors of
+    clients; None if there are none. While the balancer pauses because its moves made the imbalance worse, `worse_than`
+    is the imbalance before them; otherwise None. While it pauses because clients got more errors, `calm` is the number
+    of errors a minute before the moves; otherwise None.
     """
 
     state: Watched = Watched.ACTING
@@ -101,7 +106,7 @@ class Watch:
 
     @property
     def judges_errors(self) -> bool:
-        """Whether the next observation is to have the errors of clients."""
+        """Whether the errors of clients have to be read for the next observation."""
         is_judged = self.error_trial is not None or self.calm is not None
         return is_judged and self.state is not Watched.HANDED_BACK
 
@@ -146,9 +151,11 @@ def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
 
 
 def _judged_by_errors(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
-    """Return the state after judging the balancer's own moves by the errors of clients. Moves may cause up to
-    `more_errors` more; if there are still more, the balancer pauses at once. The first number that is read `settle_ms`
-    or more after the last move is the last one that is judged.
+    """Return the state after judging the balancer's own moves by the errors of clients.
+
+    The number of errors a minute is compared with the number before the moves. If it has grown by more than
+    `more_errors`, the balancer pauses at once. Observations are compared up to the first one that is made `settle_ms`
+    or more after the last move; that one is included.
     """
     trial = watch.error_trial
     if trial is not None and seen.at_ms - trial.last_ms >= limits.settle_ms:
@@ -216,8 +223,8 @@ def _foreign(seen: Observed) -> str:
 
 
 def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
-    """Return why no other move of a round may begin, because the last look at the cluster is more than two intervals
-    ago: moves took long, or the cluster cannot be read. Blank if moves may begin; times are epoch ms.
+    """Return why no further move of a round may begin: the cluster was last read more than two intervals ago, because
+    moves took long, or because it cannot be read. "" if moves may begin. All times are epoch ms.
     """
     age_ms = now_ms - looked_ms
     if age_ms <= _INTERVALS * interval_ms:
@@ -226,9 +233,10 @@ def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
 
 
 def moved_after(watch: Watch, before: float | None, errors: float | None, at_ms: int) -> Watch:
-    """Return the state after moves of this program ended at this time (epoch ms); `before` is the usage above the mean
-    before they began, `errors` the errors of clients a minute before; each is None if it is not known. If earlier moves
-    are still being judged, the values before these count.
+    """Return the state after moves of this program ended at `at_ms` (epoch ms). `before` is by how much the fullest
+    broker's usage exceeded the mean before the moves, `errors` how many errors clients got a minute before the moves;
+    each is None if it is not known. If earlier moves are still being judged, the values from before those earlier moves
+    are kept.
     """
     return replace(
         watch,

@@ -15,8 +15,9 @@ _MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 
 def differing(places: Mapping[str, str], owners: Mapping[str, str], brokers: Mapping[str, object]) -> dict[str, str]:
-    """Return those of the would-be owners in `places` (bundle to broker) that differ from the real owners, without
-    would-be owners that are not among `brokers`, because they left the cluster.
+    """Return the entries of `places` (bundle to broker: the owners that the bundles would have) whose broker is not the
+    real owner, which `owners` has. Entries whose broker is not among `brokers` are left out: that broker left the
+    cluster.
     """
     return {
         bundle: broker
@@ -73,7 +74,7 @@ def _with(usage: ResourceUsage, amount: float) -> ResourceUsage:
 
 
 def _taken(report: LocalBrokerData, bundle: str) -> dict[str, float]:
-    """Return how much of each resource of the broker in `report` the bundle uses."""
+    """Return how much of each resource the bundle uses, a part of the usage of the broker that sent `report`."""
     share = _share(report.last_stats, bundle)
     return {name: max(0.0, getattr(report, name).usage) * share for name in _MOVING}
 

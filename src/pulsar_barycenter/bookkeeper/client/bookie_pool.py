@@ -51,7 +51,9 @@ class BookiePool:
         self._is_closed = False
 
     def send(self, bookie: str, request: Request | AddRequest) -> None:
-        """Send a request to a bookie. It is answered exactly once, in a later iteration of the event loop."""
+        """Send a request to the bookie with this id, over a connection that is opened if there is none. The request is
+        answered exactly once, in a later iteration of the event loop; with NO_ANSWER if the bookie cannot be reached.
+        """
         connection = self._connections.get(bookie)
         if connection is not None:
             connection.send(request)
@@ -65,11 +67,11 @@ class BookiePool:
 
     def choose(self, count: int, groups: BookieGroups = ANYWHERE) -> tuple[str, ...]:
         """Return `count` writable bookies for a new ledger. Bookies that failed recently are among them only if there
-        are fewer than `count` others.
+        are fewer than `count` others. `groups` are the groups of bookies on which the ledger may be; see
+        `placement.preferred`.
 
         Raises:
-            TooFewBookiesError: there are fewer than `count` writable bookies that `placement.preferred` allows for a
-                ledger on `groups`.
+            TooFewBookiesError: there are fewer than `count` writable bookies in the groups that are allowed.
         """
         placed = self._registry.placed
         writable = preferred(self._shuffled(), count, groups, placed.groups)
@@ -78,8 +80,9 @@ class BookiePool:
     def replace(
         self, ensemble: tuple[str, ...], failed: AbstractSet[str], groups: BookieGroups = ANYWHERE
     ) -> tuple[str, ...]:
-        """Return the ensemble with other writable bookies instead of failed ones, as far as there are any that
-        `placement.preferred` allows for a ledger on `groups`. Failed ones without a replacement stay.
+        """Return the ensemble (the bookies of a segment) with each bookie in `failed` replaced by another writable one
+        that `groups` allow, see `placement.preferred`. A failed bookie for which there is no other stays in the
+        ensemble.
         """
         placed = self._registry.placed
         sound = [bookie for bookie in self._shuffled() if not self._is_failed(bookie)]
@@ -140,7 +143,10 @@ class BookiePool:
 
         try:
             if address is None:
-                raise ConnectionError("the bookie is not registered, and its id is not host:port")
+                raise ConnectionError(
+                    "the address of the bookie is not known, because the bookie is not registered and its id "
+                    "is not host:port: start the bookie"
+                )
             async with asyncio.timeout(self._settings.timeout_s):
                 connection = await open_connection(protocol, address, self._settings.opening)
             made.append(connection)

@@ -13,11 +13,12 @@ MIN_TIMEOUT_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """The quorums of a new ledger: its number of bookies, how many store each entry, and how many must confirm it.
+    """The quorums of a new ledger: its number of bookies (`ensemble_size`), how many of them store each entry
+    (`write_quorum`), and how many must confirm an entry before it counts as confirmed (`ack_quorum`).
 
     Raises:
-        InvalidQuorumError: the numbers do not fit together.
-        ValueError: the digest type protects nothing.
+        InvalidQuorumError: the numbers are not valid together.
+        ValueError: the digest type is DUMMY, which finds no damaged entry.
     """
 
     ensemble_size: int = 2
@@ -29,7 +30,9 @@ class LedgerShape:
     def __post_init__(self) -> None:
         check_quorums(self.ensemble_size, self.write_quorum, self.ack_quorum)
         if self.digest_type is DigestType.DUMMY:
-            raise ValueError("digest type DUMMY finds no damaged entry, so new ledgers cannot have it. Use CRC32C")
+            raise ValueError(
+                "digest type DUMMY does not detect damaged entries, so new ledgers cannot have it. Use CRC32C"
+            )
 
 
 @dataclass(frozen=True, slots=True)

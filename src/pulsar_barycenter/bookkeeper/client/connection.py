@@ -43,7 +43,9 @@ Key: TypeAlias = tuple[Operation, int, int]
 
 
 class Request(NamedTuple):
-    """A request to a bookie: its key and bytes, and the function that gets its answer."""
+    """A request to a bookie. `key` identifies it, so that the answer is found again; `frame` are the bytes to send;
+    `on_answer` is called with the answer.
+    """
 
     key: Key
     frame: bytes
@@ -117,8 +119,8 @@ class BookieConnection(asyncio.Protocol):
 
     @property
     def failure(self) -> str:
-        """Why the connection ended before the bookie answered a request, as text; "" if the bookie has answered, or the
-        connection has not ended.
+        """Why the connection ended before the bookie had answered any request, as text; "" if it has not ended, or the
+        bookie had answered at least one.
         """
         return self._failure
 

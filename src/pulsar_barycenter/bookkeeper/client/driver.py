@@ -45,7 +45,9 @@ _LONGEST_RETRY_S: Final = 5.0
 
 
 class Machine(Protocol):
-    """The common interface of the state machines `Writer` and `Recovery`."""
+    """The common interface of the state machines `Writer` and `Recovery`. Each method reports one event to the machine,
+    and returns the actions that the caller has to carry out next.
+    """
 
     def swapped(self, version: int) -> list[Action]: ...
 
@@ -59,7 +61,9 @@ class Machine(Protocol):
 def send_read(
     pool: BookiePool, ledger: int, key: bytes, read: SendRead, told: Callable[[Verdict, bytes], None]
 ) -> None:
-    """Send a read to a bookie; call `told` with the meaning of the answer and the entry's bytes."""
+    """Send a read to a bookie. When the answer comes, `told` is called with what the answer says about the entry (a
+    `Verdict`), and with the entry's bytes. `key` is the ledger's key, which a fencing read must have.
+    """
     frame = encode_fencing_read(ledger, read.entry, key) if read.is_fencing else encode_read(ledger, read.entry)
 
     def answered(code: Code, body: bytes) -> None:
@@ -69,8 +73,8 @@ def send_read(
 
 
 class Driver:
-    """Carries out the actions of one state machine. `on_result` gets Confirmed, Stopped, Ended and Failed, and must not
-    raise.
+    """Carries out the actions of one state machine. `on_result` is called with each action that reports a result
+    (Confirmed, Stopped, Ended and Failed), and must not raise.
     """
 
     def __init__(

@@ -53,8 +53,8 @@ class LedgerClient:
         draw: DrawId = draw_by_sequential_key,
         settings: ClientSettings | None = None,
     ) -> "LedgerClient":
-        """Open a client of the cluster of bookies whose keys are below `root`. Closing the client does not close
-        `store`.
+        """Open a client of the cluster of bookies whose keys in the metadata store are below `root`. `draw` makes the
+        id of a new ledger. Closing the client does not close `store`.
 
         Raises:
             ClusterLayoutError: there is no cluster, or its keys are of a form that this client does not write.
@@ -103,7 +103,7 @@ class LedgerClient:
         groups: BookieGroups = ANYWHERE,
     ) -> LedgerWriter:
         """Create an empty ledger with an id from `new_id`, and open it for writing. `custom` is stored in the ledger's
-        metadata. Its bookies are those that `placement.preferred` allows for a ledger on `groups`.
+        metadata. `groups` are the groups of bookies on which the ledger may be; see `placement.preferred`.
 
         Raises:
             LedgerExistsError: the ledger exists already.
@@ -115,10 +115,12 @@ class LedgerClient:
     def continue_at(
         self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed, *, length: int
     ) -> LedgerWriter:
-        """Open a ledger for writing that a former process of this program created and did not close. `stored` is its
-        metadata, OPEN and of this shape. The caller has to make sure that no other client writes to the ledger, and to
-        append the same entries as the former process, from the first entry of the last segment on: those before are
-        confirmed, and have `length` bytes of data.
+        """Open for writing a ledger that a former process of this program created and did not close. `stored` is its
+        metadata: the ledger is OPEN, and has the numbers of `shape`.
+
+        Writing continues at the first entry of the ledger's last segment. All entries before it are confirmed, and have
+        `length` bytes of data in total. The caller has to make sure that no other client writes to the ledger, and has
+        to append, from that entry on, the same entries as the former process.
         """
         return self._writer(ledger, stored, shape, on_confirmed, length=length)
 
@@ -158,7 +160,9 @@ class LedgerClient:
         return writer
 
     def max_data_bytes(self, shape: LedgerShape) -> int:
-        """Return the size in bytes of the largest entry (inclusive) of a ledger with this shape that bookies accept."""
+        """Return how many bytes of data an entry of a ledger with this shape may have at most (inclusive), so that
+        bookies accept it.
+        """
         return self._settings.max_frame_bytes - ADD_HEAD_BYTES - EntryCodec(0, shape.digest_type, b"").overhead
 
     def reader_of(self, writer: LedgerWriter) -> LedgerReader:
@@ -320,8 +324,8 @@ class LedgerClient:
             raise WrongPasswordError(ledger)
         if machine.coverage is Coverage.UNCOVERED:
             raise UnreadableEntryError(
-                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer, its last entry is unknown. "
-                "Start these bookies, then try again"
+                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer, so the last entry of the "
+                "ledger is unknown. Start these bookies, then try again"
             )
         return machine
 

@@ -54,7 +54,7 @@ class LedgerReader:
         """Return the data of the entries `first` to `last`, both inclusive, oldest first.
 
         Returns at least one entry, and further ones while the total is at most `max_bytes`. How many entries are read
-        at the same time follows from their mean size, up to `max_reads`.
+        at the same time depends on their mean size; it is at most `max_reads`.
 
         Raises:
             NoSuchEntryError: the entries are not part of the ledger, or the first one is on none of the ledger's
@@ -90,8 +90,11 @@ class LedgerReader:
         return max(1, room // max(1, usual))
 
     async def _read_all(self, first: int, count: int, *, is_first: bool) -> list[Entry]:
-        """Read `count` entries at the same time. Return those before the first one that fails; if that is the first of
-        all, return none, or raise its error if `is_first`.
+        """Read `count` entries from `first` on, all at the same time. If an entry cannot be read, return only the
+        entries before it.
+
+        If already the entry `first` cannot be read: with `is_first`, which says that the caller has no entry yet, raise
+        its error; without, return an empty list.
         """
         reads = await asyncio.gather(
             *(self._read_entry(entry) for entry in range(first, first + count)), return_exceptions=True

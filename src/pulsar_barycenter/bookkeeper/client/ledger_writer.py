@@ -115,7 +115,7 @@ class LedgerWriter:
 
         Raises:
             WriterStoppedError: another client took the ledger over, and will close it.
-            BookKeeperError: another client closed it at another entry, or it was deleted.
+            BookKeeperError: another client closed the ledger with another last entry, or the ledger was deleted.
         """
         if not self._is_idle:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -125,8 +125,8 @@ class LedgerWriter:
         return await asyncio.shield(self._end)
 
     def abandon(self) -> None:
-        """Stop without closing the ledger. Entries that are not confirmed fail. The next owner of the ledger recovers
-        it.
+        """Stop writing without closing the ledger. `on_confirmed` is called with an error, which applies to all entries
+        that are not confirmed. The next owner of the ledger recovers it.
 
         If the writer has ended already, `on_confirmed` is not called.
         """

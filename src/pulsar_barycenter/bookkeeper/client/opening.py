@@ -34,10 +34,10 @@ class Opening(asyncio.Protocol):
         self._is_lost = False
 
     async def exchange(self, packet: bytes) -> bytes:
-        """Send a packet, and return the next one that the bookie sends, without its size.
+        """Send a packet, and return the next packet that the bookie sends, without the 4 bytes of its size.
 
         Raises:
-            MalformedAnswerError: the bookie sends more than is accepted.
+            MalformedAnswerError: the bookie announces a packet that is too large for an opening.
             ConnectionError: the connection ended.
         """
         self._transports[-1].write(packet)
@@ -48,10 +48,15 @@ class Opening(asyncio.Protocol):
         try:
             size = int.from_bytes(await self._received.readexactly(4), "big")
             if size > _MAX_PACKET_BYTES:
-                raise MalformedAnswerError(f"a bookie announces a packet of {size:,} bytes before any request")
+                raise MalformedAnswerError(
+                    f"a bookie announces a packet of {size:,} bytes while the connection is opened, which is too "
+                    "large: check that a bookie listens at this address"
+                )
             return await self._received.readexactly(size)
         except asyncio.IncompleteReadError:
-            raise ConnectionError("the bookie closed the connection before the first request") from None
+            raise ConnectionError(
+                "the bookie closed the connection while it was opened: see the log of the bookie"
+            ) from None
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
         """Encrypt what follows, after the certificate of the bookie was verified as `context` says.
@@ -62,7 +67,7 @@ class Opening(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         transport = await loop.start_tls(self._transports[-1], self, context, server_hostname=self.host)
         if transport is None:
-            raise ConnectionError("the bookie closed the connection while TLS was started")
+            raise ConnectionError("the bookie closed the connection while TLS was started: see the log of the bookie")
         self._transports.append(transport)
 
     def hand_over(self, connection: BookieConnection) -> None:
@@ -72,7 +77,7 @@ class Opening(asyncio.Protocol):
             ConnectionError: the bookie has closed it.
         """
         if self._is_lost:
-            raise ConnectionError("the bookie closed the connection before the first request")
+            raise ConnectionError("the bookie closed the connection while it was opened: see the log of the bookie")
         transport = self._transports[-1]
         transport.set_protocol(connection)
         connection.connection_made(transport)
@@ -109,7 +114,7 @@ class OpeningStep(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StartTls:
-    """Asks the bookie to start TLS, with a context of `context` for each connection."""
+    """Asks the bookie to start TLS. `context` is called for each connection, and returns the SSL context to use."""
 
     context: Callable[[], ssl.SSLContext]
 
@@ -119,7 +124,7 @@ class StartTls:
 
 
 class AuthenticationPlugin(Protocol):
-    """The client's part of an authentication plug-in of bookies. `name` is that of the bookie's plug-in
+    """The client's part of an authentication plug-in of bookies. `name` is the name that the bookie's plug-in returns
     (`getPluginName`).
     """
 
@@ -154,7 +159,10 @@ class Authenticate:
                 message = conversation.send(answer.payload)
         except StopIteration:
             return
-        raise BookieRefusedError(f"the bookie has not accepted this client after {_MAX_MESSAGES} messages")
+        raise BookieRefusedError(
+            f"the authentication at the bookie did not end after {_MAX_MESSAGES} messages: check that this client and "
+            "the bookie have the same authentication plug-in"
+        )
 
     async def _answer(self, opening: Opening, message: bytes) -> AuthAnswer:
         packet = await opening.exchange(encode_auth(self.plugin.name, message))
@@ -164,16 +172,20 @@ class Authenticate:
         for answer in answers:
             if isinstance(answer, AuthAnswer):
                 return answer
-        raise MalformedAnswerError("a bookie sent no message of its authentication plug-in when one was expected")
+        raise MalformedAnswerError(
+            "a bookie answered a message of the authentication with something else than such a message"
+        )
 
 
 async def open_connection(
     make: Callable[[], BookieConnection], address: tuple[str, int], steps: Sequence[OpeningStep]
 ) -> BookieConnection:
-    """Connect to the bookie at `address` (host and port) and take the steps in their order.
+    """Connect to the bookie at `address` (host and port), carry out the steps in their order, and return the
+    connection, ready for requests.
 
     Raises:
-        BookieRefusedError, MalformedAnswerError, OSError: a step failed, or no connection was made. It is closed then.
+        BookieRefusedError, MalformedAnswerError, OSError: no connection was made, or a step failed and the connection
+            was closed.
     """
     loop = asyncio.get_running_loop()
     if not steps:

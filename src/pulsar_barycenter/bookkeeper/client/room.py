@@ -36,8 +36,8 @@ class Room:
                 return  # it takes what it needs, and then wakes the next
 
     async def wait(self) -> None:
-        """Wait until fewer bytes than the limit are counted. The caller counts its own bytes before its next
-        `await`.
+        """Wait until fewer bytes than the limit are counted. The caller has to count the bytes of its own entry before
+        it awaits anything else; otherwise another caller may continue as well, and the limit is exceeded.
         """
         if self.is_free:
             return

@@ -11,7 +11,10 @@ from pulsar_barycenter.bookkeeper.wire.packets import Code
 
 
 class Verdict(Enum):
-    """What an answer says about an entry. UNKNOWN: it leaves open whether the bookie has the entry."""
+    """What an answer says about an entry. DONE: the bookie has stored or returned it. ABSENT: the bookie does not have
+    it. FENCED: the bookie refuses it, because the ledger is fenced. UNAUTHORIZED: the password is wrong. UNKNOWN: the
+    answer leaves open whether the bookie has the entry.
+    """
 
     DONE = "done"
     ABSENT = "absent"
@@ -63,14 +66,18 @@ class SendRead(NamedTuple):
 
 
 class SwapMetadata(NamedTuple):
-    """Action: replace the ledger's metadata if its key still has `version`; then call `swapped` or `swap_failed`."""
+    """Action: replace the ledger's metadata if its key still has `version`; then call the machine's `swapped` if that
+    succeeded, otherwise `swap_failed`.
+    """
 
     metadata: LedgerMetadata
     version: int
 
 
 class ReadMetadata(NamedTuple):
-    """Action: read the ledger's metadata from the store, again until it answers; then call `metadata_read`."""
+    """Action: read the ledger's metadata from the store, repeatedly until the store answers; then call the machine's
+    `metadata_read`.
+    """
 
 
 class Confirmed(NamedTuple):
@@ -105,7 +112,8 @@ Replace: TypeAlias = Callable[[tuple[str, ...], AbstractSet[str]], tuple[str, ..
 
 
 def segment_conflict(ours: LedgerMetadata, found: LedgerMetadata) -> bool:
-    """Return whether another client changed the last segment. Earlier segments may change at any time, by auto
-    recovery.
+    """Return whether another client changed the last segment of the ledger: `ours` is the metadata that this client
+    knows, `found` the metadata in the store. Changes of earlier segments do not count: auto recovery may make them at
+    any time.
     """
     return found.last_segment != ours.last_segment

@@ -25,7 +25,9 @@ class AddWindow:
     def __init__(
         self, ensemble: tuple[str, ...], write_quorum: int, ack_quorum: int, *, confirmed: int, length: int
     ) -> None:
-        """`confirmed` is the last entry that is already confirmed, `length` the bytes of data up to it."""
+        """`confirmed` is the last entry that is already confirmed, -1 if there is none; `length` is the number of bytes
+        of data in all entries up to it, inclusive.
+        """
         self.ensemble = ensemble
         self.confirmed = confirmed
         self.confirmed_length = length
@@ -111,13 +113,15 @@ class AddWindow:
         return entry - 1 > before
 
     def would_reach(self, ensemble: tuple[str, ...]) -> bool:
-        """Return whether every entry could be confirmed if `ensemble` replaced the current one."""
+        """Return whether every entry that is not confirmed could be confirmed if `ensemble` replaced the current
+        ensemble.
+        """
         kept = self._same_as(ensemble)
         return all((self._failed[entry] & kept).bit_count() <= self._spare for entry in self._beyond)
 
     def replace(self, ensemble: tuple[str, ...]) -> list[tuple[str, int, bytes]]:
-        """Continue with another ensemble, which is in the ledger's metadata. Return what to send: bookie, entry, and
-        the same bytes as before.
+        """Continue with another ensemble, which the caller has stored in the ledger's metadata. Return what to send to
+        the new members: bookie, entry, and the same bytes as before.
 
         Answers and failures of members that were replaced do not count any more.
         """

@@ -19,9 +19,10 @@ from pulsar_barycenter.naming.counted import count_of
 
 @dataclass(frozen=True, slots=True)
 class BookieGroups:
-    """The groups on whose bookies a ledger is to be: those of `primary`, and of `secondary` if these are too few.
+    """The groups of bookies on which a ledger may be: the groups in `primary`, and, if these have fewer bookies than
+    the ledger needs, those in `secondary` as well.
 
-    Without any primary group, a ledger may be on all bookies.
+    If `primary` is empty, the ledger may be on any bookie.
     """
 
     primary: frozenset[str] = frozenset()
@@ -32,10 +33,12 @@ ANYWHERE: Final = BookieGroups()
 
 
 def preferred(bookies: Sequence[str], count: int, groups: BookieGroups, group_of: Mapping[str, str]) -> Sequence[str]:
-    """Return the bookies among which those of a ledger are chosen, in their order; `group_of` has the group of each.
+    """Return those of `bookies` among which the bookies of a ledger may be chosen, in the order of `bookies`;
+    `group_of` maps a bookie to its group.
 
-    They are the bookies of the primary groups; with fewer than `count`, those of the secondary ones as well; with still
-    fewer, those without a group as well. Bookies of other groups are never among them.
+    The result has the bookies of the primary groups. If they are fewer than `count`, it also has those of the secondary
+    groups; if it still has fewer than `count`, also those that have no group. Bookies of other groups are never in the
+    result. If there is no primary group, the result is `bookies`.
     """
     if not groups.primary:
         return bookies
@@ -50,18 +53,20 @@ def preferred(bookies: Sequence[str], count: int, groups: BookieGroups, group_of
 def choose(
     bookies: Sequence[str], count: int, racks: Mapping[str, str], *, last_resort: AbstractSet[str] = frozenset()
 ) -> tuple[str, ...]:
-    """Choose `count` bookies for a ledger out of `bookies`, the writable ones in random order. Those in `last_resort`
-    are chosen only when all others are.
+    """Choose `count` bookies for a ledger out of `bookies`, which are writable and in random order; `racks` maps a
+    bookie to its rack, and the choice is spread over racks. Bookies in `last_resort` are chosen only if there are too
+    few others.
 
     Raises:
-        TooFewBookiesError: there are fewer than `count`.
+        TooFewBookiesError: there are fewer than `count` bookies.
     """
     chosen = _spread([], (bookie for bookie in bookies if bookie not in last_resort), count, racks)
     chosen += _spread(chosen, (bookie for bookie in bookies if bookie in last_resort), count - len(chosen), racks)
     if len(chosen) < count:
         raise TooFewBookiesError(
             f"a ledger needs {count_of(count, 'writable bookie')}, and there are {len(chosen)}: start bookies, or lower"
-            " the ensemble size; for a namespace with a bookie affinity group, those of its groups count"
+            " the ensemble size; for a namespace with a bookie affinity group, only the bookies of its groups and "
+            "those without a group count"
         )
     return tuple(chosen)
 
@@ -69,9 +74,10 @@ def choose(
 def replace_failed(
     ensemble: tuple[str, ...], failed: AbstractSet[str], bookies: Iterable[str], racks: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the ensemble with other writable bookies instead of failed ones, as far as there are any.
+    """Return the ensemble with each member in `failed` replaced by one of `bookies`, which are writable and in random
+    order. `racks` maps a bookie to its rack; the members are spread over racks.
 
-    `bookies` are in random order. Members that have not failed, and failed ones without a replacement, keep their
+    If there are fewer bookies than failed members, the other failed members stay. Every member that stays keeps its
     position.
     """
     spare = [bookie for bookie in bookies if bookie not in ensemble and bookie not in failed]

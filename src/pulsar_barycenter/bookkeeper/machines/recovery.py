@@ -73,7 +73,9 @@ class Recovery:
         return self._mark(StoredLedger(self._metadata, self._version))
 
     def swapped(self, version: int) -> list[Action]:
-        """Continue after a compare-and-set succeeded. `version` is the new version of the ledger's key."""
+        """Continue after the metadata was replaced by compare-and-set; return the next actions. `version` is the new
+        version of the ledger's key.
+        """
         if self.state is RecoveryState.OVER:
             return []
         self._metadata, self._version = self._wanted, version
@@ -82,12 +84,14 @@ class Recovery:
         return self._fence()
 
     def swap_failed(self) -> list[Action]:
-        """Continue after a compare-and-set failed, or if it is unknown whether it took effect."""
+        """Continue after a compare-and-set of the metadata failed, or if it is unknown whether it took effect; return
+        the next actions.
+        """
         return [] if self.state is RecoveryState.OVER else [ReadMetadata()]
 
     def metadata_read(self, stored: StoredLedger | None) -> list[Action]:
-        """Continue with the ledger's metadata, as read from the store after `swap_failed`; None if the ledger was
-        deleted.
+        """Continue with the ledger's metadata, as read from the store after `swap_failed`, and return the next actions.
+        `stored` None: the ledger was deleted.
         """
         if self.state is RecoveryState.OVER:
             return []
@@ -108,7 +112,9 @@ class Recovery:
         return self._close(stored)
 
     def read_answered(self, bookie: str, entry: int, verdict: Verdict, body: bytes) -> list[Action]:
-        """Continue with the answer to a read. The verdict is UNKNOWN also if there will be no answer."""
+        """Continue with the answer to a read, and return the next actions. The verdict is UNKNOWN also if there will be
+        no answer.
+        """
         match self.state:
             case RecoveryState.FENCING if entry == LAST_ENTRY:
                 self._fencing.answered(bookie, verdict, body)
@@ -121,8 +127,8 @@ class Recovery:
         return []
 
     def adds_answered(self, bookie: str, entries: Sequence[int], verdict: Verdict) -> list[Action]:
-        """Continue with the same answer to the adds of one or more entries. The verdict is UNKNOWN also if there will
-        be no answer.
+        """Continue with the same answer to the adds of one or more entries, and return the next actions. The verdict is
+        UNKNOWN also if there will be no answer.
         """
         if self.state is not RecoveryState.RESTORING:
             return []
@@ -147,8 +153,8 @@ class Recovery:
                 return self._swap(stored.metadata.recovering())
 
     def _fence(self) -> list[Action]:
-        """Fence the ledger on all bookies of its last segment. No writer changes this segment now, because the ledger
-        is not OPEN.
+        """Return reads of the last entry, one for each bookie of the ledger's last segment. Each of these reads makes
+        its bookie fence the ledger. No writer replaces these bookies now, because the ledger is not OPEN.
         """
         self.state = RecoveryState.FENCING
         self._fencing = LastConfirmedRead(self._metadata, self._codec, is_fencing=True)
@@ -202,7 +208,10 @@ class Recovery:
         return asks
 
     def _restore(self) -> list[Action]:
-        """Add again the entries that were read, in order, up to the first one that is absent."""
+        """Send the entries that were read to the bookies again, in the order of their numbers, up to the first entry
+        that the bookies do not have: the ledger ends before it. If it is unknown whether an entry exists, the recovery
+        fails.
+        """
         actions: list[Action] = []
         while not self._is_at_end and (read := self._reads.get(self._next_add)) is not None:
             match read.state:
@@ -253,7 +262,9 @@ class Recovery:
         return [SendAdds(bookie, (entry,), (body,), is_recovery=True) for bookie, entry, body in sends]
 
     def _measure(self) -> list[Action]:
-        """Find the number of data bytes up to the last entry. Read the last entry if no answer has contained it."""
+        """Find the number of data bytes in all entries of the ledger, then close it. The last entry contains this
+        number; read that entry if no answer so far has contained it.
+        """
         last = self._next_add - 1
         if last == -1 or last in self._lengths:
             return self._close(StoredLedger(self._metadata, self._version))
@@ -281,8 +292,8 @@ class Recovery:
                 )
 
     def _close(self, stored: StoredLedger) -> list[Action]:
-        """Close the ledger: change its metadata, which `stored` is, to CLOSED with the segments that this recovery
-        added.
+        """Begin to close the ledger. `stored` is its present metadata; write it again with the state CLOSED, the last
+        entry, and the segments that this recovery added.
         """
         self.state = RecoveryState.CLOSING
         self._metadata, self._version = stored

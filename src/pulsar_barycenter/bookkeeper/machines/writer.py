@@ -60,7 +60,9 @@ _MAY_APPEND: Final = frozenset({WriterState.OPEN, WriterState.CHANGING})
 
 
 class Writer:
-    """The only writer of a ledger that it created, or that a former writer of the same entries left."""
+    """The only writer of a ledger. It has created the ledger, or continues the ledger of a former writer and appends
+    the same entries as that writer did.
+    """
 
     def __init__(
         self,
@@ -72,11 +74,11 @@ class Writer:
         max_data_bytes: int,
         length: int = 0,
     ) -> None:
-        """`stored` is the metadata that the writer created: OPEN, with one segment. An entry may have up to
-        `max_data_bytes` (inclusive).
+        """Begin to write. `stored` is the ledger's metadata, and OPEN. An entry may have at most `max_data_bytes` of
+        data.
 
-        With several segments the writer continues a ledger at the first entry of its last segment; a former writer has
-        confirmed all entries before, which have `length` bytes of data.
+        The next entry is the first one of the last segment. All entries before it are confirmed, and have `length`
+        bytes of data in total; for a new ledger, with one segment, there are none.
         """
         self.ledger = ledger
         self.state = WriterState.OPEN
@@ -150,8 +152,8 @@ class Writer:
         return [SendAdds(bookie, entries, of_bookie, is_recovery=False) for bookie, entries, of_bookie in sends]
 
     def adds_answered(self, bookie: str, entries: Sequence[int], verdict: Verdict) -> list[Action]:
-        """Continue with the same answer to the adds of one or more entries. The verdict is UNKNOWN also if there will
-        be no answer.
+        """Continue with the same answer to the adds of one or more entries, and return the next actions. The verdict is
+        UNKNOWN also if there will be no answer.
         """
         if self.state not in _MAY_APPEND:
             return []
@@ -172,9 +174,10 @@ class Writer:
         return self._go_on()
 
     def close(self) -> list[Action]:
-        """Close the ledger after the last confirmed entry; entries that are not confirmed then are not part of it.
+        """Begin to close the ledger after the last confirmed entry, and return the next actions. Entries that are not
+        confirmed at this moment will not be part of the ledger.
 
-        If it is closed already, or another client took it over, there is nothing to do.
+        If the ledger is closed already, or another client took it over, there is no action.
         """
         if self._wants_close or self.state in _OVER:
             return []
@@ -183,7 +186,9 @@ class Writer:
         return [] if self._is_swapping else self._close_now()
 
     def swapped(self, version: int) -> list[Action]:
-        """Continue after a compare-and-set succeeded. `version` is the new version of the ledger's key."""
+        """Continue after the metadata was replaced by compare-and-set; return the next actions. `version` is the new
+        version of the ledger's key.
+        """
         if self.state in _OVER:
             return []
         self._is_swapping = False
@@ -192,12 +197,14 @@ class Writer:
         return self._stored()
 
     def swap_failed(self) -> list[Action]:
-        """Continue after a compare-and-set failed, or if it is unknown whether it took effect."""
+        """Continue after a compare-and-set of the metadata failed, or if it is unknown whether it took effect; return
+        the next actions.
+        """
         return [] if self.state in _OVER else [ReadMetadata()]
 
     def metadata_read(self, stored: StoredLedger | None) -> list[Action]:
-        """Continue with the ledger's metadata, as read from the store after `swap_failed`; None if the ledger was
-        deleted.
+        """Continue with the ledger's metadata, as read from the store after `swap_failed`, and return the next actions.
+        `stored` None: the ledger was deleted.
         """
         if self.state in _OVER:
             return []
@@ -221,7 +228,9 @@ class Writer:
         return self._swap(self._again(found))
 
     def _again(self, found: LedgerMetadata) -> LedgerMetadata:
-        """Return `found`, the metadata in the store, with the change that this writer wants."""
+        """Return `found`, the metadata that the store has now, with the change that this writer tried to store: the
+        ledger is closed, or has a new last segment.
+        """
         if self._wanted.state is LedgerState.CLOSED:
             return found.closed(self._wanted.last_entry, self._wanted.length)
         segment = self._wanted.last_segment
@@ -255,7 +264,9 @@ class Writer:
         return [*again, *self._go_on()]
 
     def _go_on(self) -> list[Action]:
-        """Confirm the entries that can be confirmed. Replace bookies if an entry cannot be confirmed without that."""
+        """Return the next actions: report as confirmed the entries that can be confirmed, and replace bookies if an
+        entry cannot be confirmed without that.
+        """
         if self.state is not WriterState.OPEN:
             return []
         confirmed: list[Action] = [Confirmed(self._window.confirmed)] if self._window.confirm() else []

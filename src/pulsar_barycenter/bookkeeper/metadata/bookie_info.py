@@ -19,10 +19,11 @@ class Address(NamedTuple):
 
 
 def bookie_address(bookie: str, value: bytes) -> Address:
-    """Return where the bookie with this id listens for requests.
+    """Return where the bookie with this id listens for requests. `value` is the value of its key in the metadata store.
+    If the value names no address, the id is used.
 
     Raises:
-        LedgerMetadataError: the value cannot be read, or has no address and the id is not `host:port`.
+        LedgerMetadataError: the value cannot be read; or it has no address and the id is not `host:port`.
     """
     try:
         endpoints = BookieServiceInfoFormat.FromString(value).endpoints
@@ -34,7 +35,8 @@ def bookie_address(bookie: str, value: bytes) -> Address:
     host, _, port = bookie.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise LedgerMetadataError(
-            f"bookie {bookie}: its registration has no endpoint of bookie-rpc, and its id is not host:port"
+            f"bookie {bookie}: its address is not known, because its registration has no endpoint of bookie-rpc and "
+            "its id is not host:port"
         )
     return Address(host, int(port))
 

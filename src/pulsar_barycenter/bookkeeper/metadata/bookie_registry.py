@@ -21,9 +21,10 @@ _READ_ONLY: Final = "readonly"
 
 
 class BookieRegistry:
-    """The bookies of a cluster, kept current from their keys in the metadata store.
+    """The bookies of a cluster, as their keys in the metadata store list them. The list is read again after each change
+    of the keys.
 
-    The list may be out of date. The safety of entries does not depend on it.
+    It may be out of date for a moment. The safety of entries does not depend on it.
     """
 
     def __init__(self, store: MetadataStore, root: str) -> None:
@@ -45,7 +46,7 @@ class BookieRegistry:
         ]
 
     async def start(self) -> None:
-        """Read the keys of all bookies once.
+        """Read the keys of all bookies once; after this, the lists of bookies are known.
 
         Raises:
             MetadataError: the store did not answer.

@@ -47,7 +47,9 @@ class LedgerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The bookies that have the entries from `first` (inclusive) to the next segment, in the order of the ensemble."""
+    """A segment of a ledger: `members` are the bookies that have its entries, in the order of the ensemble. It begins
+    with the entry `first`, and ends before the first entry of the next segment.
+    """
 
     first: int
     members: tuple[str, ...]
@@ -89,10 +91,11 @@ class LedgerMetadata:
         return write_set(self.segment_of(entry).members, entry, self.write_quorum)
 
     def with_ensemble(self, first: int, members: tuple[str, ...]) -> "LedgerMetadata":
-        """Return the metadata with a new last segment: `members` have the entries from `first` on.
+        """Return the metadata with a new last segment: `members` have the entries from `first` on. If the present last
+        segment also begins at `first`, it is replaced.
 
         Raises:
-            ValueError: a segment after `first` exists.
+            ValueError: the present last segment begins after `first`.
         """
         kept = self.segments
         if first < kept[-1].first:
@@ -160,15 +163,15 @@ def decode(ledger: int, value: bytes) -> LedgerMetadata:
 
 def _decode(value: bytes) -> LedgerMetadata:
     if len(value) > MAX_VALUE_BYTES:
-        raise ValueError(f"the value has {len(value):,} bytes, more than {MAX_VALUE_BYTES:,}")
+        raise ValueError(f"the stored metadata has {len(value):,} bytes; at most {MAX_VALUE_BYTES:,} are allowed")
     head, newline, body = value.partition(b"\n")
     if not head.startswith(_HEAD) or not newline:
-        raise ValueError(f"the value begins with {value[:40]!r}, expected {_HEAD!r} and a version")
+        raise ValueError(f"the stored metadata begins with {value[:40]!r}, expected {_HEAD!r} and a version")
     version = head.removeprefix(_HEAD)
     if version == b"3":
         size, start = _read_varint(body)
         if size > len(body) - start:
-            raise ValueError(f"the value ends after {len(body) - start} of {size} bytes")
+            raise ValueError(f"the stored metadata is truncated: it has {len(body) - start} of {size} bytes")
         return _of_format(LedgerMetadataFormat.FromString(body[start : start + size]), 3)
     if version == b"2":
         parsed = LedgerMetadataFormat()
@@ -176,12 +179,12 @@ def _decode(value: bytes) -> LedgerMetadata:
         return _of_format(parsed, 2)
     if version == b"1":
         return _of_lines(body.decode().splitlines())
-    raise ValueError(f"the value has version {version!r}, but this client reads versions 1 to {_CURRENT}")
+    raise ValueError(f"the stored metadata has version {version!r}, but this client reads versions 1 to {_CURRENT}")
 
 
 def _of_format(stored: LedgerMetadataFormat, version: int) -> LedgerMetadata:
     if not stored.IsInitialized():
-        raise ValueError("the value lacks a required field")
+        raise ValueError("the stored metadata lacks a required field")
     state = LedgerState(stored.state)
     is_closed = state is LedgerState.CLOSED
     return LedgerMetadata(
@@ -270,18 +273,21 @@ def _check(metadata: LedgerMetadata) -> None:
             )
     if metadata.last_entry < -1 or metadata.length < 0:
         raise ValueError(
-            f"the ledger is closed at entry {metadata.last_entry} with {metadata.length} bytes, which cannot be"
+            f"the ledger is closed at entry {metadata.last_entry} with {metadata.length} bytes; expected an entry from "
+            "-1 on, and a length from 0 on"
         )
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Return the number that the varint at the beginning of `data` stands for, and the offset of the varint's end."""
+    """Return the number that the varint at the beginning of `data` encodes, and the offset of the first byte after the
+    varint.
+    """
     number = 0
     for index, byte in enumerate(data[:5]):
         number |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return number, index + 1
-    raise ValueError("the size of the protobuf is not a number of 32 bits")
+    raise ValueError("the size at the beginning of the stored metadata is not a number of 32 bits")
 
 
 def _varint(number: int) -> bytes:

@@ -59,7 +59,7 @@ def parse_layout(value: bytes) -> Layout:
     found = known.get(value.strip())
     if found is None:
         raise ClusterLayoutError(
-            f"the cluster's key LAYOUT is {value[:200]!r}; this client writes the layouts "
-            f"{' and '.join(layout.value for layout in Layout)} of version 1 only"
+            f"the cluster's key LAYOUT is {value[:200]!r}; this client supports only the layouts "
+            f"{' and '.join(layout.value for layout in Layout)}, of version 1"
         )
     return found

@@ -38,12 +38,16 @@ DrawId: TypeAlias = Callable[[MetadataStore, str], Awaitable[int]]
 
 
 async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
-    """Create a ledger id as clients of ZooKeeper do: by a key with a sequence number, which is deleted at once."""
+    """Return a new ledger id, made as clients of ZooKeeper do: create a key with a sequence number below `path`, and
+    delete the key at once. The sequence number is the id.
+    """
     return await next_counter_value(store, path, prefix="ID-")
 
 
 async def draw_by_version(store: MetadataStore, path: str) -> int:
-    """Create a ledger id as Pulsar does on etcd and Oxia: by writing the key `idgen`. Its new version is the id."""
+    """Return a new ledger id, made as Pulsar does on etcd and Oxia: write the key at `path`. The key's new version is
+    the ledger id.
+    """
     return (await store.put(path, b"")).version
 
 
@@ -85,10 +89,12 @@ class LedgerStore:
         return LedgerStore(store, root, found, instance.value.decode(errors="replace").strip(), draw)
 
     async def create(self, metadata: LedgerMetadata) -> tuple[int, LedgerMetadata, int]:
-        """Create a new ledger in the metadata store; return its id, its metadata and the version of the key.
+        """Create a new ledger in the metadata store. Return its id, its metadata as it was stored, and the version of
+        its key.
 
         Raises:
-            ClusterLayoutError: the cluster has no ids of 31 bits left, and uses longer ones.
+            ClusterLayoutError: all ids of 31 bits are used up, so that the cluster uses longer ones, which this client
+                does not create.
             MetadataError: the store did not answer. The ledger may exist; if so, it has no entries.
         """
         for _ in range(_MAX_DRAWS):
@@ -101,7 +107,8 @@ class LedgerStore:
         """Return a new ledger id. No other client of the cluster gets this id.
 
         Raises:
-            ClusterLayoutError: the cluster has no ids of 31 bits left, and uses longer ones.
+            ClusterLayoutError: all ids of 31 bits are used up, so that the cluster uses longer ones, which this client
+                does not create.
             MetadataError: the store did not answer.
         """
         if await self._store.exists(f"{self.root}/idgen-long"):
@@ -113,7 +120,7 @@ class LedgerStore:
         if not 0 <= ledger <= _LAST_SHORT_ID:
             raise ClusterLayoutError(
                 f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up, and this client does not create "
-                "longer ones"
+                "longer ids"
             )
         return ledger
 

@@ -54,8 +54,8 @@ class Entry:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the 20 bytes, made of the ledger's password, that a bookie compares with those of the ledger's first
-    add.
+    """Return the ledger's key: 20 bytes made of its password. A bookie stores the key with the first entry of the
+    ledger that it gets, and refuses later adds and fencing reads that have another key.
     """
     return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
 
@@ -103,7 +103,9 @@ class EntryCodec:
         return self._overhead
 
     def pack(self, entry: int, last_confirmed: int, length: int, data: bytes) -> bytes:
-        """Return the bytes that bookies store for an entry. `length` includes the data of this entry."""
+        """Return the bytes that bookies store for an entry. `length` is the number of bytes of data in the ledger's
+        entries up to this one, inclusive.
+        """
         numbers = _NUMBERS.pack(self._ledger, entry, last_confirmed, length)
         return b"".join((numbers, self._compute(numbers, data), data))
 
@@ -114,8 +116,8 @@ class EntryCodec:
         return list(map(self.pack, count(first), repeat(last_confirmed), lengths, datas))
 
     def unpack(self, entry: int, body: bytes) -> Entry:
-        """Verify and parse `body`, the bytes that a bookie stores for `entry`. `LAST_ENTRY` accepts any entry of the
-        ledger.
+        """Verify and parse `body`, the bytes that a bookie stores for the entry with the number `entry`. If `entry` is
+        `LAST_ENTRY`, `body` may be any entry of the ledger.
 
         Raises:
             DigestMismatchError: the digest does not match, or `body` is another entry, or of another ledger.
@@ -139,7 +141,7 @@ class EntryCodec:
             )
         if number < 0 or not -1 <= last_confirmed < number or length < len(data):
             raise DigestMismatchError(
-                f"ledger {self._ledger}, entry {entry}: the bookie sent numbers that cannot be: entry {number}, "
-                f"last confirmed {last_confirmed}, length {length} with {len(data)} bytes of data"
+                f"ledger {self._ledger}, entry {entry}: the bookie sent numbers that contradict each other: entry "
+                f"{number}, last confirmed {last_confirmed}, length {length} with {len(data)} bytes of data"
             )
         return Entry(ledger, number, last_confirmed, length, data)

@@ -52,8 +52,10 @@ def check_start_tls(packet: bytes) -> None:
         raise MalformedAnswerError(f"a bookie answers operation {answer.header.operation}, which was not requested")
     if answer.status == _BAD_REQUEST:
         raise BookieRefusedError(
-            "the bookie has no TLS. Set tlsProviderFactoryClass and its certificate in the configuration of the bookie,"
-            " or do without TLS here"
+            "the bookie does not offer TLS. Set tlsProviderFactoryClass and a certificate in the configuration of the "
+            "bookie, or switch off TLS in the configuration of this client"
         )
     if answer.status != _OK:
-        raise BookieRefusedError(f"the bookie refused to start TLS with status {answer.status}. Its log says why")
+        raise BookieRefusedError(
+            f"the bookie refused to start TLS with status {answer.status}: see the log of the bookie"
+        )

@@ -145,7 +145,9 @@ def encode_fencing_read(ledger: int, entry: int, key: bytes) -> bytes:
 
 
 def encode_batch_read(ledger: int, first: int, request_id: int, max_count: int, max_bytes: int) -> bytes:
-    """Return the request to read up to `max_count` entries from `first` on, which have up to `max_bytes` in total."""
+    """Return the request to read entries from the entry `first` on, inclusive: at most `max_count` entries, and at most
+    `max_bytes` bytes in total.
+    """
     size = _BATCH_READ.size - 4
     return _BATCH_READ.pack(size, _VERSION, Operation.BATCH_READ, 0, ledger, first, request_id, max_count, max_bytes)
 
@@ -178,8 +180,9 @@ class AnswerDecoder:
         return self._buffered
 
     def receive(self, data: bytes) -> list[Answer | AddAnswers | AuthAnswer]:
-        """Process received bytes. Return the answers that are complete now, oldest first; keep the rest. Consecutive
-        answers to adds that have the same ledger and code are one `AddAnswers`.
+        """Process received bytes. Return the answers that are complete now, oldest first; store the bytes of an
+        incomplete one until the next call. Consecutive answers to adds that have the same ledger and code are one
+        `AddAnswers`.
 
         Raises:
             MalformedAnswerError: the bytes are not answers, or an answer is larger than the limit. The decoder cannot
@@ -236,7 +239,8 @@ def _decode(data: bytes, offset: int, stop: int) -> Answer | AddAnswers | AuthAn
         version, operation, _ = _WORD.unpack_from(data[offset : offset + 4])
         if version == _TAG_OF_VERSION_3:
             raise MalformedAnswerError(
-                "a bookie answers in version 3 of the protocol, as to a client that it refuses. Its log says why"
+                "a bookie answers in version 3 of the protocol, probably because it refuses this client: see the log "
+                "of the bookie"
             )
         if version != _VERSION:
             raise MalformedAnswerError(f"a bookie answers in version {version} of the protocol, expected {_VERSION}")
@@ -280,7 +284,7 @@ def _cut(data: bytes, offset: int, stop: int) -> Sequence[bytes]:
         offset += _SIZE.size
         if size > stop - offset:
             raise MalformedAnswerError(
-                f"a bookie sent an entry of {size:,} bytes where there is room for {stop - offset:,}"
+                f"a bookie announces an entry of {size:,} bytes, but its answer has only {stop - offset:,} more bytes"
             )
         bodies.append(data[offset : offset + size])
         offset += size

@@ -51,7 +51,9 @@ class Session:
 
     @property
     def can_refresh(self) -> bool:
-        """Whether the client can send new credentials; false if a proxy sent only the name of its client."""
+        """Whether the client can send new credentials before these expire. False if a proxy sent only the name of its
+        client, without the client's credentials.
+        """
         return self.is_of_original or not self.principal.is_proxied
 
 
@@ -68,7 +70,14 @@ class Authentication:
         requires_original_credentials: bool = False,
         enabled: bool = True,
     ) -> None:
-        """`providers` are by method, in the order in which an HTTP request is checked for their credentials."""
+        """`providers` maps the name of each authentication method to its provider. An HTTP request is authenticated by
+        the first provider, in this order, that finds credentials in it.
+
+        `anonymous_role`: the role of a client without credentials; "" means that such a client is refused. Clients with
+        one of the `proxy_roles` are proxies. `requires_original_credentials`: a proxy must also send its client's
+        credentials, not only the client's name. If `enabled` is False, nothing is checked, and every client is accepted
+        without a role.
+        """
         self.enabled = enabled
         self.believed: Counter[str] = Counter()
         """The number of valid credentials since the start, by method; a client and its proxy count as two."""
@@ -114,8 +123,8 @@ class Authentication:
         return tuple(provider.invitation for provider in self._providers.values() if provider.invitation is not None)
 
     def log_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
-        """Log that a client was refused, and why. The number of these lines in a second is limited, for the binary
-        protocol and HTTP together.
+        """Log that a client was refused, and why. `about` are more fields of the log line. Only a limited number of
+        these lines is written in a second; one limit counts the refusals of the binary protocol and of HTTP together.
         """
         self._refusals.log(address=address, **about, reason=str(error))
 
@@ -135,7 +144,10 @@ class Authentication:
     ) -> Session:
         """Authenticate a client of the binary protocol; return its session.
 
-        A proxy sends `original`, the name of its client, and `original_credentials`.
+        Only a proxy sends the last two arguments: `original` is the name of its client, `original_credentials` are that
+        client's credentials. With `authenticateOriginalAuthData` both the proxy's and the client's credentials must be
+        valid; the session then has the client's. Otherwise only the proxy's are checked, and the name is accepted as it
+        is.
 
         Raises:
             AuthenticationError: the client is refused.
@@ -165,10 +177,11 @@ class Authentication:
         return self._principal(role, None if original == role else original)
 
     async def refreshed(self, session: Session, credentials: Credentials) -> Session:
-        """Return the session with new credentials of the same role.
+        """Check new credentials that the client of `session` sent, and return a new session. It has the same principal,
+        and expires when the new credentials expire.
 
         Raises:
-            AuthenticationError: the credentials are not valid, or are of another role.
+            AuthenticationError: the credentials are not valid, or prove another role than the present ones.
         """
         identity = await self._identify(credentials)
         before = session.principal

@@ -6,11 +6,12 @@ from pulsar_barycenter.credentials.client_authentication import ClientAuthentica
 
 
 def broker_credentials(config: BrokerConfig) -> ClientAuthentication:
-    """Return the credentials of `brokerClientAuthenticationPlugin` and its parameters; their role must be a superuser.
+    """Return this broker's own credentials, with which it connects to other brokers: those of
+    `brokerClientAuthenticationPlugin` and `brokerClientAuthenticationParameters`. Their role must be a super user.
 
     Raises:
         ConfigError: authentication is on, and this broker has no credentials.
-        KeyMaterialError: the plugin is unknown, or its parameters do not have its form.
+        KeyMaterialError: the plugin is unknown, or the parameters do not have the form that it requires.
     """
     plugin = config.broker_client_authentication_plugin
     if config.authentication_enabled and not plugin:

@@ -28,7 +28,7 @@ class Principal:
 
     @property
     def client_role(self) -> str:
-        """The role of the client itself, also behind a proxy; "" if authentication is off."""
+        """The role of the client itself, even if the client connects through a proxy; "" if authentication is off."""
         return self.original_role or self.role or ""
 
     @property

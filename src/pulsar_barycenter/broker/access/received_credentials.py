@@ -21,7 +21,9 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A role that credentials prove, until `expires_at_s` (seconds since 1970); None for ever."""
+    """A role that credentials prove, and the time when they expire: `expires_at_s`, in seconds since 1970; None if they
+    do not expire.
+    """
 
     role: str
     expires_at_s: float | None = None

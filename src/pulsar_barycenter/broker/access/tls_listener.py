@@ -72,7 +72,7 @@ class TlsListener:
         return len(self._handshakes)
 
     def close(self) -> None:
-        """Stop listening, and end the handshakes that are running. Connections after their handshake stay open.
+        """Stop listening, and abort the handshakes that are running. Connections whose handshake is complete stay open.
         Idempotent.
         """
         for task in self._accepting:
@@ -80,7 +80,9 @@ class TlsListener:
         self._handshakes.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait, after `close`, until all tasks of this listener have ended."""
+        """Wait until this listener does not listen any more and all its handshakes have ended. Call it after `close`.
+        It does not wait for connections whose handshake was complete.
+        """
         await asyncio.gather(*self._accepting, return_exceptions=True)
         await self._handshakes.ended()
 
@@ -145,10 +147,13 @@ async def listen_by_tls(
     most_per_address: int = MOST_HANDSHAKES_PER_ADDRESS,
     handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
 ) -> TlsListener:
-    """Listen at all addresses of `host`; `new_connection` serves each client after its TLS handshake.
+    """Listen at all addresses of `host`. After the TLS handshake with a client, `new_connection` is called and returns
+    the protocol object that serves this client.
 
-    Port 0 picks a free one. `backlog` is the number of connections that may wait to be accepted; `most` and
-    `most_per_address` limit the number of running handshakes.
+    Port 0 picks a free port, the same at all addresses. `backlog` is the number of connections that may wait to be
+    accepted. While `most` handshakes are running, further clients wait in the backlog. While `most_per_address`
+    handshakes with one IP address are running, further connections from this address are closed at once. A handshake
+    that takes longer than `handshake_timeout_s` fails, and its connection is closed.
 
     Raises:
         OSError: the host is no address of this machine, or the port is in use.

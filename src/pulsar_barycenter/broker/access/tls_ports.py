@@ -20,7 +20,8 @@ class TlsPort:
 def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ListeningContext | None:
     """Return the TLS context of this broker's ports, None if no port uses TLS.
 
-    If a certificate file is renewed while the broker runs, later connections use the new file.
+    If a certificate file is renewed while the broker runs, later connections use the new file. `now_s` is a clock in
+    seconds.
 
     Raises:
         ConfigError: the broker has no port for the binary protocol, or none for HTTP.

@@ -25,7 +25,9 @@ _MAX_CACHED: Final = 10_000
 
 
 class Authorizer:
-    """The authorization of one broker. While `authorizationEnabled` is false it allows everything."""
+    """Decides which requests the clients of one broker may send. While `authorizationEnabled` is false, `require`
+    accepts every request.
+    """
 
     def __init__(self, config: ConfigHolder, resources: Resources, clock: Clock) -> None:
         self._config = config
@@ -42,7 +44,8 @@ class Authorizer:
         return self._config.current.authorization_enabled
 
     async def require(self, who: Principal, needs: Iterable[Need], *, address: str, request: str) -> None:
-        """Check that `who` has all rights in `needs`. A refusal is logged, with `address` and `request`.
+        """Check that `who` has every right in `needs`; return without an error if so, or if `authorizationEnabled` is
+        false. A refusal is logged, with `address` and `request`.
 
         Raises:
             NotAuthenticatedError: the client did not authenticate.
@@ -59,8 +62,8 @@ class Authorizer:
                 raise AccessDeniedError(need) if verdict.is_known else NotAuthenticatedError
 
     async def verdict(self, who: Principal, need: Need) -> Verdict:
-        """Return whether `who` has a right, and why. The stored grants decide, even while `authorizationEnabled` is
-        false.
+        """Return whether `who` has the right `need`, and why. While `authorizationEnabled` is false, the result is the
+        same as if it were true.
 
         Raises:
             MetadataError: the grants could not be read.
@@ -76,8 +79,8 @@ class Authorizer:
         return self._decide(who, need, namespace, policies, () if info is None else info.admin_roles)
 
     def allows_at_once(self, who: Principal, needs: Iterable[Need]) -> bool:
-        """Return whether `who` certainly has all rights, from the caches alone. False: this is not known without a read
-        of the store, so call `require`.
+        """Return True if the cached grants show that `who` has all rights, so that the caller need not call `require`.
+        False: a right is missing, or the cache does not contain all that is needed; then call `require`, which decides.
         """
         if not self.is_enabled:
             return True
@@ -103,8 +106,8 @@ class Authorizer:
         return decide(who, need, self._roles, grants, frozenset(admins))
 
     def _grants(self, namespace: NamespaceName, policies: Policies) -> Grants:
-        """Return the grants of a namespace, decoded from `policies`. The result is cached until `policies` is another
-        object.
+        """Return the grants of a namespace, decoded from `policies`. They are cached, and decoded again only when this
+        is called with another `policies` object for the namespace.
         """
         found = self._cached.get(namespace)
         if found is not None and found[0] is policies:

@@ -49,7 +49,7 @@ class _AuthPolicies(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The permissions of a namespace, as the rules use them.
+    """The permissions of a namespace, in the form in which the rules of authorization read them.
 
     `is_legible` is False if the stored permissions cannot be decoded. Then there are no grants, and requests that need
     a grant are refused.
@@ -67,7 +67,9 @@ NO_GRANTS: Final = Grants()
 
 
 def read_grants(auth_policies: Any, subscription_auth_mode: Any) -> Grants:
-    """Return the grants in a namespace's policies. This raises no error: see `Grants.is_legible`."""
+    """Decode the permissions in a namespace's policies, and return them as grants. If they cannot be decoded, no error
+    is raised: the result has `is_legible` False.
+    """
     try:
         stored = msgspec.convert(auth_policies or {}, _AuthPolicies)
     except msgspec.ValidationError:
@@ -91,7 +93,8 @@ def _sets(lists: Mapping[str, list[str] | None] | None) -> dict[str, frozenset[s
 
 
 def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, Any]:
-    """Return the permissions after `actions` in the namespace are granted to a role; they replace its former actions.
+    """Return a copy of the namespace's permissions, in which `role` has exactly `actions` in the whole namespace;
+    actions that the role had there before are removed. `auth_policies` are the stored permissions.
 
     Raises:
         TooManyGrantsError: the namespace would have more than MOST_GRANTS roles.
@@ -102,8 +105,8 @@ def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, An
 
 
 def revoke(auth_policies: Any, role: str) -> dict[str, Any]:
-    """Return the permissions of a namespace after all actions of a role in the namespace are revoked. It is no error if
-    the role has none.
+    """Return a copy of the namespace's permissions, in which `role` has no actions in the namespace as a whole; its
+    grants on single topics stay. It is no error if the role had none.
     """
     changed = _legible(auth_policies)
     changed["namespace_auth"].pop(role, None)
@@ -111,8 +114,8 @@ def revoke(auth_policies: Any, role: str) -> dict[str, Any]:
 
 
 def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Iterable[str]) -> dict[str, Any]:
-    """Return the permissions after `actions` on a topic, and on all its partitions, are granted to a role; they replace
-    its former actions.
+    """Return a copy of the namespace's permissions, in which `role` has exactly `actions` on `topic`, and so on all its
+    partitions; actions that the role had on this topic before are removed. `auth_policies` are the stored permissions.
 
     Raises:
         TooManyGrantsError: the namespace would have more than MOST_GRANTS roles.
@@ -124,8 +127,8 @@ def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Ite
 
 
 def revoke_on_topic(auth_policies: Any, topic: TopicName, role: str) -> dict[str, Any]:
-    """Return the permissions after the actions of a role on a topic and on its partitions are revoked (Pulsar stores
-    one grant for each partition).
+    """Return a copy of the namespace's permissions, in which `role` has no actions on `topic` and on its partitions.
+    The partitions are included because Pulsar stores a grant for each partition.
 
     Raises:
         NotGrantedError: the role has no grant on the topic, nor on one of its partitions.
@@ -150,8 +153,8 @@ def has_grants_of(auth_policies: Any, topic: TopicName) -> bool:
 
 
 def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
-    """Return the permissions without all grants on a topic and its partitions: a new topic with this name must not
-    inherit them.
+    """Return a copy of the namespace's permissions without all grants on a deleted topic and its partitions, so that a
+    later topic with the same name does not get them.
     """
     changed = _legible(auth_policies)
     for name in _names_with_grants(changed, topic):
@@ -160,8 +163,8 @@ def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
 
 
 def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable[str]) -> dict[str, Any]:
-    """Return the permissions after a subscription, on all topics of the namespace, is restricted to these roles;
-    without roles every role may use it.
+    """Return a copy of the namespace's permissions, in which exactly `roles` may use a subscription, on all topics of
+    the namespace. The roles that were stored for it before are removed. If `roles` is empty, every role may use it.
 
     Raises:
         TooManyGrantsError: the namespace would have more than MOST_GRANTS roles.
@@ -172,11 +175,11 @@ def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable
 
 
 def revoke_on_subscription(auth_policies: Any, subscription: str, role: str) -> dict[str, Any]:
-    """Return the permissions after a role is removed from the roles of a subscription. After the last role is removed,
-    every role may use it, as in Pulsar.
+    """Return a copy of the namespace's permissions, in which `role` is removed from the roles that may use a
+    subscription. After the last role is removed, every role may use it, as in Pulsar.
 
     Raises:
-        NotGrantedError: the subscription is not restricted.
+        NotGrantedError: the subscription is not restricted to roles.
     """
     changed = _legible(auth_policies)
     roles = changed["subscription_auth_roles"].get(subscription)
@@ -187,8 +190,8 @@ def revoke_on_subscription(auth_policies: Any, subscription: str, role: str) -> 
 
 
 def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
-    """Return the actions of each role on a topic, both sorted: granted on the namespace, on the topic, or on its
-    partitioned topic.
+    """Return, for each role, the actions that it has on a topic: those granted on the namespace, on the topic, and on
+    its partitioned topic, together. Roles and actions are sorted by name.
     """
     found: dict[str, set[str]] = {}
     for roles in (grants.namespace, *(grants.topics.get(name, {}) for name in names_of(topic))):
@@ -205,8 +208,8 @@ def names_of(topic: TopicName) -> tuple[str, ...]:
 
 
 def _legible(auth_policies: Any) -> dict[str, Any]:
-    """Return a copy of the permissions to change. Permissions that cannot be decoded had no effect, so they are
-    replaced by empty ones.
+    """Return a copy of a namespace's stored permissions, which the caller may change. If they cannot be decoded, they
+    grant nothing, and the copy is empty.
     """
     try:
         msgspec.convert(auth_policies or {}, _AuthPolicies)
@@ -227,7 +230,7 @@ def _counted(auth_policies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_with_grants(auth_policies: dict[str, Any], topic: TopicName) -> list[str]:
-    """Return the names of the topic and of its partitions on which grants are stored."""
+    """Return those names for which grants are stored, out of the topic's own name and the names of its partitions."""
     return [name for name in auth_policies["destination_auth"] if name == str(topic) or _is_partition_of(name, topic)]
 
 

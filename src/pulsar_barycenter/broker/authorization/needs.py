@@ -15,7 +15,9 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class AuthAction(StrEnum):
-    """The actions that can be granted to a role. Barycenter stores the last four, but only uses PACKAGES of them."""
+    """The actions that can be granted to a role. Barycenter can store a grant of each of them. Of the last four, only
+    PACKAGES has an effect.
+    """
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -64,8 +66,8 @@ class OfTenant:
 
 @dataclass(frozen=True, slots=True)
 class OfNamespace:
-    """The need of a request that administrators of the namespace's tenant may send, and roles with a grant as in
-    `rules.NAMESPACE_ACTIONS`.
+    """The need of a request that two kinds of clients may send: administrators of the namespace's tenant, and roles to
+    which one of the actions in `rules.NAMESPACE_ACTIONS[operation]` is granted.
     """
 
     namespace: NamespaceName
@@ -78,7 +80,7 @@ class OfNamespace:
 @dataclass(frozen=True, slots=True)
 class OfPolicy:
     """The need of a request that only administrators of the namespace's tenant may send. `policy` is Pulsar's
-    `PolicyName`, for the log.
+    `PolicyName` of the policy that the request reads or changes; it is only used in log lines.
     """
 
     namespace: NamespaceName
@@ -91,10 +93,11 @@ class OfPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OfTopic:
-    """The need of a request that administrators of the topic's tenant may send, and roles with a grant as in
-    `rules.TOPIC_ACTIONS`.
+    """The need of a request that two kinds of clients may send: administrators of the topic's tenant, and roles to
+    which one of the actions in `rules.TOPIC_ACTIONS[operation]` is granted.
 
-    With a `subscription`, the restrictions of that subscription have to allow the role, too.
+    If `subscription` is set and that subscription is restricted to roles, the client's role also has to be one of
+    these.
     """
 
     topic: TopicName

@@ -8,7 +8,9 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 
 
 class Refusals:
-    """Counts and logs the requests that were refused since the broker started. `now_s` is a clock, in seconds."""
+    """Counts and logs the requests that were refused since the broker started. `now_s` is a clock in seconds, for the
+    limit of log lines in a second.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._log = BoundedLog("access_refused", now_s)
@@ -19,5 +21,7 @@ class Refusals:
         return self._log.total
 
     def add(self, who: Principal, need: Need, *, address: str, request: str, reason: str) -> None:
-        """Log a refused request, unless too many were logged in this second. `request` is the command or route."""
+        """Count a refused request. Log it, too, unless the limit of log lines in this second is reached. `request` is
+        the command of the binary protocol or the HTTP route.
+        """
         self._log.log(role=str(who), needed=str(need), request=request, address=address, reason=reason)

@@ -82,7 +82,9 @@ TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles that the configuration names, and whether patterns of roles are allowed."""
+    """The roles that the configuration names: super users and proxies. `allows_wildcards`: a role in a grant may begin
+    or end with `*`.
+    """
 
     super_users: AbstractSet[str] = frozenset()
     proxies: AbstractSet[str] = frozenset()
@@ -122,8 +124,9 @@ def decide(
 
 
 def _improper(who: Principal, roles: Roles) -> str | None:
-    """Return why the role of the connection must not act for the role of the client that it names; None if it may. A
-    proxy has to name its client; only a proxy may name another role.
+    """Return why a connection must not send requests for the client that it names; None if it may. A connection whose
+    role is a proxy role has to name its client, and this must not be a proxy role. Any other connection must not name
+    another role than its own.
     """
     original = who.original_role
     if who.role in roles.proxies:
@@ -178,8 +181,8 @@ def _by_topic(role: str, need: OfTopic, roles: Roles, grants: Grants) -> str | N
 
 
 def _granted(role: str, wanted: AbstractSet[AuthAction], granted: Actions, roles: Roles) -> str | None:
-    """Return one of the `wanted` actions that is granted to a role, with the pattern that grants it; None if none
-    is.
+    """Return, as text, one of the `wanted` actions that is granted to a role, and the pattern that grants it if it is
+    granted to a pattern; None if none of these actions is granted.
     """
     own = granted.get(role)
     action = _first_of(wanted, own) if own else None
@@ -204,7 +207,7 @@ def _matches(role: str, pattern: str) -> bool:
 
 
 def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
-    """Return why the restrictions of a subscription exclude a role; None if they do not, or without a subscription."""
+    """Return why a role must not use the subscription in `need`; None if it may, or if `need` names no subscription."""
     if not need.subscription or AuthAction.CONSUME not in TOPIC_ACTIONS[need.operation]:
         return None
     allowed = grants.subscriptions.get(need.subscription)
@@ -216,7 +219,7 @@ def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
 
 
 def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
-    """Return a text that says which grant a role lacks."""
+    """Return a text that says which grant would give the right `need` to `role`."""
     if not grants.is_legible:
         return f"the stored grants cannot be decoded, and {role!r} does not administrate tenant {tenant}"
     wanted: frozenset[AuthAction] = _NONE

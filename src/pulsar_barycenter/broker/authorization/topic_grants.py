@@ -12,8 +12,8 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 async def forget_grants(resources: Resources, topic: TopicName) -> None:
-    """Remove the grants on a deleted topic and its partitions. While policies are read-only, this does nothing, and
-    raises no error.
+    """Remove the grants on a deleted topic and its partitions from the namespace's policies. If the configuration of
+    the cluster makes policies read-only, this does nothing, and raises no error.
     """
     name = str(topic.namespace)
     policies = await resources.namespaces.get(name)

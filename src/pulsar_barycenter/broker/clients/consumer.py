@@ -25,7 +25,7 @@ messages by default.
 
 
 class ConsumableTopic(Protocol):
-    """The methods of a topic that requests of its consumers need; see `Topic`."""
+    """Those methods of a topic that a consumer calls; see `Topic` for what they do."""
 
     @property
     def name(self) -> TopicName: ...
@@ -36,7 +36,7 @@ class ConsumableTopic(Protocol):
 
 
 class Consumable(Protocol):
-    """The methods of a subscription that its consumers need; see `PersistentSubscription`."""
+    """Those methods of a subscription that its consumers call; see `PersistentSubscription` for what they do."""
 
     @property
     def topic(self) -> ConsumableTopic: ...
@@ -125,15 +125,16 @@ class Consumer:
         self.rates = Rates()
 
     def flow(self, permits: int) -> None:
-        """Add `permits` to the messages that may be sent to this consumer, and send entries that wait. With 0, nothing
-        changes.
+        """Add `permits` to the number of messages that may be sent to this consumer, and send entries that wait for
+        permits. With 0, nothing changes.
         """
         if permits > 0:
             self.permits += permits
             self.subscription.flow(self)
 
     def sent(self, messages: int, size: int) -> None:
-        """Count entries of `messages` messages and `size` bytes that were sent, and take the permits for them.
+        """Record that entries with `messages` messages and `size` bytes in all were sent, and reduce the consumer's
+        permits by `messages`.
 
         The number of permits may become negative, because an entry is always sent as a whole.
         """
@@ -147,8 +148,8 @@ class Consumer:
 
 
 def detach_all(consumers: Iterable[Consumer]) -> None:
-    """Detach consumers that leave together. Consumers of the same subscription are detached in one step, so that none
-    of them gets the pending entries of another one.
+    """Detach consumers that leave at the same time. The consumers of one subscription are detached in one step, so that
+    entries that one of them has not acknowledged are not delivered to another one that is also leaving.
     """
     leaving: dict[Consumable, list[Consumer]] = {}
     for consumer in consumers:
@@ -158,8 +159,10 @@ def detach_all(consumers: Iterable[Consumer]) -> None:
 
 
 async def remove_dead(consumers: Sequence[Consumer]) -> bool:
-    """Send a PING to all consumers that are not closed, and remove those that do not answer. Return whether at least
-    one of `consumers` is closed now, whatever the cause.
+    """Send a PING to the client of each consumer that is not closed, one after the other, and wait for the answer. If a
+    client does not answer within the liveness timeout, close its connection, which removes its consumers.
+
+    Return True if this closed a connection, or if one of `consumers` was closed for another cause.
     """
     removed = False
     for consumer in list(consumers):

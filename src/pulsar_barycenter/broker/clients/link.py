@@ -14,12 +14,14 @@ from pulsar_barycenter.ledger.position import EntryRun, Position
 
 class StalledDispatcher(Protocol):
     def dispatch(self) -> None:
-        """Send the entries that can be sent to consumers now."""
+        """Send the entries that wait and can be sent to consumers now."""
         ...
 
 
 class LinkedConsumer(Protocol):
-    """The fields of a consumer that a link needs: its id at the client, and those that each MESSAGE to it contains."""
+    """The fields of a consumer that its `ClientLink` (the connection to its client) needs: the id that the client gave
+    it, and the partition and epoch that are in every MESSAGE command to it.
+    """
 
     @property
     def consumer_id(self) -> int: ...
@@ -32,8 +34,9 @@ class LinkedConsumer(Protocol):
 
 
 class LinkedProducer(Protocol):
-    """The fields of a producer that a link needs: its id at the client, and which of its SENDs are answered; see
-    `Producer`.
+    """The fields of a producer that its `ClientLink` (the connection to its client) needs: the id that the client gave
+    it, and how many of its SENDs have been answered; see `Producer`. `deferred` are answers that wait until all earlier
+    SENDs are answered, each with the number of those; None if no answer waits.
     """
 
     deferred: deque[tuple[int, bytes]] | None
@@ -68,7 +71,9 @@ class ClientLink(Protocol):
         ...
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
-        """When more may be queued for this client again, call `dispatcher.dispatch` once."""
+        """Call `dispatcher.dispatch` once, as soon as more may be queued for this client. Call this only while
+        `writable` is False. If the connection closes first, the dispatcher is not called.
+        """
         ...
 
     def send_message(
@@ -79,13 +84,15 @@ class ClientLink(Protocol):
         entry: bytes,
         ack_set: Sequence[int] = (),
     ) -> None:
-        """Send an entry. `ack_set` is the bit set of the messages of a batch that the client should pass to the
-        application, as in `commands.message_header`; empty means all.
+        """Send an entry. `ack_set` is a bit set: it has the bits of those messages of a batch that the client should
+        pass to the application, as in `commands.message_header`. If it is empty, the client passes on all messages.
         """
         ...
 
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
-        """Send consecutive entries that were not delivered before, so without a redelivery count."""
+        """Send consecutive entries that were not delivered to any consumer before, so that their redelivery
+        count is 0.
+        """
         ...
 
     def send_receipts(
@@ -96,26 +103,37 @@ class ClientLink(Protocol):
         first: Position,
         size: int,
     ) -> None:
-        """Send the receipts for entries that are durable. Their total size is `size` bytes.
+        """Send one receipt for each of some entries, which are durable. Their total size is `size` bytes.
 
-        The first entry is at `first`; the others follow it in the same ledger.
+        The first entry is at `first`; the others follow it in the same ledger, without gaps. `sequence_ids` and
+        `highest_ids` have the sequence id and the highest sequence id of each entry, as in its SEND; 0 as highest id:
+        the SEND had none.
         """
         ...
 
     def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
-        """Send the receipt for a message that is stored already, after the answers to all earlier SENDs."""
+        """Send the receipt for a message that was stored before and that the client sent again. It is sent after the
+        answers to all earlier SENDs of the producer. `size` is the size of the entry in bytes, which is not stored
+        again.
+        """
         ...
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
-        """Record that an entry of `size` bytes has failed: it is no longer pending and gets no receipt."""
+        """Record that an entry of `size` bytes failed. It does not count any more for the limits on entries and bytes
+        without an answer, and no receipt is sent for it.
+        """
         ...
 
     def refuse_message(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
-        """Send the error for one message after the answers to all earlier ones; the producer stays attached."""
+        """Send an error as the answer to one SEND, after the answers to all SENDs before it. The producer stays
+        attached.
+        """
         ...
 
     def hold_reading(self, throttle: Throttle) -> None:
-        """Read nothing more from the client until `throttle` allows a message."""
+        """Read nothing more from the client until `throttle`, which limits a rate of messages, allows the
+        next message.
+        """
         ...
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None: ...
@@ -127,16 +145,18 @@ class ClientLink(Protocol):
         ...
 
     def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
-        """Send CLOSE_PRODUCER, and remove the producer from this link. SENDs that the client sent before it received
-        this are dropped.
+        """Send CLOSE_PRODUCER, and remove the producer from this connection. SENDs that the client sent before it
+        received CLOSE_PRODUCER get no answer and are dropped.
 
-        If `owner` is given, the topic's next owner, the client attaches there without a look-up.
+        `owner` is the next owner of the topic, None if it is not known. If it is given, CLOSE_PRODUCER names its URL,
+        and the client attaches there without a look-up.
         """
         ...
 
     def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None:
-        """Send CLOSE_CONSUMER, and remove the consumer from this link. `owner`, if given, is the topic's next owner,
-        where the client attaches without a look-up.
+        """Send CLOSE_CONSUMER, and remove the consumer from this connection. `owner` is the next owner of the topic,
+        None if it is not known. If it is given, CLOSE_CONSUMER names its URL, and the client attaches there without a
+        look-up.
         """
         ...
 

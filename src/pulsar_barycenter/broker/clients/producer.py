@@ -18,7 +18,7 @@ in bytes, delivery time in ms (0 if the message has none).
 
 
 class Publishable(Protocol):
-    """The methods of a topic that its producers need; see `Topic`."""
+    """Those methods of a topic that its producers call; see `Topic` for what they do."""
 
     @property
     def name(self) -> TopicName: ...
@@ -46,7 +46,7 @@ class AccessMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """The options in a client's PRODUCER command. `epoch` counts the reconnects of one producer.
+    """The options in a client's PRODUCER command. `epoch` is how many times the client has reconnected this producer.
 
     `schema_version` is the schema version that the client puts into its messages, b"" without a schema. `is_encrypted`
     says that the client encrypts its messages.

@@ -19,7 +19,9 @@ class Rates:
         self._bytes_before = 0
 
     def update(self, seconds: float) -> None:
-        """Compute `rate` and `throughput` over the last `seconds`, the time since the previous update."""
+        """Compute `rate` and `throughput` from what was counted since the previous call of this method; that call was
+        `seconds` ago.
+        """
         self.rate = (self.messages - self._messages_before) / seconds
         self.throughput = (self.bytes - self._bytes_before) / seconds
         self._messages_before = self.messages
@@ -27,5 +29,5 @@ class Rates:
 
     @property
     def average_size(self) -> float:
-        """The mean size of a message over the last interval, in bytes."""
+        """The mean size of a message, in bytes, in the time between the last two calls of `update`."""
         return self.throughput / self.rate if self.rate else 0.0

@@ -19,8 +19,8 @@ _EPOCH: Final[ContextVar[Epoch | None]] = ContextVar("epoch of the request", def
 
 @contextmanager
 def under(epoch: Epoch) -> Iterator[None]:
-    """Context manager: inside the `with` statement, writes of the calling task to an `administered` store are refused
-    if `epoch` is not the epoch of the present leader.
+    """Context manager: inside the `with` statement, every write of the calling task to a store that `administered`
+    returned is checked. It is refused if the present leader has another epoch than `epoch`.
     """
     before = _EPOCH.set(epoch)
     try:
@@ -30,8 +30,9 @@ def under(epoch: Epoch) -> Iterator[None]:
 
 
 def administered(store: MetadataStore, refused: Callable[[Epoch], None]) -> FencedStore:
-    """Return `store` for the requests of administrators: its writes are checked against the epoch that `under` sets.
+    """Return a store that writes to `store`, for the requests of administrators. Inside a `with under(epoch)` statement
+    the write is done only if `epoch` is the present leader's; outside, it is not checked.
 
-    `refused` is called with this epoch if the store refuses a write because of it.
+    If the store refuses a write because of the epoch, `refused` is called with that epoch.
     """
     return FencedStore(store, _EPOCH.get, refused)

@@ -51,8 +51,8 @@ class Candidate(Protocol):
 def can_lead(data: LocalBrokerData, *, by_records: bool) -> bool:
     """Return whether the broker that registered `data` can lead and balance bundles.
 
-    The broker must be able to shed and split, and must take part in the same election: that of brokers with ownership
-    records (`by_records`), or that of brokers with ownership locks.
+    It must be able to shed and split bundles. It must own bundles by records if `by_records`, else by locks, because
+    the brokers of each of these two ways elect a leader of their own.
     """
     if data.only_assigns is True or owns_by_records(data) is not by_records:
         return False
@@ -66,7 +66,9 @@ class Candidacy(Protocol):
     """Decides whether a broker takes part in the election."""
 
     async def start(self, me: str) -> None:
-        """Decide before the election whether the broker `me` takes part in it, and decide again after each change."""
+        """Decide, before the election begins, whether the broker `me` takes part in it. From then on, decide again each
+        time the registered brokers change.
+        """
         ...
 
     async def close(self) -> None:
@@ -75,7 +77,7 @@ class Candidacy(Protocol):
 
 
 class AlwaysCandidate:
-    """Implements `Candidacy` for a broker that can shed and split bundles: it takes part in each election."""
+    """Implements `Candidacy` for a broker that can shed and split bundles: it always takes part in the election."""
 
     async def start(self, me: str) -> None:
         pass
@@ -87,8 +89,8 @@ class AlwaysCandidate:
 class CandidateOfLastResort:
     """Implements `Candidacy` for a broker that can only assign bundles, not shed or split them.
 
-    It takes part only while no other broker can lead. `by_records`: the election of brokers with ownership records;
-    else that of brokers with ownership locks.
+    It takes part in the election only while no other registered broker can lead. `by_records`: this broker takes part
+    in the election of brokers with ownership records; False: in that of brokers with ownership locks.
     """
 
     def __init__(self, registration: Registration, leadership: Candidate, *, by_records: bool) -> None:
@@ -105,7 +107,9 @@ class CandidateOfLastResort:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, me: str) -> None:
-        """Read which brokers are registered, now, before the election, and again after each change."""
+        """Read, before the election begins, which brokers are registered, and decide whether the broker `me` takes
+        part. From then on, read and decide again after each change of the registered brokers, and periodically.
+        """
         log.warning(
             "broker_only_assigns",
             broker=me,
@@ -152,8 +156,9 @@ class CandidateOfLastResort:
             await self._leadership.leave_to_others()
 
     async def _balancing(self, brokers: Iterable[str], now_s: float) -> dict[str, str]:
-        """Return the registered brokers that can lead and balance, each with its incarnation (the run of its process).
-        Brokers that should have become leader but did not in time are left out.
+        """Return those of `brokers` that can lead and balance bundles, each with its incarnation (the run of its
+        process). A broker that could have become leader while there was none, and did not, is left out for PASSED_S
+        seconds, or until it restarts. `now_s` is the time of the event loop.
         """
         found = {}
         for broker in sorted(brokers):

@@ -12,8 +12,8 @@ log = structlog.get_logger(__name__)
 
 
 class ConfigurationWarnings:
-    """Logs each advice about the configuration once while it applies. If an advice was followed and applies again
-    later, it is logged again.
+    """Logs advice about the configuration. A piece of advice is logged once when it begins to apply. It is logged again
+    only if it ceased to apply and then applies again.
     """
 
     def __init__(self, config: ConfigHolder) -> None:
@@ -23,15 +23,17 @@ class ConfigurationWarnings:
         self._network_bytes_per_s: float | None = None
 
     def start(self) -> None:
-        """Log the advice on the present configuration, and watch the configuration from then on. Idempotent."""
+        """Log all advice that applies to the present configuration, and from then on the advice that begins to apply
+        after a change. Idempotent.
+        """
         if not self._following:
             self._following = True
             self._config.on_any_change(self._log_new_advice)
             self._log_new_advice(self._config.current)
 
     def learn_network(self, limit_kbps: float) -> None:
-        """Take the capacity of this broker's network into account from now on, in kbit/s for each direction; 0 or less
-        (not known) changes nothing.
+        """Set the capacity of this broker's network, in kbit/s for each direction, and log the advice that applies
+        because of it. 0 or less means that the capacity is not known, and changes nothing.
         """
         if limit_kbps > 0:
             self._network_bytes_per_s = limit_kbps * 125

@@ -43,7 +43,9 @@ to the second.
 
 
 class ChangeRefusedError(ConfigError):
-    """The value is allowed, but running brokers cannot apply it, or cannot apply it together with other values."""
+    """The new value of a key is a valid one, but running brokers cannot change to it, or not together with the present
+    values of other keys.
+    """
 
     def __init__(self, key: str, value: str, reason: str) -> None:
         ValueError.__init__(self, reason)
@@ -71,7 +73,9 @@ class ChangedBy:
 
 
 class ConfigHolder:
-    """The present configuration. Read `current` each time: values change while the broker runs."""
+    """Has the present configuration in `current`. Read `current` each time it is needed and keep no copy: values change
+    while the broker runs.
+    """
 
     __slots__ = ("_any_listeners", "_checks", "_listeners", "current", "from_file")
 
@@ -89,11 +93,12 @@ class ConfigHolder:
         self._checks.append(check)
 
     def changed(self, key: str, text: str) -> BrokerConfig:
-        """Return the configuration after a change, without making the change.
+        """Return the configuration that a change of `key` to `text` would give. The present configuration is not
+        changed.
 
         Raises:
             ConfigError: the key is not dynamic, or the value is not allowed.
-            ChangeRefusedError: a check refused it.
+            ChangeRefusedError: a check (see `add_check`) refused the change.
         """
         validate_dynamic(key, text)
         after = with_overrides(self.current, {key: text})
@@ -117,8 +122,11 @@ class ConfigHolder:
         return lambda: self._listeners[key].remove(listener)
 
     def apply(self, overrides: Mapping[str, str]) -> list[str]:
-        """Apply those overrides that are dynamic and valid and that no check refuses, and log the others. Return the
-        keys whose values changed.
+        """Apply overrides: values of keys that are stored for the whole cluster and replace those of broker.conf. An
+        override is logged and left out if its key is not dynamic, its value is not valid, or a check refuses it. A key
+        that is not in `overrides` keeps its present value.
+
+        Return the keys whose values changed.
         """
         changed = []
         for key in sorted(overrides):
@@ -146,7 +154,9 @@ class ConfigHolder:
 
 
 class DynamicConfiguration:
-    """Reads, writes and watches the overrides of the configuration in the metadata store."""
+    """Reads, writes and watches overrides: values of keys that are stored in the metadata store for the whole cluster
+    and replace those of broker.conf.
+    """
 
     def __init__(self, store: MetadataStore, holder: ConfigHolder) -> None:
         self._store = store
@@ -169,11 +179,13 @@ class DynamicConfiguration:
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """The overrides with secrets hidden: brokers of Apache Pulsar may store secrets among them."""
+        """The overrides that were read last, with the values of secret keys hidden; brokers of Apache Pulsar may have
+        stored secrets.
+        """
         return {key: shown(key, text) for key, text in self._overrides.items()}
 
     async def start(self) -> None:
-        """Apply the stored overrides, and watch them from now on."""
+        """Read and apply the stored overrides, and apply every later change of them."""
         await self._watch.start(self._reload)
 
     async def close(self) -> None:
@@ -196,7 +208,10 @@ class DynamicConfiguration:
         await self._note(key, before, text, changed_by)
 
     async def remove(self, key: str, *, changed_by: ChangedBy | None = None, expected: str | None = None) -> None:
-        """Remove an override. Each broker uses the removed value until the broker restarts.
+        """Remove an override from the store. Each running broker keeps the removed value until it restarts; then it
+        uses the value in its broker.conf.
+
+        `expected` and `changed_by` are as in `set`.
 
         Raises:
             ConfigError: the key is not dynamic.
@@ -221,7 +236,9 @@ class DynamicConfiguration:
         await self.changes.note(key, change)
 
     async def _modify(self, key: str, text: str | None, expected: str | None) -> str:
-        """Store an override, or remove it if `text` is None; return the former value."""
+        """Store an override, or remove it if `text` is None; return the value that was present before. `expected` is as
+        in `set`.
+        """
         while True:
             record = await self._store.get(CONFIGURATION_PATH)
             overrides = {} if record is None else _decode(record.value)
@@ -240,8 +257,8 @@ class DynamicConfiguration:
         return was
 
     def _texts_of(self, key: str, text: str) -> Sequence[str]:
-        """Return the stored text of a value, and the text by which brokers show it; only the stored one if the value is
-        not valid.
+        """Return two texts of a value: the one in the store, and the one by which brokers show the value. If the value
+        is not valid, return only the first.
         """
         try:
             return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]

@@ -47,8 +47,9 @@ def broker_client(config: BrokerConfig) -> AdminClient:
 
 
 def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
-    """Return a client that passes on requests of clients: it trusts the certificates that the broker trusts, but sends
-    none of the broker's credentials.
+    """Return a client that passes requests of this broker's clients on to other brokers. It trusts the certificates
+    that the broker trusts. It does not send the broker's own credentials, only those that are in the client's request.
+    An answer of more than `most_bytes` bytes is an error.
     """
     return AdminClient(
         tls=replace(own_tls(config), shows=NO_AUTHENTICATION), most_bytes=most_bytes, bears=request_headers
@@ -73,7 +74,11 @@ class HttpPeers:
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
     ) -> None:
-        """Make the owner of `bundle` unload it.
+        """Request the unload of `bundle` from the broker at `broker_url`, which passes the request on to the owner;
+        return when the bundle is unloaded.
+
+        `destination` is the id of the next owner; None: any broker. `epoch` is the number of the leader's term in which
+        the leader decided this; None: the request is not a leader's.
 
         Raises:
             AdminRequestError: the broker refused, or did not answer.
@@ -85,7 +90,11 @@ class HttpPeers:
     async def split_bundle(
         self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
     ) -> None:
-        """Make the owner of `bundle` split it.
+        """Request the split of `bundle` from the broker at `broker_url`, which passes the request on to the owner;
+        return when the bundle is split.
+
+        `algorithm` is the name of the split algorithm. `unload`: the owner also unloads the new bundles. `epoch` is the
+        number of the leader's term in which the leader decided this; None: the request is not a leader's.
 
         Raises:
             AdminRequestError: the broker refused, or did not answer.
@@ -94,10 +103,12 @@ class HttpPeers:
         await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/split", params=params, headers=_COMMAND)
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
-        """Send a write request to the leader, and return its answer.
+        """Send a request to write metadata to the leader at `broker_url`, and return its answer. `secret` is the secret
+        that the leader requires in each such request.
 
         Raises:
-            ConnectionRefusedError: the broker could not be reached, or refused the request without reading it.
+            ConnectionRefusedError: nothing was written: the broker could not be reached, or it refused the request
+                without reading it.
             AdminRequestError: it is not known whether the leader carried out the request.
         """
         try:
@@ -115,7 +126,8 @@ class HttpPeers:
         return msgspec.json.encode(answer)
 
     async def change_partition(self, broker_url: str, request: bytes) -> bytes:
-        """Send a request about a partition to its owner, and return the answer.
+        """Send an encoded `PartRequest`, a request about a change of a partition, to the broker at `broker_url`, which
+        passes it on to the partition's owner. Return the owner's encoded answer.
 
         Raises:
             AdminRequestError: the broker refused, or did not answer.
@@ -124,11 +136,11 @@ class HttpPeers:
         return msgspec.json.encode(await self.client.call("POST", broker_url, CHANGE_PARTITION.path, body=body))
 
     async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
-        """Ask the broker at `broker_url` for the owner of a topic. Return the owner's URLs for clients: the plain one,
-        and the one with TLS; each is None if the owner has none.
+        """Ask the broker at `broker_url` for the owner of a topic; follow its redirects to other brokers. Return the
+        owner's URLs for clients: the plain one, and the one with TLS; each is None if the owner has none.
 
         Raises:
-            AdminRequestError: that broker, or another one that it named, refused or did not answer.
+            AdminRequestError: the asked broker, or one to which it redirected, refused or did not answer.
         """
         path = f"/lookup/v2/topic/{topic.domain}/{topic.namespace}/{topic.encoded_local_name}"
         found = await self.client.call("GET", broker_url, path)
@@ -139,9 +151,11 @@ class HttpPeers:
 
 
 def _is_unread(error: AdminRequestError) -> bool:
-    """Return whether a broker refused a request before it had any effect: the sender is not authenticated or has no
-    right, or too many requests are running. Any other answer 503 may come from a proxy, which does not know whether
-    the broker carried the request out.
+    """Return whether an error shows that a broker refused a request before the request had any effect: the sender is
+    not authenticated or has no right, or too many requests are running.
+
+    False for any other answer 503: it may come from a proxy, and then it is not known whether the broker carried the
+    request out.
     """
     return error.status in (401, 403) or (error.status == 503 and error.reason.startswith(TOO_MANY))
 

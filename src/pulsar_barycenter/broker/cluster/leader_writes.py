@@ -105,8 +105,9 @@ class LeaderWrites:
         return self.times.lease_s
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return this broker's `Leadership`: its part in the election of the leader. The leader writes for all
-        brokers.
+        """Return the object for this broker's part in the election of the leader, which writes for all brokers. Called
+        once. `refresh_after_s` is the age in seconds at which a cached value of the leader's key is read again;
+        `source` generates random pauses.
         """
         leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership
@@ -114,11 +115,12 @@ class LeaderWrites:
         return leadership
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
-        """Take part in the election, and open a session at the leader.
+        """Take part in the election of the leader, by calling `lead`, and open a session at the leader. Wait for a
+        leader if there is none.
 
         Raises:
-            MixedWritersError: brokers are running that write themselves.
-            StoreUnavailableError: there was no leader for a long time.
+            MixedWritersError: running brokers write metadata themselves.
+            StoreUnavailableError: no leader opened a session within three session timeouts and some seconds.
             MetadataError: the store did not answer.
         """
         assert self._leadership is not None
@@ -149,7 +151,13 @@ class LeaderWrites:
     # ---- requests of this broker ----
 
     async def _ask(self, session: str, number: int, over_below: int, change: Change) -> Answer:
-        """Send one write request to the leader, once; return its answer."""
+        """Send one write request to the leader, once; return its answer. If this broker is the leader, carry the
+        request out here.
+
+        `session` is the session of this broker at the leader, `number` the number of the request in this session. Of
+        requests with a number below `over_below`, this broker does not wait for an answer any more; if one arrives
+        late, the leader does not carry it out.
+        """
         leadership = self._leadership
         assert leadership is not None, "it is attached before anything is written"
         epoch, secret = self._known or await self._learnt()
@@ -166,8 +174,8 @@ class LeaderWrites:
         return answer
 
     async def _learnt(self) -> tuple[int, str]:
-        """Return the leader's epoch and secret, after waiting until they have been read. If a caller stops waiting, the
-        read continues.
+        """Return the leader's epoch and secret; wait until they have been read from the store. Concurrent callers share
+        one read, which continues if a caller is cancelled.
         """
         if self._learning is None:
             self._learning = self._tasks.start(self._learn(), "learn leader epoch")
@@ -227,7 +235,7 @@ class LeaderWrites:
     # ---- terms ----
 
     def _update_term(self) -> None:
-        """Begin or end writing for all brokers, after this broker became or ceased to be leader."""
+        """Begin to write for all brokers if this broker has become the leader, or stop if it is the leader no more."""
         leadership = self._leadership
         assert leadership is not None
         epoch = None if self._closed else leadership.epoch_of_term()

@@ -66,7 +66,9 @@ class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Work that the leader repeats. `interval_s` is called before each pause, so that the interval may change."""
+    """Work that the leader repeats. `interval_s` returns the length of the pause before a run in seconds; it is called
+    for each pause, so the interval may change.
+    """
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -94,9 +96,10 @@ class Leadership:
     ) -> None:
         """Prepare the election; call `start` to take part in it.
 
-        `writes` is the store for the leader's writes, if this is not `store`. In this case the broker does not take
-        over the leader's key if a former process of this broker left it; it waits until the session of that process has
-        expired. `source` generates the random pauses between attempts; the default is the system's randomness.
+        `writes` is the store for the leader's writes, None if this is `store`. If it is given, and a former process of
+        this broker left the leader's key, this broker does not take the key over; it waits until the session of that
+        process has expired. `refresh_after_s` is the age in seconds at which a cached value of the leader's key is read
+        again. `source` generates the random pauses between attempts; the default is the system's randomness.
         """
         self._store = store
         self._source = source
@@ -126,11 +129,13 @@ class Leadership:
 
     @property
     def is_started(self) -> bool:
-        """Whether this broker takes part in the election, or did so until it resigned."""
+        """Whether `start` was called. It stays True after this broker has resigned."""
         return self._election is not None
 
     def is_leader(self) -> bool:
-        """Return whether this broker leads now, as far as it can know."""
+        """Return whether this broker is the leader, by what it has read. This may be outdated: the session may have
+        expired in a pause of the process; `may_act` checks this, too.
+        """
         return self._state is TermState.LEADS and self._is_elected()
 
     def epoch(self) -> Epoch:
@@ -182,9 +187,12 @@ class Leadership:
         return self.leader() or await self._cache.get(self.path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
-        """Take part in the election. Return when it is known whether this broker was elected, or when the store has not
-        answered: the election then continues in the background. The duties start when this broker is elected and has
-        taken an epoch; this waits at most _FIRST_EPOCH_S seconds for the epoch.
+        """Take part in the election, as the broker `broker_id` with the web URL `web_url`. The duties start each time
+        this broker has become leader and has written its epoch.
+
+        This returns when the first result of the election is known, or when reading or writing the leader's key has
+        failed; in this case the election continues in the background. If this broker is elected, this also waits for
+        its epoch, for at most _FIRST_EPOCH_S seconds.
         """
         self._duties, self._broker_id = duties, broker_id
         proposal = LeaderValue(broker_id, web_url or "")
@@ -256,8 +264,8 @@ class Leadership:
         await self._leave_election(epoch)
 
     async def _leave_election(self, epoch: Epoch | None) -> None:
-        """Wait until the leader's duties have ended, announce that the term of `epoch` is over, and delete this
-        broker's key of the election.
+        """Wait until the leader's duties have ended. Then write that the term with `epoch` is over, unless `epoch` is
+        None, and delete this broker's leader key.
         """
         await self._tasks.ended()
         await self._performing.ended()
@@ -280,11 +288,15 @@ class Leadership:
         await self._change.wait(timeout_s)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the leader may have changed, or this broker may have begun or ended a term."""
+        """Call `listener` after each event that may change the leader, and after this broker has begun or ended a term
+        as leader.
+        """
         self._listeners.append(listener)
 
     def on_begin(self, listener: Callable[[Epoch], None]) -> None:
-        """Call `listener` with the epoch of each term that this broker begins."""
+        """Call `listener` with the epoch at the beginning of every term that this broker begins as leader, before its
+        duties start.
+        """
         self._begin_listeners.append(listener)
 
     def _on_session_event(self, event: SessionEvent) -> None:
@@ -301,22 +313,24 @@ class Leadership:
             self._tasks.start(self._check_epoch(), "epoch of the leader")
 
     async def _check_epoch(self) -> None:
-        """End this broker's term as leader if the store has another epoch than that of the term."""
+        """Read the leader's epoch from the store, and end this broker's term as leader if it is another than that of
+        the term. If the store does not answer, the term continues.
+        """
         epoch = self._epoch
         with suppress(MetadataError):
             if epoch is not None and await read_epoch(self._store, self.path) != epoch:
                 self.superseded(epoch)
 
     def superseded(self, epoch: Epoch) -> None:
-        """End this broker's term as leader, because the store has a later epoch. No effect if the present term does not
-        have `epoch`.
+        """End this broker's term as leader, because the store has a later epoch than `epoch`. If the present term has
+        another epoch, do nothing.
         """
         if epoch is self._epoch:
             self._feed(TermEvent.SUPERSEDED)
 
     async def _take(self) -> None:
-        """Write the next epoch to the store when it confirms that the leader's key belongs to this session, and begin
-        the term as leader.
+        """Try until it succeeds: check in the store that the leader's key belongs to this session, and write the next
+        epoch. Then begin the term as leader.
         """
         assert self._election is not None
         while True:
@@ -333,8 +347,8 @@ class Leadership:
             await asyncio.sleep(pause_s)
 
     def _update_term(self) -> None:
-        """Begin or end this broker's term as leader, as the state of the election requires. May be called at any
-        time.
+        """Begin or end this broker's term as leader, as the state of the election requires; do nothing if the term
+        agrees with it. May be called at any time.
         """
         self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
 

@@ -92,10 +92,11 @@ class ListenerUrls:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The answer of a look-up that names the broker which serves the topic's bundle: the client connects there.
+    """The answer of a look-up that names the broker which serves the topic's bundle; the client connects to that
+    broker.
 
-    `is_local` says that this broker is the owner. `epoch` is the epoch in the ownership record, None if the record has
-    no epoch (a broker of Apache Pulsar wrote it).
+    `is_local`: this broker is the owner. `epoch` is the epoch in the ownership record, None if the record has no epoch
+    (a broker of Apache Pulsar wrote it).
     """
 
     broker_id: str
@@ -110,8 +111,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """The answer of a look-up that names another broker: the client sends the look-up there, with this value of
-    `authoritative`.
+    """The answer of a look-up that names another broker, which has to answer instead: the client sends the look-up
+    there, with this value of `authoritative`.
     """
 
     broker_id: str

@@ -17,8 +17,8 @@ _STORE_ANSWERS_S: Final = 15.0
 
 
 class NotWrittenByLeaderError(Exception):
-    """Another broker sent a request to write metadata to this one, but in this cluster each broker writes for
-    itself.
+    """This broker got a request to write metadata for another broker, but in this cluster each broker writes its own
+    metadata.
     """
 
 
@@ -30,7 +30,9 @@ class MetadataWriting(Protocol):
 
     @property
     def former_session_s(self) -> float:
-        """The maximum number of seconds for which keys of a former run of this broker may remain in the store."""
+        """The maximum number of seconds for which keys of an earlier run of this broker's process may remain in the
+        store.
+        """
         ...
 
     @property
@@ -39,7 +41,10 @@ class MetadataWriting(Protocol):
         ...
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return the object for this broker's participation in the leader election at `path`. Called once."""
+        """Return the object for this broker's participation in the leader election at `path`. Called once.
+        `refresh_after_s` is the age in seconds at which a cached value of the leader's key is read again; `source`
+        generates random pauses.
+        """
         ...
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
@@ -61,12 +66,14 @@ class MetadataWriting(Protocol):
         ...
 
     async def resign(self) -> None:
-        """Resign as leader, unless this broker needs to be leader for its own writes until it is closed."""
+        """Resign as leader. Exception: if this broker can write only while it is the leader, it stays leader until
+        `close`.
+        """
         ...
 
     async def step_down(self) -> None:
-        """Prepare for `close`: if each broker writes for itself, resign as leader; if the leader writes for all, let
-        writes wait only briefly for a leader from now on.
+        """Prepare for `close`. If each broker writes for itself, resign as leader. If the leader writes for all, do not
+        resign; but from now on a write fails after a short time if there is no leader.
         """
         ...
 
@@ -75,8 +82,8 @@ class MetadataWriting(Protocol):
         ...
 
     def knows(self, secret: str) -> bool:
-        """Return whether this broker writes for all brokers, and `secret` is the one that requests to it must
-        contain.
+        """Return whether this broker is the one that writes for all brokers, and `secret` is the secret that it
+        requires in requests.
         """
         ...
 
@@ -91,7 +98,7 @@ class MetadataWriting(Protocol):
 
 
 class EachBrokerWrites:
-    """The writing of metadata in clusters where each broker writes for itself. Implements `MetadataWriting`."""
+    """The writing of metadata in clusters where each broker writes its own metadata. Implements `MetadataWriting`."""
 
     def __init__(self, store: MetadataStore, *, session_timeout_s: float) -> None:
         self.store = store

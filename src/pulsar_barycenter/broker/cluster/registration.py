@@ -38,7 +38,9 @@ _REFRESH_S: Final = 5.0
 
 
 class BrokerRecord(Protocol):
-    """The value of a broker's key: its load report with the id of its process, and its URLs as in LocalBrokerData."""
+    """The value of the key under which a broker is registered: its load report, the id of its process, and its URLs in
+    the fields of LocalBrokerData.
+    """
 
     @property
     def incarnation(self) -> str: ...
@@ -52,8 +54,8 @@ def same_process(stored: BrokerRecord, mine: BrokerRecord) -> bool:
 
 
 class RecordCodec:
-    """Encodes the report of any load manager as JSON. Decodes the fields that the reports of all load managers have, as
-    LocalBrokerData.
+    """Encodes the load report of any load manager as JSON. Decodes a report of any load manager to a LocalBrokerData,
+    which has only the fields that all these reports share.
     """
 
     def __init__(self) -> None:
@@ -68,8 +70,8 @@ class RecordCodec:
 
 
 class Registration:
-    """The registration of this broker (its key), and the list of all registered brokers. The load manager decides the
-    key's value.
+    """The registration of this broker, which is a key in the store, and the list of all registered brokers. The load
+    manager decides the value of the key.
     """
 
     def __init__(
@@ -155,11 +157,11 @@ class Registration:
             await self.wait_change(min(0.5, limit_s - waited_s))
 
     async def register(self, broker_id: str, data: BrokerRecord) -> None:
-        """Create this broker's key with the value `data`.
+        """Create this broker's key with the value `data`. Within `kept`, the key exists already and gets this value.
 
         Raises:
             BrokerIdInUseError: another process has the key.
-            LockBusyError: the load manager is being replaced (`kept`), and this broker has lost its key meanwhile.
+            LockBusyError: within `kept`, this broker has lost its key.
         """
         if self._is_kept:
             await self.update(data)
@@ -228,10 +230,11 @@ class Registration:
             self._is_kept = False
 
     async def data_of(self, broker_id: str) -> LocalBrokerData | None:
-        """Return the registration of a broker with its last load report, None if it is not registered.
+        """Return the registration of a broker with its last load report, from the cache if possible; None if it is not
+        registered.
 
-        If the broker has another load manager than the modular one, the report has its names, URLs and usage, but not
-        its bundles.
+        The result has the bundles of the broker only if that broker has the modular load manager. Otherwise it has only
+        the broker's names, URLs and usage.
         """
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
@@ -258,8 +261,8 @@ class Registration:
         return self._brokers
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return at the next change of the list of brokers, or after `timeout_s` seconds without one; no error is
-        raised.
+        """Return at the next change of the list of registered brokers, or after `timeout_s` seconds; in both cases
+        without an error.
         """
         await self._change.wait(timeout_s)
 
@@ -293,7 +296,7 @@ def owns_by_records(data: LocalBrokerData) -> bool:
 
 
 def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:
-    """Return the URLs of the broker whose load report this is."""
+    """Return the URLs of the broker `broker_id` that are in `data`, its load report."""
     return ServiceUrls(
         broker_id=broker_id,
         broker_url=data.pulsar_service_url,

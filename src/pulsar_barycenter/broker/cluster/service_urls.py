@@ -18,9 +18,9 @@ DEFAULT_INTERNAL_LISTENER: Final = "internal"
 class ServiceUrls:
     """The id and the URLs of one broker.
 
-    The id is `<advertised address>:<web port>`. The port is that for TLS if there is no other web port. Brokers have
-    an internal listener with the URLs for clients that name no listener: brokers of Pulsar 5 look for it by its name,
-    and send no client to a broker without it.
+    The id is `<advertised address>:<web port>`, with the web port for TLS if there is no other. A *listener* is a named
+    set of URLs, for one kind of clients. Every broker has an internal listener, with the URLs for clients that name no
+    listener: brokers of Pulsar 5 look for it by its name, and send no client to a broker without it.
     """
 
     broker_id: str
@@ -42,12 +42,13 @@ class ServiceUrls:
         web_port_tls: int | None = None,
         internal_listener: str = "",
     ) -> "ServiceUrls":
-        """Return the URLs of a broker that listens at these ports; `listeners` is `advertisedListeners`.
+        """Return the URLs of a broker that listens at these ports. `listeners` is the value of `advertisedListeners`,
+        `internal_listener` the name of the listener for clients that name none.
 
-        Clients that name no listener get the broker URLs of the listener `internal_listener`, or those of the ports
-        where it has none. The result always has an internal listener, named DEFAULT_INTERNAL_LISTENER if
-        `internal_listener` is "". A broker URL that this listener does not have, and its web URLs, are those of the
-        ports.
+        The default broker URLs, plain and TLS, are those of the listener `internal_listener`; for one that it does not
+        have, the URL is made from the advertised address and the port. All web URLs are made from the address and the
+        web ports. The result has an internal listener with these default URLs, even if `listeners` has none; if
+        `internal_listener` is "", its name is DEFAULT_INTERNAL_LISTENER.
 
         Raises:
             ListenerError: a listener cannot be parsed; the message says which.
@@ -73,7 +74,8 @@ class ServiceUrls:
         return replace(urls, listeners={**found, name: internal})
 
     def broker_urls(self, listener: str | None) -> tuple[str | None, str | None]:
-        """Return the plain and the TLS broker URL of `listener`, or the default ones for None and "".
+        """Return the plain and the TLS broker URL of `listener`; each is None if there is none. With None or "" return
+        the default URLs.
 
         Raises:
             ListenerNotFoundError: the broker has no listener of that name.
@@ -97,8 +99,8 @@ class ServiceUrls:
 
 
 def between_brokers(plain: str | None, tls: str | None, *, by_tls: bool) -> str | None:
-    """Return the URL at which one broker connects to another, None if there is none. `by_tls` is
-    `brokerClientTlsEnabled`.
+    """Return the URL at which one broker connects to another. `by_tls` is `brokerClientTlsEnabled`: if it is True, this
+    is `tls`, or `plain` if `tls` is None; otherwise it is `plain`, or `tls` if `plain` is None. None if both are None.
     """
     return (tls or plain) if by_tls else (plain or tls)
 

@@ -50,8 +50,9 @@ _MESSAGES_IN_ONE_STEP: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of a compaction: the number of messages and bytes that its second phase read, and the number of
-    messages, entries and bytes that it kept.
+    """The result of a compaction. The topic is read twice: the first phase finds the newest message of each key, the
+    second writes these messages to a new ledger. `messages_read` and `bytes_read` count what the second phase read;
+    `messages_kept`, `entries` and `size` (bytes) count what it wrote.
     """
 
     messages_read: int
@@ -66,8 +67,8 @@ class Compacted:
 
 
 class _Survivors:
-    """The newest message of each key. The first phase records all messages; the second phase asks whether to keep a
-    message.
+    """The newest message of each key of a topic. In the first phase of a compaction all messages are recorded here
+    (`note`); in the second phase `keeps` returns whether a message is the newest of its key.
     """
 
     __slots__ = ("_keeps_earlier", "_newest", "_payloads", "_retain_null_key", "_unfinished")
@@ -85,7 +86,10 @@ class _Survivors:
         return self._keeps_earlier is not None
 
     def note(self, key: str | None, number: int, *, is_tombstone: bool, payload: bytes = b"") -> None:
-        """Record a message of the topic. Its payload is needed only with a compaction strategy."""
+        """Record the next message of the topic as the newest of its key. `number` is its position (see `_number`). A
+        tombstone is a message without payload, which deletes its key. `payload` is used only if the topic has a
+        compaction strategy, which compares payloads to decide whether the earlier message stays the newest.
+        """
         if key is None:
             return
         if self._keeps_earlier is not None:
@@ -120,7 +124,9 @@ class _Survivors:
 
 
 def _number(position: Position, index: int = -1) -> int:
-    """Return the position of a message as one integer, which needs less memory than a position and a batch index."""
+    """Return the position of a message, and its index in a batch, as one integer. It needs less memory, and a later
+    message has a higher number.
+    """
     return (position.ledger_id << 84) | (position.entry_id << 20) | (index + 1)
 
 
@@ -138,7 +144,7 @@ class Compactor:
         self._read = self._kept = self._bytes_read = 0
 
     async def run(self) -> Compacted | None:
-        """Compact the topic; return None, without an effect, if nothing was written since its last compaction.
+        """Compact the topic. If nothing was written to it since its last compaction, change nothing and return None.
 
         Raises:
             LedgerError: the topic could not be read, or the compacted ledger not written. The topic has not changed.
@@ -260,7 +266,7 @@ class Compactor:
         return isinstance(content, Opaque)
 
     async def _write_batch(self, entry: Entry, batch: Batch, written: CompactedLedgerWriter) -> None:
-        """Write the kept messages of a batch, if there are any."""
+        """Write an entry with those messages of a batch that are kept; write nothing if none is kept."""
         kept: list[InBatch | None] = []
         there = 0
         try:

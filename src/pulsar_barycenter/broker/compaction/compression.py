@@ -50,8 +50,9 @@ async def compress(kind: int, payload: bytes) -> bytes:
 
 
 async def _run(size: int, kind: int, work: Any, *args: Any) -> bytes:
-    """Return the result of `work`, which compresses or decompresses. It runs in a thread if it takes long: for a large
-    payload, or if pyarrow is not loaded yet.
+    """Call `work(*args)`, which compresses or decompresses, and return its result. The call runs in a thread if it
+    takes long: if `size`, the number of bytes, is large, or if the compression `kind` needs pyarrow, which is not
+    imported yet.
     """
     is_long = size > _IN_A_THREAD_FROM or (kind in _CODECS and _PYARROW not in sys.modules)
     found: bytes = await asyncio.to_thread(work, *args) if is_long else work(*args)

@@ -23,7 +23,9 @@ _COMPACTED_OUT_MESSAGE: Final = _U32.pack(len(_COMPACTED_OUT)) + _COMPACTED_OUT
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """A message that is not in a batch; a tombstone deletes its key. `metadata` has the compression of the payload."""
+    """A message that is not in a batch. `metadata` is its metadata, which names the compression of the payload; `data`
+    is the whole entry. `is_tombstone`: the message has no payload, and deletes its key.
+    """
 
     metadata: MessageMetadata
     key: str | None
@@ -31,7 +33,7 @@ class Single:
     data: bytes
 
     async def payload(self) -> bytes:
-        """Return the decompressed payload; one that cannot be decompressed is returned as it was sent."""
+        """Return the decompressed payload. If it cannot be decompressed, return the payload as it is stored."""
         raw = self.data[metadata_span(self.data)[1] :]
         try:
             return await decompress(self.metadata.compression, raw, self.metadata.uncompressed_size)

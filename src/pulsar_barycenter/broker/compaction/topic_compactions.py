@@ -29,7 +29,8 @@ Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 class BrokerCompactions:
     """The state that the compactions of all topics of a broker share.
 
-    `strategies` has the compaction strategies of topics whose newest message of a key is not always the valid one.
+    `strategies` has the compaction strategy of some topics: a function that gets an earlier and a later message with
+    the same key, and returns whether the earlier one is kept. For all other topics the later one is kept.
     """
 
     __slots__ = ("clock", "limit", "retain_null_key", "strategies")
@@ -42,8 +43,8 @@ class BrokerCompactions:
 
 
 class TopicCompactions:
-    """Starts the compactions of one topic, and has their results since the topic was loaded. Times are in ms since
-    1970, 0 if there was none.
+    """Starts the compactions of one topic, and has the results of those since the topic was loaded. Times are in ms
+    since 1970; 0 if there was no such compaction.
     """
 
     __slots__ = (
@@ -117,8 +118,8 @@ class TopicCompactions:
             log.error("compaction_failed", topic=str(self._topic), exc_info=error)
 
     def uncompacted_bytes(self) -> int:
-        """Return the size in bytes of the entries that are not compacted yet. For a part of a ledger it is an
-        estimate.
+        """Return the size in bytes of the entries that are not compacted yet. It is an estimate if compaction ended in
+        the middle of a ledger.
         """
         ledger = self._ledger
         return ledger.segments.bytes_between(ledger.compacted.horizon, ledger.last_position)

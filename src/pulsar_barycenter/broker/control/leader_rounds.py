@@ -13,7 +13,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 class LeaderRounds:
     """Returns the duties of the leader's load manager: work that the leader repeats. While `loadBalancerEnabled` is
-    false a duty does nothing.
+    false, the duties run but do nothing.
     """
 
     def __init__(
@@ -40,7 +40,9 @@ class LeaderRounds:
         return Duty("resource quotas", self._write_quotas, self._minutes(_quota_minutes))
 
     async def write_report(self) -> None:
-        """Publish this broker's load if it is due; every broker does this, not only the leader."""
+        """Publish this broker's load if enough has changed or enough time has passed since the last report. Every
+        broker does this, not only the leader. Does nothing while `loadBalancerEnabled` is false.
+        """
         if self._config.current.load_balancer_enabled:
             await self._switch.current.write_report()
 
@@ -59,7 +61,9 @@ class LeaderRounds:
                 await self._switch.current.write_resource_quotas()
 
     def _minutes(self, minutes: Callable[[BrokerConfig], float]) -> Callable[[], float]:
-        """Return a function that returns the present value of a setting, converted from minutes to seconds."""
+        """Return a function that reads a setting in minutes from the present configuration and returns it in seconds.
+        `minutes` selects the setting.
+        """
         return lambda: minutes(self._config.current) * 60
 
 

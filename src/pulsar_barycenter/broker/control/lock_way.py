@@ -12,7 +12,9 @@ from pulsar_barycenter.broker.ownership.mixed_ownership import BY_LOCKS
 
 
 class LockWay:
-    """The parts with which this broker owns bundles by locks. Implements `OwnershipWay`."""
+    """Implements `OwnershipWay` for a broker that owns bundles by locks in the metadata store: has the objects that do
+    so.
+    """
 
     mode = BY_LOCKS
     hands_over = False
@@ -26,7 +28,9 @@ class LockWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Own this broker's own namespaces, then register the broker. After that it gets bundles."""
+        """Own the namespaces that belong to this broker alone (heartbeat and bootstrap namespaces), then register the
+        broker. Only after that is it assigned other bundles.
+        """
         await own_namespaces()
         await register()
 

@@ -15,8 +15,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class MembershipDecisions:
-    """Writes changes of the cluster's membership to the decision log of the load manager; does nothing if the present
-    load manager keeps no such log.
+    """Writes changes of the cluster's membership to the decision log of the load manager. If the present load manager
+    has no decision log, nothing is written.
     """
 
     def __init__(self, config: ConfigHolder, env: Environment, switch: LoadManagerSwitch) -> None:
@@ -40,7 +40,9 @@ class MembershipDecisions:
             )
 
     def elected(self, epoch: Epoch, broker_id: str) -> None:
-        """Record that the broker is the leader from now on, and why the previous leader is not."""
+        """Record that the broker `broker_id` is the leader from now on, and why the previous leader is the leader no
+        more.
+        """
         if not self._switch.is_made or not isinstance(manager := self._switch.current, KeepsDecisions):
             return
         before = epoch.before

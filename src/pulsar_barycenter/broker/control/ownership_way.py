@@ -17,7 +17,7 @@ WaySample: TypeAlias = tuple[str, Mapping[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The steps of a broker that leaves the cluster. Each `OwnershipWay` runs them in its own order."""
+    """The three steps of a broker that leaves the cluster. Each `OwnershipWay` runs them in its own order."""
 
     hand_over: Callable[[], Awaitable[int]]
     """Releases every bundle; returns the number of released bundles."""
@@ -33,41 +33,43 @@ class OwnershipWay(Protocol):
 
     @property
     def search(self) -> Search:
-        """The object that finds the owner of a bundle, or assigns one."""
+        """The object that finds the owner of a bundle, and assigns an owner if the bundle has none."""
         ...
 
     @property
     def leaders_term(self) -> LeadersTerm:
-        """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
+        """The ownership term of the internal topics, which are always served by the leader, not by the owners of their
+        bundles. If bundles are owned by locks, the leader serves no such topics.
+        """
         ...
 
     @property
     def changes(self) -> OwnershipChanges:
-        """The object by which load managers see and make changes of ownership."""
+        """The object by which load managers are notified of changes of ownership, and request changes."""
         ...
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker owns bundles: by locks or by records. Known when the broker's id is known."""
+        """How this broker owns bundles: by locks or by records. It can be read only after the broker's id is known."""
         ...
 
     @property
     def hands_over(self) -> bool:
-        """Whether an owner transfers a bundle directly to a known next owner. If not, the next look-up of the bundle
-        selects its owner.
+        """Whether an owner transfers a bundle directly to the next owner, which is chosen before. If False, the bundle
+        has no owner after the unload, and the next look-up of it assigns an owner.
         """
         ...
 
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Register this broker, and own its own namespaces (heartbeat and bootstrap namespaces), in the order that this
-        way of owning bundles needs.
+        """Register this broker, and own the namespaces that belong to it alone (heartbeat and bootstrap namespaces), in
+        the order that this way of owning bundles needs. `register` and `own_namespaces` are called once each.
         """
         ...
 
     async def leave(self, departure: Departure) -> int:
-        """Hand over every bundle of this broker and leave the cluster; return the number of bundles."""
+        """Hand over every bundle of this broker and leave the cluster; return the number of released bundles."""
         ...
 
     def leader_duties(self, rounds: LeaderRounds) -> tuple[Duty, ...]:

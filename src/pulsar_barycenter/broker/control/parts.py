@@ -52,7 +52,9 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TopicStats:
-    """The stats of the loaded topics; empty until a registry of topics is attached."""
+    """The stats of the topics that this broker has loaded. They are empty until the registry of loaded topics is
+    attached, after the broker's parts have been created.
+    """
 
     def __init__(self) -> None:
         self.of_bundles: Callable[[], Mapping[str, NamespaceBundleStats]] = dict
@@ -87,7 +89,7 @@ class ControlParts:
 
 @dataclass(frozen=True, slots=True)
 class _WayBase:
-    """What a way to own bundles is created from: parts of the control plane."""
+    """The parts of the control plane that every `OwnershipWay`, by locks or by records, is created from."""
 
     config: ConfigHolder
     env: Environment
@@ -120,8 +122,11 @@ def control_parts(
     administration: MetadataStore,
     writing: MetadataWriting,
 ) -> ControlParts:
-    """Return the parts of a control plane. `administration` is the store for changes of administrators; the store of
-    `env` must be the store of `writing`.
+    """Create the parts of a control plane and return them.
+
+    `config` has the broker's configuration. `env` gives clock, randomness and the metadata store, which must be the
+    store of `writing`. `directory` finds topics, `load_manager` creates the load manager that the configuration names,
+    and `administration` is the store for changes that administrators request.
     """
     store = env.store
     incarnation = f"{env.random.getrandbits(64):016x}"

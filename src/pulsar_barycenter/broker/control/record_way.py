@@ -27,8 +27,8 @@ _SERVE_OTHERS_PAUSE_S: Final = 0.05
 
 
 class RecordWay:
-    """The parts with which this broker owns bundles by records. Implements `OwnershipWay`. `me` returns the id of this
-    broker, once it has one.
+    """Implements `OwnershipWay` for a broker that owns bundles by ownership records: has the objects that do so. `me`
+    returns the id of this broker; it is called only after the id is known.
     """
 
     hands_over = True
@@ -57,15 +57,16 @@ class RecordWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Register this broker, then own its own namespaces: other brokers find an owner's address in its
-        registration.
+        """Register this broker, then own the namespaces that belong to it alone. In this order, because other brokers
+        find the address of an owner in its registration.
         """
         await register()
         await own_namespaces()
 
     async def leave(self, departure: Departure) -> int:
-        """Release all bundles, resign as leader and unregister this broker; return the number of bundles. This broker
-        stays registered, without getting bundles, until the last bundle has another owner.
+        """Release all bundles, resign as leader and unregister this broker, in this order; return the number of
+        released bundles. While it releases them, this broker stays registered, but gets no more bundles. It unregisters
+        after the last of its bundles has another owner.
         """
         self._leadership.decline()  # it accepts no more connections, so it could not serve the internal topics
         manager = self._switch.current
@@ -79,10 +80,11 @@ class RecordWay:
         return handed_over
 
     async def _serve_leaving_brokers(self) -> None:
-        """If this broker is leader, serve the topic of ownership records until the other leaving brokers have handed
-        over their bundles, for at most _SERVE_OTHERS_S seconds.
+        """If this broker is the leader, continue to serve the topic of ownership records until the other brokers that
+        are leaving have handed over their bundles, for at most _SERVE_OTHERS_S seconds.
 
-        Otherwise one of the staying brokers would have to become leader, and there is none if a whole cluster stops.
+        If it did not, a broker that is not leaving would have to become leader; there is none if the whole cluster
+        stops.
         """
         manager = self._switch.current
         with suppress(TimeoutError, MetadataError):
@@ -109,16 +111,19 @@ class RecordWay:
 
 
 class SuccessorChoice:
-    """Asks the current load manager for the next owner of a bundle, after its owner released or lost the bundle."""
+    """Chooses the next owner of a bundle, after its owner released or lost the bundle, by asking the present load
+    manager.
+    """
 
     def __init__(self, switch: LoadManagerSwitch) -> None:
         self._switch = switch
 
     async def choose(self, bundle: Bundle, without: Collection[str]) -> str | None:
-        """Return the next owner of a bundle, not one of `without`; None if no broker can own it.
+        """Return the id of the next owner of a bundle, which is none of the brokers `without`; None if no broker can
+        own it.
 
         Raises:
-            BundleNotAcquiredError: the choice failed.
+            BundleNotAcquiredError: the load manager failed to choose.
             MetadataError: the store did not answer.
         """
         manager = self._switch.current

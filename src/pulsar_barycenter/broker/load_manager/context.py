@@ -28,8 +28,8 @@ after the unload, and False if nothing was unloaded because the source is not re
 
 
 class OwnershipChanges(Protocol):
-    """Lets a load manager see and change the ownership of bundles, in addition to the commands that it can send to the
-    owners.
+    """Notifies a load manager of changes of bundle ownership, and gives it the means to change ownership. With
+    ownership locks nothing is notified, and the only means is a command to the owner.
     """
 
     def on_record(self, listener: RecordListener) -> None:
@@ -37,31 +37,36 @@ class OwnershipChanges(Protocol):
         ...
 
     def owners(self) -> list[tuple[Bundle, str]]:
-        """Return all bundles that have an owner in an ownership record, each with the owner's broker id."""
+        """Return every bundle whose ownership record names an owner, with the id of that broker. With ownership locks
+        the list is empty.
+        """
         ...
 
     def properties(self) -> dict[str, str]:
-        """Return the properties about ownership that this broker's registration has to contain."""
+        """Return properties that this broker's registration has to contain, so that other brokers know how it owns
+        bundles.
+        """
         ...
 
     def mover(self, guard: Callable[[], Guard], by_command: Move) -> Move:
-        """Return the function with which the load manager unloads a bundle.
+        """Return the function by which the load manager makes an owner unload a bundle.
 
-        With ownership records it writes to the record of the bundle; `guard` returns the guard of the leader's epoch,
-        which the write checks. With ownership locks it is `by_command`, which sends a command to the owner.
+        With ownership records, the returned function writes to the record of the bundle. The write fails if another
+        leader has a later epoch: `guard` is called before each write and returns the condition to check. With ownership
+        locks, the result is `by_command`, which sends a command to the owner.
         """
         ...
 
     def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
-        """Return a table of the brokers' loads. With ownership records `in_topic` makes it, in a topic that all brokers
-        share; with ownership locks `local` makes it, in this process only.
+        """Return a table in which brokers publish their loads. With ownership records, `in_topic` creates it, in a
+        topic that all brokers share. With ownership locks, `local` creates it, in this process only.
         """
         ...
 
 
 class NoOwnershipChanges:
-    """Implements `OwnershipChanges` for brokers that own bundles by locks: load managers cannot see changes of
-    locks.
+    """Implements `OwnershipChanges` for brokers that own bundles by locks: no changes are notified, and bundles are
+    unloaded by commands to their owners.
     """
 
     def on_record(self, listener: RecordListener) -> None:
@@ -88,12 +93,13 @@ async def _no_boundaries(_bundle: str) -> Sequence[int]:
 class LoadManagerContext:
     """The parts of a broker that its load manager may use.
 
-    `bundle_stats` returns the stats of every bundle with topics that are loaded on this broker, by the bundle's text;
-    bundles that are owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each
-    decision. The leader's commands contain the result of `leader_epoch`, which raises NotLeadingError if this broker is
-    not the leader. The leader writes to `leader_store`, which refuses writes of a former leader. `policies` has
-    isolation policies and failure domains; call its `learn_groups` to read the anti-affinity groups that a decision
-    needs.
+    `bundle_stats` returns the stats of those bundles with at least one topic that is loaded on this broker; the keys
+    are the bundles as text. `owned_bundles` returns all bundles of this broker, also those without loaded topics.
+    `is_leader` returns whether this broker may act as leader at the moment of the call. `leader_epoch` returns the
+    epoch that the commands of this broker as leader contain; it raises NotLeadingError if this broker is not the
+    leader. `leader_store` is the store for the leader's writes; it refuses writes of a former leader. `policies` has
+    isolation policies and failure domains; before a decision that needs anti-affinity groups, call its `learn_groups`,
+    which reads them.
     """
 
     config: ConfigHolder

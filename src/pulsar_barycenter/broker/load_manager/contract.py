@@ -29,14 +29,14 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 class LoadManager(Protocol):
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader chooses owners. Modular load manager: yes; no-op: no; simple: yes, except with the
-        weighted random choice.
+        """Whether only the leader chooses owners. Modular load manager: yes; no-op and extensible: no; simple: yes,
+        except with the weighted random choice.
         """
         ...
 
     async def start(self) -> None:
         """Register this broker at /loadbalance/brokers/<id> with its first load report, and begin to read the reports
-        of the others.
+        of the other brokers.
         """
         ...
 
@@ -53,14 +53,14 @@ class LoadManager(Protocol):
         ...
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none. The result is None, or a placement without a broker, if no broker
-        qualifies.
+        """Choose an owner for a bundle that has none. If no broker qualifies, the result is None or a placement with
+        `broker` None; both mean the same, but a placement also has the reason.
         """
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough, or if `force`; return whether it was published. A failure
-        raises no error.
+        """Publish this broker's load if it changed enough, or if `force`. Return whether it was published; False also
+        after a failure, which is logged and not raised.
         """
         ...
 
@@ -76,12 +76,14 @@ class LoadManager(Protocol):
         ...
 
     async def write_resource_quotas(self) -> None:
-        """Store the averages of bundles and brokers (simple load manager: quotas). Called on the leader only."""
+        """Store the averages of the loads of bundles and brokers in the metadata store; the simple load manager stores
+        its quotas instead. Called on the leader only.
+        """
         ...
 
     def load_report(self) -> LocalBrokerData | LoadReport:
-        """Return this broker's present load, as it would be in its load report (GET
-        /admin/v2/broker-stats/load-report).
+        """Return this broker's present load, in the form of its load report. It is the answer to GET
+        /admin/v2/broker-stats/load-report.
         """
         ...
 
@@ -91,7 +93,7 @@ class KeepsSnapshot(Protocol):
     """A load manager that decides on a snapshot of the load."""
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         ...
 
 
@@ -104,7 +106,7 @@ class KeepsDecisions(Protocol):
 
 
 class Registered(Protocol):
-    """Prometheus metrics that are in a registry of their own."""
+    """An object whose Prometheus metrics are in a registry of their own, not in the broker's registry."""
 
     @property
     def registry(self) -> CollectorRegistry: ...
@@ -120,16 +122,20 @@ class KeepsMetrics(Protocol):
 
 @runtime_checkable
 class ChoosesSuccessors(Protocol):
-    """A load manager that transfers bundles directly from broker to broker (extensible)."""
+    """A load manager that unloads a bundle directly to a next owner, which it chooses before the unload
+    (extensible).
+    """
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, but none of the brokers `without`; the result is None, or a placement
-        without a broker, if no broker qualifies.
+        """Choose the next owner of a bundle, but none of the brokers `without`. If no broker qualifies, the result is
+        None or a placement with `broker` None; both mean the same, but a placement also has the reason.
         """
         ...
 
     async def announce_leaving(self) -> None:
-        """Announce that this broker accepts no more bundles; it stays registered until it has transferred its own."""
+        """Announce to all brokers that this broker accepts no more bundles. It stays registered until it has
+        transferred its own bundles.
+        """
         ...
 
     async def leaving_brokers(self) -> set[str]:
@@ -139,7 +145,7 @@ class ChoosesSuccessors(Protocol):
 
 @runtime_checkable
 class RanksBrokers(Protocol):
-    """A load manager that ranks brokers (simple)."""
+    """A load manager that ranks brokers by their load (simple)."""
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
         """Return the ids of the brokers that may serve a namespace, by rank, lowest rank first. The placement strategy

@@ -42,8 +42,8 @@ _REFUSALS_IN_ONE_STEP: Final = 100
 
 
 class DecisionExecutor:
-    """Carries out the decisions of one load manager. A failure is logged as a refusal and never raised, so that the
-    other decisions of a round are carried out.
+    """Carries out the decisions of one load manager: unloads and splits. A decision that fails is logged as refused,
+    and no error is raised, so that the other decisions of a round are carried out.
     """
 
     def __init__(
@@ -54,8 +54,9 @@ class DecisionExecutor:
         manager: ManagerKind,
         mover: Callable[[Move], Move] = lambda by_command: by_command,
     ) -> None:
-        """`manager` is the kind of the load manager. `mover` returns the function with which bundles are unloaded. It
-        gets the default one, which sends a command to the owner.
+        """`manager` is the kind of the load manager. `mover` is called once, with the function that unloads a bundle by
+        a command to its owner, and returns the function that this object uses to unload bundles. By default that is the
+        same function.
         """
         self._context = context
         self._move = mover(self._command_owner)
@@ -78,8 +79,8 @@ class DecisionExecutor:
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
 
     def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
-        """Log that a decision is not carried out, unless the last refusal for this action and bundle had the same
-        reason code.
+        """Log that a decision is not carried out. Nothing is logged if the last refusal of this `action` for this
+        `bundle` had the same reason code.
         """
         self._count("refuse", reason)
         if self._refused.get((action, bundle)) is reason.code:
@@ -89,8 +90,8 @@ class DecisionExecutor:
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def log_round(self, reason: Reason) -> None:
-        """Log the outcome of a shedding round (one run of the leader's load shedding), unless reason code and input are
-        the same as in the last one.
+        """Log the outcome of a shedding round (one run of the leader's load shedding). Nothing is logged if the last
+        round had the same reason code, from the same source of values (`reason.upon`).
         """
         self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
@@ -100,8 +101,8 @@ class DecisionExecutor:
     # ---- unloading ----
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
-        """Make the owner unload a bundle, for `destination` as the next owner (None: any broker). Return True after the
-        unload, False after a failure.
+        """Make the owner unload a bundle. `destination` is the next owner; None: any broker. Return True after the
+        unload, False after a failure, which is logged.
         """
         with self._request_id():
             return await self._unload(unload, destination)
@@ -141,9 +142,11 @@ class DecisionExecutor:
     # ---- splitting ----
 
     async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
-        """Return the plan of splits that `plan` makes with the present number of bundles of each namespace that it
-        splits. Log the splits that this plan refuses. `plan` is called again with more numbers while it names a
-        namespace whose number is not known.
+        """Make a plan of splits with `plan` and return it. Log the splits that the plan refuses.
+
+        `plan` gets the number of bundles of namespaces, by the namespace's name. It is first called without any number.
+        Then the numbers of the namespaces in its result are read, and it is called again, until its result names no
+        other namespace.
         """
         counts: dict[str, int] = {}
         read: set[str] = set()
@@ -161,11 +164,11 @@ class DecisionExecutor:
         return found
 
     async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None = None) -> bool:
-        """Make the owner split a bundle; return True after the split, False after a failure. `unload` is called before
-        the split if `loadBalancerAutoUnloadSplitBundlesEnabled` is set; if it returns True, the owner also unloads the
-        new bundles.
+        """Make the owner split a bundle; return True after the split, False after a failure, which is logged.
 
-        `epoch` is the epoch of the leader that decided the split; None: the owner decided the split itself.
+        With `loadBalancerAutoUnloadSplitBundlesEnabled`, `unload` is called before the split, and returns whether the
+        owner also has to unload the new bundles; without it, the new bundles stay. `epoch` is the epoch of the leader
+        that decided the split; None: the owner decided the split itself.
         """
         with self._request_id():
             return await self._do_split(split, unload, epoch)
@@ -220,8 +223,8 @@ class DecisionExecutor:
         return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
 
     def _request_id(self) -> AbstractContextManager[None]:
-        """Context manager: give a command a request id, so that its log lines can be found on all brokers that it
-        concerns.
+        """Context manager: give the command that is sent inside the `with` statement a request id. All brokers that
+        take part in the command write this id into their log lines.
         """
         return serving(current_request_id() or f"{self._context.incarnation}-{self._decisions.count_command()}")
 

@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 class Offload(Protocol):
-    """Runs work that would block the event loop for long; the work must not use objects that code on the event loop
-    changes.
+    """A function that runs work which would block the event loop for long. The work must not use objects that code on
+    the event loop changes.
     """
 
     async def __call__(self, work: Callable[[], T]) -> T: ...
@@ -53,10 +53,11 @@ class LoadManagerEnvironment:
 
     @staticmethod
     def of_machine(context: LoadManagerContext, decisions: DecisionLog | None = None) -> "LoadManagerEnvironment":
-        """Return the environment of a real broker: the machine's usage, files in `barycenterDataDir`, and optionally a
-        topic for reports.
+        """Return the environment of a real broker: it measures the machine's usage, writes files in
+        `barycenterDataDir`, and, if configured, publishes load reports in a topic.
 
-        Without a report log a pipeline would have no input, so no pipeline is expected.
+        If the configuration switches the report log off, no pipeline is used either: the pipeline is a separate program
+        that computes averages from the report log.
         """
         config = context.config.current
         data = Path(config.barycenter_data_dir)
@@ -83,7 +84,9 @@ class LoadManagerEnvironment:
         report_log: ReportLog | None = None,
         pipeline: PipelineFeed | None = None,
     ) -> "LoadManagerEnvironment":
-        """Return an environment without files and threads; without `meter` the usage is 0 %."""
+        """Return an environment that uses no files and no threads, for tests and simulations. Without `meter` the usage
+        is always 0 %; without `report_log` reports are dropped; without `pipeline` there is no pipeline.
+        """
         return LoadManagerEnvironment(
             meter or FixedUsage(),
             report_log or NoReportLog(),

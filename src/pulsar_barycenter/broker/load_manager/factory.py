@@ -36,7 +36,8 @@ def load_manager_factory(name: str) -> LoadManagerFactory:
 
 
 def configured_load_manager(context: LoadManagerContext) -> LoadManager:
-    """Create the load manager that the configuration names now, including a dynamic override.
+    """Create the load manager that the configuration names now; a dynamic override of the configuration counts. The
+    load manager is not started.
 
     Raises:
         StrategyError: the load manager cannot be created, or does not support the configured strategies; the message

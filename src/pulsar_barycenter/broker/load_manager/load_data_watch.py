@@ -17,10 +17,10 @@ _RETRY_S = 1.0
 class LoadDataWatch:
     """Refreshes the load data after changes, one refresh at a time.
 
-    `refresh` reads the changes, `known` returns the brokers in the load data, and `unreported` is called with the
-    number of registered brokers that are missing in the load data. If no registered broker is in the load data, this is
-    logged. After a refresh, the watch pauses for `pause_share` times the duration of the refresh: in a large cluster,
-    brokers report all the time.
+    `refresh` reads what has changed and is called for each refresh. `known` returns the brokers in the load data. After
+    each refresh, `unreported` is called with the number of registered brokers that are not in the load data; if none of
+    them is, this is logged as an error. After a refresh, the watch pauses for `pause_share` times the duration of the
+    refresh, because in a large cluster brokers report all the time.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LoadDataWatch:
 
     async def start(self, first: Callable[[], Awaitable[None]]) -> None:
         """Call `first`, then refresh the load data in the background at every change. If `first` fails because the
-        store does not answer, it is not called again: a refresh replaces it.
+        store does not answer, no error is raised, and a refresh in the background follows at once.
         """
         self._stop_listening = self._registration.on_change(self._changed.set)
         with suppress(MetadataError):
@@ -71,8 +71,8 @@ class LoadDataWatch:
         await self._run(self._refresh)
 
     async def catch_up(self, *, with_every_change: bool) -> None:
-        """Refresh the load data if it has no broker, or a broker that left the cluster; with `with_every_change` also
-        after any other change.
+        """Refresh the load data if this is necessary: if it has no broker, or has a broker that left the cluster, or,
+        with `with_every_change`, if anything changed since the last refresh.
 
         If the store does not answer, the load data stays as it is.
 

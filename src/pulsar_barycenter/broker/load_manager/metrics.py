@@ -19,7 +19,9 @@ _USAGES = {
 
 
 class ManagerMetrics:
-    """The metrics of every load manager: counters of this broker's decisions, gauges of its own load."""
+    """The metrics that every load manager has: counters of the unloads and splits that this broker decided, and gauges
+    of this broker's own usages.
+    """
 
     def __init__(self, cluster: str, broker_id: str) -> None:
         self.registry = CollectorRegistry()
@@ -48,7 +50,9 @@ class ManagerMetrics:
 
 
 class LoadMetrics(ManagerMetrics):
-    """The metrics of the modular and the simple load manager: also assignments, and the use of the pipeline."""
+    """The metrics of the modular and the simple load manager: those of every load manager, counters of assignments, and
+    gauges that say whether averages of the pipeline, a separate program, are used.
+    """
 
     def __init__(self, cluster: str, broker_id: str) -> None:
         super().__init__(cluster, broker_id)

@@ -68,29 +68,31 @@ class NamedReport(Protocol):
 class PipelineFeed(Protocol):
     @property
     def is_expected(self) -> bool:
-        """Whether a pipeline should exist, so that a warning is logged if it publishes nothing."""
+        """Whether a pipeline (the program that publishes averages computed from load reports) should be running. If
+        True and it publishes nothing, a warning is logged.
+        """
         ...
 
     def latest(self) -> "Published | None":
-        """Return the publication that was read last, as the same object until a newer one was read; None if there is
-        none.
+        """Return the publication that `read` read last; None if none was read. Until `read` finds a newer one, this is
+        the same object, so callers may compare by identity.
         """
         ...
 
     def last_look_ms(self) -> int | None:
-        """Return when the pipeline last checked for new reports (ms since 1970), as of the last `read`; None if not
-        known.
+        """Return the time at which the pipeline last checked for new load reports (ms since 1970), as the last call of
+        `read` found it; None if it is not known.
         """
         ...
 
     async def read(self) -> None:
-        """Read the newest publication, unless it was read before."""
+        """Read the newest publication of the pipeline, if it has not been read yet."""
         ...
 
 
 class NoPipeline:
-    """Implements `PipelineFeed` for a cluster without a pipeline: the leader uses the averages that it computes
-    itself.
+    """Implements `PipelineFeed` for a cluster without a pipeline, which never publishes anything. So the leader uses
+    the averages that it computes itself.
     """
 
     is_expected = False
@@ -107,11 +109,12 @@ class NoPipeline:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A publication of the pipeline, with its columns indexed by broker or bundle.
+    """A publication of the pipeline (the program that publishes averages computed from load reports), with its columns
+    as maps by broker or bundle.
 
-    `id` identifies the publication. `bundles` is always the map of the newest publication that was read, even if this
-    object belongs to an older one: the map is changed in place, because copying it would take too long. The other
-    fields belong to this publication.
+    `id` identifies the publication. `last_sequence` has, by broker, the name (incarnation and number) of the newest
+    report that is included. `bundles` is the exception: it is always the map of the newest publication that was read,
+    even in an older object, because it is changed in place; copying it would take too long.
     """
 
     id: PublicationId
@@ -121,21 +124,26 @@ class Published:
 
 
 def published(publication: PipelinePublication) -> Published:
-    """Build an object with indexes by broker and bundle from a whole publication."""
+    """Return a whole publication as maps by broker and bundle."""
     bundles, averages = published_bundles(publication), published_averages(publication)
     return Published(publication.id, publication.last_sequence, bundles, averages)
 
 
 class _UnreadableError(Exception):
-    """A file of the pipeline cannot be read now; the next attempt may succeed."""
+    """A file that the pipeline (the separate program that publishes averages) wrote cannot be read now; the next
+    attempt may succeed.
+    """
 
 
 class _RefusedError(Exception):
-    """A file of the pipeline is too large, or does not contain a publication. It is not read again."""
+    """A file that the pipeline (the separate program that publishes averages) wrote is too large, or does not contain a
+    publication. It is not read again.
+    """
 
 
 class FilePipeline:
-    """Reads the publications in a folder: `latest.json`, and the changes that follow it.
+    """Reads the averages that the pipeline, a separate program, publishes in a folder: a whole publication is the file
+    `latest.json`, and the files of changes follow it.
 
     If a file cannot be read or decoded, the previous publication stays; the next `read` tries again if it could not be
     read, but not if it could not be decoded. After a damaged change no later change is applied; the next `latest.json`
@@ -177,8 +185,8 @@ class FilePipeline:
                 await self._follow()
 
     async def _read_whole(self) -> bool:
-        """Read `latest.json` if it is a new publication that the changes applied so far do not include. Return whether
-        it was read.
+        """Read `latest.json`, unless it was read before, or is a publication that the changes applied so far already
+        include. Return whether it was read.
         """
         identity = _identity_of(self._file)
         if identity is None or identity == self._identity:
@@ -206,7 +214,9 @@ class FilePipeline:
         return True
 
     async def _follow(self) -> None:
-        """Apply the changes that follow the publication that was read last."""
+        """Apply, one after the other, the files of changes that follow the publication that was read last. Stop at the
+        first that is missing or cannot be used.
+        """
         while (before := self._published) is not None:
             file = self._file.with_name(change_file(self._file.name, before.id))
             identity = _identity_of(file)
@@ -292,7 +302,9 @@ async def _read(file: Path, decode: Callable[[bytes], Generator[None, None, Deco
 
 
 async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[str, BundleData]]:
-    """Yield the windows (averages) of the published bundles, some at a time. Other tasks run in between."""
+    """Decode the published bundles in steps; yield the averages of some bundles at a time. Other tasks run between two
+    steps.
+    """
     for start in range(0, len(publication.bundle), _ROWS_IN_ONE_STEP):
         yield published_bundles(publication, slice(start, start + _ROWS_IN_ONE_STEP))
         await asyncio.sleep(0)
@@ -300,13 +312,14 @@ async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[st
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions use the pipeline (`in_use`), and how current it is. `lag_ms` is for how long the oldest report
-    that the pipeline has not published has been waiting.
+    """Whether decisions use the averages that the pipeline published (`in_use`), and how current these are. `lag_ms`:
+    for how many ms this broker has known the oldest report that the pipeline has not published; 0 if there is none.
+    `is_late`: this is longer than `loadBalancerPipelineMaxLagSeconds`.
 
-    If `is_published` is false, the pipeline has not published anything; there may be no pipeline. `silent_ms` is the
-    time since the pipeline last checked for new reports, None if it is not known. While the load is steady, there is
-    nothing to publish, so a working pipeline looks like a stopped one. `is_silent` shows a stopped one: it has not
-    checked for new reports for longer than `loadBalancerPipelineMaxLagSeconds`.
+    If `is_published` is false, the pipeline has not published anything; perhaps it does not run. While the load is
+    steady, there is nothing to publish, so publications do not show whether the pipeline runs. `silent_ms` shows it:
+    the time since the pipeline last checked for new reports, None if it is not known. `is_silent`: this is longer than
+    `loadBalancerPipelineMaxLagSeconds`.
     """
 
     in_use: bool
@@ -319,16 +332,18 @@ class PipelineState:
 
 @runtime_checkable
 class HasPipelineState(Protocol):
-    """A load manager whose decisions may use the pipeline."""
+    """A load manager whose decisions may use the averages that the pipeline, a separate program, publishes."""
 
     def pipeline_state(self) -> PipelineState: ...
 
 
 class UsedPublication:
-    """The newest publication of the pipeline, and the decision whether it is used.
+    """The newest publication of the pipeline (the program that publishes averages computed from load reports), and the
+    decision whether it is used.
 
-    The pipeline is late if a report that it has not published has been known to this broker for longer than
-    `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however old it is.
+    The pipeline is late if this broker knows a report that the pipeline has not published for longer than
+    `loadBalancerPipelineMaxLagSeconds`. A publication is used while the pipeline is not late, even if the publication
+    is old.
     """
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
@@ -341,7 +356,9 @@ class UsedPublication:
     # ---- reports that it should have ----
 
     def received(self, broker: str, report: NamedReport, at_ms: int) -> None:
-        """Record the newest load report of a broker, and since when this broker knows it (ms since 1970)."""
+        """Record the name of the newest load report of a broker, and that this broker received it at `at_ms` (ms since
+        1970).
+        """
         self._received[broker] = (report, at_ms)
 
     def last_received(self, broker: str) -> NamedReport | None:
@@ -349,15 +366,15 @@ class UsedPublication:
         return None if found is None else found[0]
 
     def retain(self, brokers: Collection[str]) -> None:
-        """Forget the reports of all brokers that are not in `brokers`."""
+        """Forget the load reports that were recorded for brokers that are not in `brokers`."""
         for broker in [name for name in self._received if name not in brokers]:
             del self._received[broker]
 
     # ---- what it published ----
 
     def state(self) -> PipelineState:
-        """Return how current the pipeline is now, by the clock and by the publication that was read last. Reads no
-        newer publication.
+        """Return how current the pipeline is now: whether it has published the recorded reports, by the publication
+        that was read last. This does not read a newer publication.
         """
         publication = self._feed.latest()
         now_ms = self._context.env.clock.now_ms()
@@ -389,9 +406,10 @@ class UsedPublication:
         await self._feed.read()
 
     async def judge(self, *, decides_with: str) -> PipelineState:
-        """Read the newest publication, and return the pipeline's state. On the leader, a change of the state is logged.
+        """Read the newest publication, and return the pipeline's state. On the leader, also log when the pipeline
+        becomes late or is late no more, and when it stops or begins again to check for new reports.
 
-        `decides_with` is what decisions use while the pipeline is late, for the log.
+        `decides_with` is a text for the log: what decisions use while the pipeline is late.
         """
         await self._feed.read()
         state = self.state()
@@ -411,7 +429,9 @@ class UsedPublication:
 
 
 def includes(publication: Published, broker: str, report: NamedReport) -> bool:
-    """Return whether `publication` includes this load report of `broker`, or a newer one of the same incarnation."""
+    """Return whether `publication` was made with this load report of `broker`, or with a later one of the same run of
+    the broker (incarnation).
+    """
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 
@@ -422,7 +442,7 @@ def is_exactly(publication: Published, broker: str, report: NamedReport) -> bool
 
 
 def published_bundles(publication: PipelinePublication, rows: slice = slice(None)) -> dict[str, BundleData]:
-    """Return the windows (averages) of the published bundles in these rows of the publication."""
+    """Return the averages of the published bundles in `rows` of the publication."""
     p = publication
     short = _windows(
         SHORT_SAMPLES,
@@ -447,7 +467,7 @@ def published_bundles(publication: PipelinePublication, rows: slice = slice(None
 
 
 def published_averages(publication: PipelinePublication) -> dict[str, TimeAverageBrokerData]:
-    """Return the time averages of every published broker."""
+    """Return the time averages of every broker that is in the publication."""
     p = publication
     columns = (
         p.short_term_msg_throughput_in,

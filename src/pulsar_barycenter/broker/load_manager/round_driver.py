@@ -20,12 +20,13 @@ async def carry_out_round(
     may_continue: Callable[[], bool],
     stays: Callable[[Refusal], None] = lambda _refusal: None,
 ) -> list[Unload]:
-    """Unload every bundle of a shedding round with `unload`, and log every decision that is not carried out (refusal);
-    return the unloads that were carried out.
+    """Carry out a shedding round: unload its bundles one after the other. Return the unloads that succeeded.
 
-    `stays` is called with each refusal. `may_continue` is called before each step; the round ends when it returns
-    False, because another broker is the leader. Other tasks run after each step; load reports that arrive in between
-    are used for the next unload.
+    `steps` yields the next decision: an unload, or a refusal (a bundle that is not unloaded, with the reason). `unload`
+    carries out an unload; its outcome is sent to `steps`, which uses it for the next decision. A refusal is logged and
+    passed to `stays`. Before each decision is carried out, `may_continue` is called; if it returns False, because this
+    broker may not act as leader any more, the round ends. Other tasks run between two decisions, so load reports that
+    arrive meanwhile count for the next one.
     """
     unloaded = []
     try:

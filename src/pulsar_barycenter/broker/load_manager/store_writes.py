@@ -15,11 +15,11 @@ _CONCURRENT_WRITES: Final = 64
 
 
 async def all_of(operations: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Carry out the store operations in batches. An operation that the store refuses is logged, and the others
-    continue.
+    """Run the store operations in batches. An operation that the store refuses is logged, and the others continue; no
+    error is raised for it.
 
     A batch starts when the one before has ended. If an operation is refused because this broker is not the leader, the
-    rest is not carried out.
+    remaining batches are not started, and this returns without an error.
     """
     remaining = iter(operations)
     while batch := list(islice(remaining, _CONCURRENT_WRITES)):

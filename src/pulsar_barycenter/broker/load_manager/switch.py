@@ -28,8 +28,8 @@ _RETRY_S: Final = 5.0
 
 
 class LoadManagerSwitch:
-    """Keeps the present load manager of a broker. `factory` creates the load manager that the configuration names when
-    it is called.
+    """Has the present load manager of a broker, and replaces it when the configuration names another one. Each call of
+    `factory` creates the load manager that the configuration names then.
     """
 
     def __init__(self, config: ConfigHolder, registration: Registration, factory: LoadManagerFactory) -> None:
@@ -54,7 +54,7 @@ class LoadManagerSwitch:
         return self._current is not None
 
     def make(self, context: LoadManagerContext) -> None:
-        """Create the first load manager, without starting it.
+        """Create the first load manager. It is not started.
 
         Raises:
             StrategyError: the configuration names a load manager or strategy that cannot be created.
@@ -69,7 +69,7 @@ class LoadManagerSwitch:
         self._task = asyncio.create_task(self._follow(), name="load manager switch")
 
     async def settle(self) -> None:
-        """Stop following the configuration, and abandon a replacement of the load manager in progress. Idempotent."""
+        """Do not replace the load manager any more; a replacement in progress is abandoned. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

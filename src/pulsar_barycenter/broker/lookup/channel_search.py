@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class ChannelSearch:
-    """Makes attempts to find or assign the owner of a bundle. Implements `Search`."""
+    """Makes attempts to find or assign the owner of a bundle, by ownership records. Implements `Search`."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class ChannelSearch:
         load_manager: Callable[[], LoadManager],
         elsewhere: Callable[[Bundle], Awaitable[Candidate | None]],
     ) -> None:
-        """`elsewhere` returns the broker to ask about a bundle without an owner if this broker must not decide; see
-        `OwnerSearch`.
+        """`load_manager` returns the present load manager. `elsewhere` is called for a bundle without an owner, and
+        returns the broker to which the look-up is redirected; None: this broker chooses the owner itself.
         """
         self._ownership = ownership
         self._load_manager = load_manager
@@ -57,8 +57,11 @@ class ChannelSearch:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Return the owner; or the broker to redirect the look-up to (`Candidate`); or the change to wait for (`Wait`).
-        With `authoritative`, the look-up is not redirected.
+        """Return the owner; or, as `Candidate`, the broker to redirect the look-up to; or, as `Wait`, the change after
+        which to try again. If the bundle has no owner, this assigns one.
+
+        `authoritative`: the look-up was redirected here by a broker that decided that this broker has to answer it, so
+        it is not redirected again.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -92,10 +95,11 @@ class ChannelSearch:
         )
 
     async def choose(self, bundle: Bundle) -> str | None:
-        """Return the id of the broker that should own a bundle, None if no broker is available.
+        """Choose the broker that should own a bundle, and return its id; None if no broker is available. The bundle is
+        not assigned yet.
 
         Raises:
-            BundleNotAcquiredError: the choice failed.
+            BundleNotAcquiredError: the load manager failed to choose.
             MetadataError: the store did not answer.
         """
         bound = heartbeat_broker(bundle.namespace)

@@ -27,7 +27,9 @@ _REPORTS_LIFE_S: Final = 1.0
 
 
 class LoadManagerMigration:
-    """Selects the brokers to which look-ups are redirected. `me` returns this broker's id."""
+    """While the brokers of a cluster change to another load manager one after the other, selects brokers with the newer
+    one, to which look-ups are redirected. `me` returns this broker's id.
+    """
 
     def __init__(
         self, config: ConfigHolder, registration: Registration, source: random.Random, me: Callable[[], str]
@@ -42,11 +44,13 @@ class LoadManagerMigration:
 
     @property
     def is_followed(self) -> bool:
-        """Whether the configuration enables redirects to brokers with the newest load manager."""
+        """Whether the configuration says that look-ups are redirected to brokers with the newest load manager."""
         return self._config.current.load_manager_migration_enabled
 
     async def candidate(self, bundle: Bundle) -> Candidate | None:
-        """Return a broker with the newest load manager to ask about `bundle`; None if this broker may decide itself.
+        """Return a broker to which look-ups of `bundle` are redirected: one with the newest load manager, which is that
+        of the broker that started last. None if this broker has the newest load manager, if `is_followed` is False, or
+        if the bundle belongs to a single broker (heartbeat namespaces).
 
         Raises:
             MetadataError: the store did not answer.
@@ -63,8 +67,8 @@ class LoadManagerMigration:
         return self._choose(candidates)
 
     async def reader_of_records(self) -> Candidate | None:
-        """Return a broker that reads the ownership channel, to ask about the topics of the channel; None if there is
-        none.
+        """Return a broker that owns bundles by records, to which look-ups of the topics with the ownership records are
+        redirected; None if there is none.
 
         Raises:
             MetadataError: the store did not answer.
@@ -73,8 +77,8 @@ class LoadManagerMigration:
         return self._choose(candidates) if candidates else None
 
     async def _brokers(self) -> dict[str, LocalBrokerData]:
-        """Return the registrations of all brokers, which were read at most _REPORTS_LIFE_S seconds ago. With older
-        registrations, two brokers could redirect look-ups to each other.
+        """Return the registrations of all brokers, read at most _REPORTS_LIFE_S seconds ago. They must not be older,
+        because two brokers could then redirect look-ups to each other.
         """
         now_s, brokers = asyncio.get_running_loop().time(), self._registration.brokers
         if now_s - self._read_at_s > _REPORTS_LIFE_S or brokers != self._read_of:
@@ -92,7 +96,9 @@ class LoadManagerMigration:
 
 
 def _kind(data: LocalBrokerData) -> ManagerKind | None:
-    """Return the load manager of a broker; None if the registration has none, or one that is unknown here."""
+    """Return the kind of load manager of a broker. None if its registration names none, or one that this broker does
+    not know.
+    """
     try:
         return None if data.load_manager_class_name is None else manager_kind(data.load_manager_class_name)
     except StrategyError:

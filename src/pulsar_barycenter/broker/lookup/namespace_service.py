@@ -82,7 +82,7 @@ class SplitConflictError(NamespaceServiceError):
 
 
 class NamespaceService:
-    """The operations on the bundles that this broker owns."""
+    """What a broker can do with the bundles that it owns: unload, hand over, delete and split them."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class NamespaceService:
         await self._tasks.close()
 
     async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of a namespace, from the cache. A namespace without a record has one bundle and no
-        version.
+        """Return the bundles of a namespace, from the cache; from the store if they are not cached or too old. A
+        namespace without a record has one bundle, and `version` None.
         """
         return await self._bundles.get(namespace)
 
@@ -122,7 +122,8 @@ class NamespaceService:
         return await self._bundles.fresh(namespace)
 
     async def admit(self, leader_epoch: int) -> Guard:
-        """Check the epoch of a leader that sent a command; return the guard for the writes of this command.
+        """Check that `leader_epoch`, the epoch of a leader that sent a command, is the present one. Return the guard
+        that the writes of this command have to pass to the store, which then refuses them if a later leader exists.
 
         Raises:
             FormerEpochError: another leader has a later epoch.
@@ -166,10 +167,12 @@ class NamespaceService:
     async def hand_over_all(
         self, *, reason: str, max_per_second: float = 0, on_handed_over: Callable[[Bundle], None] = lambda _: None
     ) -> int:
-        """Unload every bundle of this broker, beginning with the first by name; return the number of unloaded bundles.
+        """Unload every bundle of this broker, in the order of the bundles' names; return the number of unloaded
+        bundles.
 
-        If `max_per_second` is 0 (no limit), several bundles are unloaded in parallel, else one after the other.
-        `on_handed_over` is called with each unloaded bundle. A failure is logged, and the next bundle follows.
+        If `max_per_second` is 0, the rate is not limited, and several bundles are unloaded in parallel; otherwise one
+        after the other. `on_handed_over` is called after each unload, with the bundle. A failure is logged, and the
+        next bundle follows.
         """
         bundles = self._ownership.owned_bundles()
         tasks = 1 if max_per_second > 0 else min(1 + len(bundles) // _BUNDLES_PER_TASK, _MAX_TASKS)
@@ -194,10 +197,10 @@ class NamespaceService:
         return done
 
     async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
-        """Release a bundle before its namespace is deleted.
+        """Release a bundle of this broker whose namespace is about to be deleted.
 
         Raises:
-            BundleNotEmptyError: the bundle has topics, and `force` is False.
+            BundleNotEmptyError: the bundle has persistent topics, loaded or not, and `force` is False.
         """
         topics = await self.topics_in(bundle)
         if topics and not force:
@@ -231,7 +234,9 @@ class NamespaceService:
             SplitConflictError: the namespace changed during every attempt.
         """
         if is_broker_bound(bundle.namespace):
-            raise InvalidSplitError(bundle, "the namespace belongs to one broker, so it always has exactly one bundle")
+            raise InvalidSplitError(
+                bundle, "the namespace belongs to one broker and always has one bundle, so it cannot be split"
+            )
         for attempt in range(SPLIT_ATTEMPTS):
             if attempt:
                 await asyncio.sleep(SPLIT_PAUSE_S)
@@ -247,7 +252,8 @@ class NamespaceService:
         raise SplitConflictError(bundle, SPLIT_ATTEMPTS)
 
     async def boundaries_of(self, bundle: Bundle, algorithm: str) -> Sequence[int]:
-        """Return the hashes at which an algorithm would split a bundle that this broker owns; may be empty.
+        """Return the hashes at which an algorithm would split a bundle that this broker owns; empty if it would not
+        split the bundle.
 
         Raises:
             SplitRefusedError: the algorithm is unknown, or misses an argument.
@@ -280,10 +286,11 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """Finish a split: copy the boundaries to the namespace's policies, report the load, and unload the new bundles
-        if `unload`.
+        """Do what follows a split: copy the boundaries to the namespace's policies, publish this broker's load, and,
+        with `unload`, unload the new bundles in the background.
 
-        If a step fails, this is logged. The next copy or report, by this broker or another one, has the same effect.
+        If a step fails, this is logged and the other steps are done. The next copy or load report, by this broker or
+        another one, has the same effect.
         """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)

@@ -50,9 +50,9 @@ _WARN_EVERY_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The answer of an attempt: the look-up is redirected to another broker.
+    """An answer of `Search.attempt`: the look-up is redirected to the broker with `urls`.
 
-    `authoritative`: that broker decides itself, without asking the leader.
+    `authoritative`: that broker must answer the look-up itself, and not redirect it.
     """
 
     urls: ServiceUrls
@@ -61,10 +61,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The answer of an attempt: there is no owner yet. Try again after a change of the bundle, or of the list of
-    brokers (`on`).
+    """An answer of `Search.attempt`: the owner is not known or does not serve the bundle yet. Try again after a change:
+    of the bundle's ownership if `on` is "bundle", of the list of registered brokers if it is "brokers".
 
-    `error` is the error to raise when the time of the look-up is over.
+    `error` is the error to raise if the time limit of the look-up ends before an owner is found.
     """
 
     on: Literal["bundle", "brokers"]
@@ -105,7 +105,11 @@ class Search(Protocol):
         ...
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Return the owner; or the broker to redirect the look-up to (`Candidate`); or the change to wait for (`Wait`).
+        """Return the owner; or, as `Candidate`, the broker to redirect the look-up to; or, as `Wait`, the change after
+        which to try again.
+
+        `authoritative`: the look-up was redirected here by a broker that decided that this broker has to answer it, so
+        it is not redirected again.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -115,7 +119,7 @@ class Search(Protocol):
 
 
 class OwnerSearch:
-    """Makes attempts to find or assign the owner of a bundle. Implements `Search`."""
+    """Makes attempts to find or assign the owner of a bundle, by ownership locks. Implements `Search`."""
 
     def __init__(
         self,
@@ -126,8 +130,9 @@ class OwnerSearch:
         affinities: Affinities,
         elsewhere: Callable[[Bundle], Awaitable["Candidate | None"]],
     ) -> None:
-        """`elsewhere` returns the broker to ask about a bundle without an owner if brokers with this load manager may
-        not decide; see `LoadManagerMigration.candidate`.
+        """`load_manager` returns the present load manager. `elsewhere` is called for a bundle without an owner, and
+        returns the broker to which the look-up is redirected because brokers with this load manager may not choose
+        owners; None: they may. See `LoadManagerMigration.candidate`.
         """
         self._ownership = ownership
         self._registration = registration
@@ -142,7 +147,8 @@ class OwnerSearch:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Return the owner; or the broker to redirect the look-up to (`Candidate`); or the change to wait for (`Wait`).
+        """Return the owner; or, as `Candidate`, the broker to redirect the look-up to; or, as `Wait`, the change after
+        which to try again. See `Search.attempt`.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -170,7 +176,10 @@ class OwnerSearch:
         return Candidate(urls, authoritative_redirect)
 
     async def _candidate(self, bundle: Bundle, me: str, *, authoritative: bool) -> tuple[str | None, bool]:
-        """Return the broker that should own the bundle or decide about it, and whether a redirect is authoritative."""
+        """Return two values for a bundle without an owner: the id of the broker that should own the bundle, or, if the
+        leader chooses owners, of the leader (None: no broker qualifies); and whether a look-up that is redirected to
+        this broker is authoritative, so that it answers the look-up itself.
+        """
         leads = self._leadership.is_leader()
         bound = heartbeat_broker(bundle.namespace)
         if bound is None:
@@ -187,7 +196,9 @@ class OwnerSearch:
         return leader, False
 
     async def _leader_to_ask(self) -> str | None:
-        """Return the leader if it decides instead of this broker; None if this broker decides itself."""
+        """Return the id of the leader if the leader has to choose the owner. None if this broker has to choose it:
+        because the load manager lets every broker choose, or because there is no leader.
+        """
         if not self._load_manager().is_centralized:
             return None
         leader = await self._leadership.current_leader()

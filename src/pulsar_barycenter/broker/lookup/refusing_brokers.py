@@ -33,8 +33,8 @@ _MAX_ADDRESSES: Final = 10_000
 
 
 async def refuses_connections(service_url: str) -> bool:
-    """Open a connection to a service URL and close it; return True if the connection was refused, else False: also
-    after another error, and without an answer in a second.
+    """Open a connection to a service URL and close it. Return True if the connection was refused. Return False if it
+    was opened, after any other error, and if there was no answer within a second.
     """
     try:
         parts = urlsplit(service_url)
@@ -57,8 +57,10 @@ class _Address:
 
 
 class RefusingBrokers:
-    """Tracks which brokers refuse connections. `probe` is `refuses_connections` or a substitute. `longest_s` is the
-    maximum number of seconds for which the store may name a broker as owner whose process has ended.
+    """Tracks which brokers refuse connections, so that look-ups do not send clients to them. `probe` is
+    `refuses_connections`, or a function that replaces it in a simulation. `longest_s` is the maximum number of seconds
+    for which the store may still name a broker as owner after its process has ended; a refusal that lasts longer does
+    not count.
     """
 
     def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
@@ -69,10 +71,11 @@ class RefusingBrokers:
         self._closed = False
 
     def refuses(self, service_url: str | None) -> bool:
-        """Return whether the broker at `service_url` refused the connection of the last check, and has done so for less
-        than `longest_s` seconds. False if it was never checked.
+        """Return whether the broker at `service_url` refused the connection of the last check, and began to refuse less
+        than `longest_s` seconds ago. False if it was never checked, or `service_url` is None.
 
-        This does not wait: if there was no check yet, or the last one is too old, it starts a check in the background.
+        This does not wait: if there was no check yet, or the last one is too old, it starts a check in the background
+        and returns by what is known.
         """
         if service_url is None:
             return False

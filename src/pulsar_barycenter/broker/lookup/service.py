@@ -51,18 +51,22 @@ class LookupService(Protocol):
     """The interface for look-ups that connections and REST handlers use. `lookup_answers` lists the errors."""
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
-        """Return the owner of the topic's bundle if it is known now. This does not wait and needs no permit.
+        """Return the owner of the topic's bundle if this broker knows it without reading and waiting. Such a call needs
+        no permit, so it does not count for `maxConcurrentLookupRequest`.
 
-        Call this first. None does not mean that there is no owner: call `lookup` then.
+        Call this first. None does not mean that there is no owner: call `lookup` then. `listener` is the listener whose
+        URLs the client wants; None: the default URLs.
         """
         ...
 
     async def lookup(
         self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
     ) -> LookupAnswer:
-        """Return the owner of the topic's bundle, or the broker to ask; assign the bundle if it has no owner.
+        """Return the owner of the topic's bundle, or the broker to which the client has to send the look-up instead. If
+        the bundle has no owner, one is assigned.
 
-        This waits while there is no answer, for example while the bundle is in transit, for HOLD_S seconds at most.
+        `authoritative`: the look-up was redirected here, and is not redirected again. This waits while there is no
+        answer, for example while the bundle is in transit, for HOLD_S seconds at most.
 
         Raises:
             LookupFailedError: no owner could be found or assigned in this time; `lookup_answers` has the subclasses.
@@ -73,10 +77,11 @@ class LookupService(Protocol):
     async def lookup_bundle(
         self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
     ) -> LookupAnswer | None:
-        """Return the owner of a bundle, or the broker to ask, as `lookup` does for a topic. Admin requests use it.
+        """Return the owner of a bundle, or the broker to which the look-up has to be sent instead, as `lookup` does for
+        a topic. Admin requests use this.
 
-        With `read_only`, a bundle without an owner is not assigned. Then the result is None, also if the bundle is
-        still in transit after _HOLD_READ_S seconds.
+        With `read_only`, a bundle without an owner is not assigned, and the result is None. It is also None if the
+        bundle is in transit and still has no owner after _HOLD_READ_S seconds.
         """
         ...
 
@@ -85,11 +90,11 @@ class LookupService(Protocol):
         ...
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
-        """Return the number of partitions, 0 for a topic that is not partitioned. With `auto_create` the record of a
-        new topic may be created.
+        """Return the number of partitions of a topic, 0 if it is not partitioned.
 
-        Without `auto_create`, a persistent topic that does not exist raises TopicNotFoundError. For a non-persistent
-        topic the result is 0, as in Pulsar: only its owner knows whether it exists.
+        If the topic does not exist and `auto_create` is True, it may be created as a partitioned topic, if its policies
+        say so. If it does not exist and `auto_create` is False, TopicNotFoundError is raised for a persistent topic. A
+        non-persistent topic gives 0, as in Pulsar: only its owner knows whether it exists.
         """
         ...
 
@@ -101,7 +106,9 @@ class LookupService(Protocol):
 
 
 class TopicDirectory(Protocol):
-    """What every broker can find out about topics, even about those that it does not own (`Resources`)."""
+    """What every broker can find out about a topic, even if it does not own the topic's bundle. Implemented by
+    `Resources`.
+    """
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int: ...
 
@@ -113,7 +120,7 @@ class TopicDirectory(Protocol):
 class LookupCounts:
     """Counts the look-ups of topics since the broker started, by result.
 
-    `seconds` is the sum of their times; a look-up from the cache counts 0.
+    `seconds` is the sum of the durations of these look-ups; the duration of a look-up from the cache counts as 0.
     """
 
     __slots__ = ("answers", "failures", "redirects", "seconds")
@@ -143,8 +150,9 @@ class ClusterLookup:
         *,
         leaders_term: LeadersTerm,
     ) -> None:
-        """`leaders_term` knows the broker that serves the internal topics (the leader). `migration` finds a broker that
-        reads the ownership channel, for a broker that does not read it itself.
+        """`leaders_term` knows which broker is the leader and serves the internal topics. `migration` finds a broker
+        that owns bundles by records; look-ups of internal topics are redirected to it if this broker owns bundles by
+        locks.
         """
         self._config = config
         self._bundles = bundles
@@ -159,7 +167,7 @@ class ClusterLookup:
 
     @property
     def in_flight(self) -> int:
-        """The number of look-ups that have a permit of `maxConcurrentLookupRequest`."""
+        """The number of look-ups that are running now and count for `maxConcurrentLookupRequest`."""
         return self._in_flight
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
@@ -204,10 +212,10 @@ class ClusterLookup:
 
     @contextmanager
     def _permit(self) -> Iterator[None]:
-        """Context manager: hold a permit of `maxConcurrentLookupRequest`.
+        """Context manager: the `with` statement counts as one look-up for the limit `maxConcurrentLookupRequest`.
 
         Raises:
-            TooManyLookupsError: no permit is free.
+            TooManyLookupsError: the number of running look-ups has reached the limit.
         """
         limit = self._config.current.max_concurrent_lookup_request
         if self._in_flight >= limit:
@@ -219,8 +227,8 @@ class ClusterLookup:
             self._in_flight -= 1
 
     async def _find(self, topic: TopicName, authoritative: bool) -> Owner | Candidate:
-        """Return the owner of a topic, or the broker to ask. If the topic's bundle was split meanwhile, find its new
-        bundle and try again.
+        """Return the owner of a topic, or the broker to which the look-up is redirected. If the topic's bundle is split
+        during the search, search again with the topic's new bundle.
         """
         if is_internal_topic(topic) and (found := await self._find_internal(topic)) is not None:
             return found
@@ -240,15 +248,15 @@ class ClusterLookup:
                 await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _find_internal(self, topic: TopicName) -> Owner | Candidate | None:
-        """Return the leader that serves an internal topic, or a broker to ask; None if the topic's bundle is owned in
-        the same way as other bundles.
+        """Return the leader, which serves an internal topic, or a broker to which the look-up is redirected. None if
+        the topic has to be looked up like any other, by the owner of its bundle.
         """
         if self._leaders_term.has(topic):
             return await self._leader(topic)
         return await self._migration.reader_of_records() if self._migration.is_followed else None
 
     async def _leader(self, topic: TopicName) -> Owner:
-        """Wait until the leader serves the internal topics, and return the leader. After HOLD_S seconds, raise
+        """Wait until a leader serves the internal topics, and return it. If there is none after HOLD_S seconds, raise
         LookupNotReadyError.
         """
         loop = asyncio.get_running_loop()
@@ -279,7 +287,9 @@ class ClusterLookup:
         return count
 
     async def _exists(self, topic: TopicName) -> bool:
-        """Return whether a persistent topic exists. A partition exists also before its first use."""
+        """Return whether a persistent topic exists. A partition of an existing partitioned topic counts as existing
+        even before its first use.
+        """
         directory = self._directory
         if await directory.topic_exists(topic):
             return True
@@ -291,7 +301,7 @@ class ClusterLookup:
         return await self._directory.topics_of_namespace(namespace, mode)
 
     async def close(self) -> None:
-        """Answer all held and all later look-ups with LookupNotReadyError. Idempotent."""
+        """Answer all look-ups that wait, and all later ones, with LookupNotReadyError. Idempotent."""
         await self._searches.close()
 
     async def _owner_of(self, bundle: Bundle) -> Owner | None:

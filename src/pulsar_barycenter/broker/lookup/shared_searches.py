@@ -40,8 +40,9 @@ _Key: TypeAlias = tuple[Bundle, bool]
 
 @dataclass(eq=False, slots=True)
 class _Search:
-    """One search for the owner of a bundle. `deadline` is the latest deadline of the look-ups that wait for it, `wait`
-    the result of the last attempt. `is_logged`: a failure was logged.
+    """One running search for the owner of a bundle. Several look-ups may wait for it; `deadline` is the latest of their
+    deadlines. `wait` is the result of the last attempt, None before its end. `is_logged`: the failure of this search
+    was logged.
     """
 
     deadline: float
@@ -51,8 +52,8 @@ class _Search:
 
 
 class SharedSearches:
-    """The running searches for owners: all look-ups of a bundle share one search, and its authoritative look-ups share
-    another one.
+    """The searches for owners that are running. All look-ups of a bundle wait for the same search; authoritative
+    look-ups of the bundle wait for another one.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class SharedSearches:
         registration: Registration,
         refusing_brokers: RefusingBrokers,
     ) -> None:
-        """`require_bundle` raises an error if a range is not a bundle any more (`BundleCache.require`). `search` makes
-        the attempts.
+        """`require_bundle` raises an error if a range is no longer a bundle of its namespace (`BundleCache.require`).
+        `search` makes the attempts.
         """
         self._require_bundle = require_bundle
         self._search = search
@@ -83,8 +84,9 @@ class SharedSearches:
         return self._refusing_brokers.refuses(broker.broker_url or broker.broker_url_tls)
 
     async def find(self, bundle: Bundle, *, authoritative: bool, deadline: float) -> Owner | Candidate:
-        """Join the search for a bundle that was just resolved, or start a search. Wait for its result until `deadline`
-        (time of the event loop), and at least for the end of the first attempt.
+        """Wait for the result of the search for the owner of `bundle`; start the search if none is running. Wait until
+        `deadline` (time of the event loop) at most, but always until the end of the first attempt. Before this call,
+        the caller must have read that `bundle` exists; this is checked again only before the second attempt.
 
         Raises:
             LookupFailedError, MetadataError: the error of the last attempt, when the time is over.
@@ -132,7 +134,9 @@ class SharedSearches:
         return step
 
     async def _attempt(self, key: _Key) -> Owner | Candidate | Wait:
-        """Make one attempt. Return Wait if the store does not answer, or the found broker refuses connections."""
+        """Make one attempt, and return its result. Return Wait if the store does not answer, or if the broker that was
+        found refuses connections.
+        """
         bundle, authoritative = key
         try:
             step = await self._search.attempt(bundle, authoritative=authoritative)

@@ -23,24 +23,26 @@ _PAUSE_S: Final = 0.02
 
 
 def placed(groups: Groups, group: str, bookie: str, info: dict[str, Any]) -> Groups:
-    """Return `groups` with `bookie` in `group` and in no other group."""
+    """Return a copy of `groups` with `bookie` in `group` and in no other group. `info` is the value that is stored for
+    the bookie, such as its rack.
+    """
     others = removed(groups, bookie)
     return {**others, group: {**others.get(group, {}), bookie: info}}
 
 
 def removed(groups: Groups, bookie: str) -> Groups:
-    """Return `groups` without `bookie`. A group that becomes empty is left out."""
+    """Return a copy of `groups` without `bookie`. A group without bookies is left out."""
     left = {name: {key: info for key, info in group.items() if key != bookie} for name, group in groups.items()}
     return {name: group for name, group in left.items() if group or not groups[name]}
 
 
 def info_of(groups: Groups, bookie: str) -> dict[str, Any] | None:
-    """Return what is known of a bookie, None if it is in no group."""
+    """Return the value that is stored for a bookie, such as its rack; None if it is in no group."""
     return next((group[bookie] for group in groups.values() if bookie in group), None)
 
 
 class BookieRacks:
-    """The record in the metadata store of the bookies."""
+    """The record in the metadata store that has the groups of bookies, and the rack of each bookie."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -55,7 +57,8 @@ class BookieRacks:
         return {} if record is None else _groups_in(record.value)
 
     async def update(self, change: Callable[[Groups], Groups]) -> None:
-        """Replace the groups by the result of `change`, which is called again if another writer changed them meanwhile.
+        """Call `change` with the groups, and store its result instead. If another writer changed the groups meanwhile,
+        `change` is called again with the changed groups.
 
         Raises:
             InvalidValueError: the record cannot be decoded.

@@ -22,7 +22,7 @@ POLICIES_ROOT: Final = "/admin/policies/"
 
 
 class _WithBundles(msgspec.Struct, frozen=True):
-    """The field with the bundles, which the records Policies and LocalPolicies both have."""
+    """The only field that is read of a Policies or LocalPolicies record here: the bundles."""
 
     bundles: BundlesData | None = None
 
@@ -32,8 +32,8 @@ def local_policies_path(namespace: NamespaceName) -> str:
 
 
 def needs_no_record(namespace: NamespaceName) -> bool:
-    """Return whether a namespace exists even without a record: it belongs to one broker, or is the system namespace.
-    Without a record it has one bundle.
+    """Return whether a namespace exists even if the store has no record of it: the namespaces that belong to one
+    broker, and the system namespace. Without a record, such a namespace has one bundle.
     """
     return is_broker_bound(namespace) or is_system_namespace(namespace)
 
@@ -81,7 +81,9 @@ def bundles_data(record: Record) -> BundlesData | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredBundles:
-    """Bundles, and the record from which they were decoded (`value`); None: there is no record, or it is not known."""
+    """Bundles of a namespace. `value` is the record from which they were decoded; None: there is no record, or it is
+    not known.
+    """
 
     bundles: NamespaceBundles
     value: bytes | None = None
@@ -144,9 +146,11 @@ async def replace_boundaries(
 
 
 async def copy_boundaries_to_policies(store: MetadataStore, namespace: NamespaceName) -> None:
-    """Copy the boundaries of the local record to the namespace's policies, if it has any.
+    """Copy the boundaries in the namespace's local policies to its policies. If one of the two records does not exist,
+    do nothing.
 
-    Each attempt reads the local record again. So if two brokers copy at once, the later one copies the newer list.
+    If another writer changes the policies meanwhile, read both records again. So if two brokers copy at the same time,
+    the copy that remains has the newest boundaries.
     """
     path = f"{POLICIES_ROOT}{namespace}"
     while True:

@@ -74,8 +74,8 @@ class BundleCache:
         self._stop_listening = store.add_invalidator(self._on_change)
 
     def cached(self, namespace: NamespaceName) -> NamespaceBundles | None:
-        """Return the cached bundles, None if there are none. If they are old, return them all the same, and read them
-        again in the background.
+        """Return the cached bundles, None if there are none. Bundles that are too old are also returned, and read again
+        in the background.
         """
         entry = self._entries.get(namespace)
         if entry is None:
@@ -92,16 +92,20 @@ class BundleCache:
         return await self._shared_load(namespace)
 
     async def fresh(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles, read from the store after this call began."""
+        """Return the bundles of `namespace`, as the store has them at or after the time of this call; the cache is not
+        used.
+        """
         return await self._load(namespace)
 
     def cached_bundle_of(self, topic: TopicName) -> Bundle | None:
-        """Return the topic's bundle if its namespace is cached, else None."""
+        """Return the topic's bundle if the bundles of its namespace are cached, else None. Like all methods that find a
+        topic's bundle, this records a non-persistent topic for `has_non_persistent_topic`.
+        """
         bundles = self.cached(topic.namespace)
         return None if bundles is None else self._found(topic, bundles)
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
-        """Return the topic's bundle, whether or not its namespace exists."""
+        """Return the bundle whose hash range contains the topic, even if the namespace or the topic does not exist."""
         return self._found(topic, await self.get(topic.namespace))
 
     async def existing_bundle_of(self, topic: TopicName) -> Bundle:
@@ -126,10 +130,10 @@ class BundleCache:
             raise BundleNotFoundError(bundle)
 
     def has_non_persistent_topic(self, bundle: Bundle) -> bool:
-        """Return whether this broker was asked for a non-persistent topic of this bundle.
+        """Return whether the bundle of a non-persistent topic was searched on this broker, and was this bundle.
 
-        A split of the bundle resets this; clients look their topics up again sooner or later.
-        Source: `NamespaceBundle.hasNonPersistentTopic`.
+        After a split, it is False for the new bundles until such a topic is searched again; clients look their topics
+        up again sooner or later. Source: `NamespaceBundle.hasNonPersistentTopic`.
         """
         return bundle in self._non_persistent
 
@@ -147,7 +151,9 @@ class BundleCache:
         self._keep(bundles.namespace, bundles, self._generations[bundles.namespace])
 
     def on_change(self, listener: Listener) -> None:
-        """Call `listener` with the bundles of a namespace whenever changed boundaries were read."""
+        """Call `listener` with the bundles of a namespace each time they were read and have other boundaries than
+        before.
+        """
         self._listeners.append(listener)
 
     def close(self) -> None:
@@ -186,8 +192,8 @@ class BundleCache:
                 return self._keep(namespace, stored.bundles, generation, stored.value)
 
     def _found(self, topic: TopicName, bundles: NamespaceBundles) -> Bundle:
-        """Return the bundle of `bundles` that contains the topic; if the topic is non-persistent, record this for the
-        bundle.
+        """Return the bundle among `bundles` that contains the topic. If the topic is non-persistent, record that this
+        bundle has a non-persistent topic.
         """
         bundle = bundles.find_hash(topic.hash32)
         if not topic.is_persistent and bundles.version is not None:
@@ -197,10 +203,11 @@ class BundleCache:
     def _keep(
         self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int, value: bytes | None = None
     ) -> NamespaceBundles:
-        """Cache bundles that were read, unless the namespace was invalidated since the read began.
+        """Cache bundles that were read, and return them. They are not cached if the namespace was invalidated since the
+        read began.
 
-        The absence of a namespace is not cached: it may be created at once, by the same client, and names of namespaces
-        that never exist would fill the memory.
+        The absence of a namespace is not cached: the same client may create it at once, and names of namespaces that
+        never exist would fill the memory.
         """
         if self._generations.get(namespace, 0) != generation:
             return bundles

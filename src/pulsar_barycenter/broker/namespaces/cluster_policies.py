@@ -69,12 +69,14 @@ class _Group(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterPolicyWatch:
-    """Keeps the policies for the assignment of bundles, `current`, up to date with the store."""
+    """Has the policies for the assignment of bundles in `current`: isolation policies, failure domains, anti-affinity
+    groups and drained brokers. It follows their changes in the store.
+    """
 
     def __init__(
         self, store: MetadataStore, cluster: str, *, drained: Callable[[], tuple[str, ...]] = lambda: ()
     ) -> None:
-        """`drained` returns the brokers that are drained now."""
+        """`drained` returns the ids of the brokers that are drained at the time of the call."""
         self._store = store
         self._drained = drained
         self._drained_read: tuple[str, ...] = ()
@@ -107,7 +109,9 @@ class ClusterPolicyWatch:
         return self._current
 
     async def start(self) -> None:
-        """Read the policies, and watch them from now on."""
+        """Read the policies, and follow their changes from now on. If the store does not answer, this is logged, and
+        they are read later.
+        """
         await self._watch.start(self._read_first)
 
     async def close(self) -> None:
@@ -167,8 +171,9 @@ class ClusterPolicyWatch:
     # ---- anti-affinity groups ----
 
     async def refresh(self, namespace: str) -> None:
-        """Read the policies for assigning a bundle of `namespace` again, so that all policies that were set before this
-        call apply. If the store does not answer, this is logged, and the policies that were read last apply.
+        """Read those policies again from the store that count for assigning a bundle of `namespace`, so that all
+        policies that were set before this call apply. If the store does not answer, this is logged, and the policies
+        that were read last apply.
         """
         try:
             await self._read_isolation()
@@ -177,8 +182,9 @@ class ClusterPolicyWatch:
         await self.learn_groups(namespace, lambda: ())
 
     async def learn_groups(self, namespace: str, others: Callable[[], Iterable[str]]) -> None:
-        """Read the anti-affinity group of `namespace` into `current`; if it has one, also the groups of the namespaces
-        `others`.
+        """Read the anti-affinity group of `namespace` into `current`. If the namespace has a group, also read the
+        groups of the namespaces that `others` returns. Groups that are cached are not read again; groups that cannot be
+        read are left out.
         """
         now = asyncio.get_running_loop().time()
         if now - self._groups_since >= _GROUPS_LIFE_S:
@@ -207,7 +213,8 @@ class ClusterPolicyWatch:
 
     async def _read_group(self, namespace: str) -> None:
         """Read and cache the anti-affinity group of a namespace. If the group changes during the read, read it again;
-        after _ATTEMPTS reads do not cache it.
+        if it changed during each of _ATTEMPTS reads, do not cache it. If it cannot be read, log this and do not cache
+        it.
         """
         for _ in range(_ATTEMPTS):
             changes = self._changes_of(namespace)

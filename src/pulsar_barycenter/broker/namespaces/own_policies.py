@@ -33,7 +33,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class SubscriptionPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """What a topic says about one of its subscriptions."""
+    """The policies that are set for one subscription of a topic. None: not set."""
 
     dispatch_rate: DispatchRate | None = None
 
@@ -106,19 +106,25 @@ there.
 
 
 class OwnPolicySource(Protocol):
-    """Reads the policies that topics themselves have, as far as this broker knows them."""
+    """Reads the policies that are set for single topics. They are received in the background, so this broker may not
+    know those of a topic yet.
+    """
 
     async def known(self, topic: TopicName) -> None:
-        """Wait until the policies of a topic are known. The caller limits the time."""
+        """Wait until the policies that are set for a topic have been received. There is no time limit here; the caller
+        has to set one.
+        """
         ...
 
     def of(self, topic: TopicName) -> OwnPolicies:
-        """Return the own policies of a topic, or of the topic of a partition, as far as they are known."""
+        """Return the policies that are set for a topic; for a partition, those of its partitioned topic. If they have
+        not been received yet, the result is as if none were set.
+        """
         ...
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the own policies of a deleted topic. A failure is logged only: then a new topic of the same name has
-        these policies.
+        """Remove the policies of a deleted topic. A failure is logged, and no error is raised: then a new topic of the
+        same name has these policies.
         """
         ...
 
@@ -137,7 +143,9 @@ class NoOwnPolicies:
 
 
 def overlaid(policies: Policies, own: OwnPolicies) -> Policies:
-    """Return the policies of a namespace, in which those that the topic itself has replace the namespace's."""
+    """Return the policies that apply to a topic: each policy in `own`, those of the topic itself, replaces the one in
+    `policies`, those of the namespace.
+    """
     if own == NO_OWN_POLICIES:
         return policies
     changed: dict[str, Any] = {

@@ -30,12 +30,13 @@ class ChangePhase(enum.Enum):
 
 
 class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A change of a partitioned topic. `id` is unique; `requester` is the id of the broker that began the change.
+    """A change of a partitioned topic and of all its partitions. `id` is unique; `requester` is the id of the broker
+    that began the change.
 
-    A change of a subscription has `subscription` (the name), `position` (ledger, entry) and `properties`. A change that
-    adds partitions has the other fields: `partitions` is the new number of partitions, `subscriptions` are the names of
-    the subscriptions of the new partitions, `subscription_properties` maps the subscriptions that have properties to
-    them.
+    Which fields are set depends on `kind`. A change of a subscription has `subscription` (the name), `position`
+    (ledger, entry) and `properties`. A change that adds partitions has `partitions`, the number of partitions
+    afterwards, and, for the new partitions, `subscriptions`, the names of their subscriptions, and
+    `subscription_properties`, the properties of those subscriptions that have any.
     """
 
     id: str
@@ -52,17 +53,17 @@ class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     @property
     def blocks_clients(self) -> bool:
-        """Whether this change prevents producers and consumers from attaching to a partition."""
+        """Whether producers and consumers must not attach to a partition while this change is in progress."""
         return self.kind is ChangeKind.DELETE
 
     def blocks_subscription(self, name: str) -> bool:
-        """Return whether this change prevents consumers from attaching to the subscription, and clients from
-        creating it.
+        """Return whether, while this change is in progress, consumers must not attach to the subscription `name`, and
+        clients must not create it.
         """
         return self.blocks_clients or (self.kind is ChangeKind.DELETE_SUBSCRIPTION and name == self.subscription)
 
     def has_purpose_of(self, other: "PartitionedChange") -> bool:
-        """Return whether this change has the same effect as `other` when it is complete."""
+        """Return whether this change and `other` would have the same effect on the topic."""
         return (self.kind, self.subscription, self.partitions) == (other.kind, other.subscription, other.partitions)
 
     def __str__(self) -> str:

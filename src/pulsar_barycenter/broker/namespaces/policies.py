@@ -21,7 +21,9 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 
 
 class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
-    """The boundaries of a namespace in the form `0x%08x`, ascending, and the number of bundles between them."""
+    """The boundaries of a namespace's bundles, as texts of the form `0x%08x`, ascending, and the number of bundles
+    between them.
+    """
 
     boundaries: tuple[str, ...] | None = None
     num_bundles: int = 0
@@ -45,9 +47,9 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BookieAffinityGroup(msgspec.Struct, frozen=True, rename="camel"):
-    """The groups of bookies on which the ledgers of a namespace are: names separated by commas.
+    """The groups of bookies on which the ledgers of a namespace are stored: names of groups, separated by commas.
 
-    The secondary groups are for a primary group with too few bookies.
+    Bookies of the secondary groups are used if the primary groups have too few bookies.
     """
 
     bookkeeper_affinity_group_primary: str | None = None
@@ -84,7 +86,9 @@ class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AutoTopicCreationOverride(msgspec.Struct, frozen=True, rename="camel"):
-    """A namespace's own rule whether a topic is created when a client first uses it, and with how many partitions."""
+    """A namespace's own rule, which replaces the configuration: whether a topic is created when a client first uses it,
+    and if so with how many partitions.
+    """
 
     allow_auto_topic_creation: bool = False
     topic_type: str | None = None
@@ -96,8 +100,8 @@ class AutoSubscriptionCreationOverride(msgspec.Struct, frozen=True, rename="came
 
 
 class RetentionPolicies(msgspec.Struct, frozen=True):
-    """For how long, and up to which size of the topic, consumed ledgers are kept. -1: no limit; if either field is 0,
-    no consumed ledgers are kept.
+    """For how long, and up to which size of the topic, ledgers are kept after all their messages are acknowledged. -1:
+    no limit. If either field is 0, such ledgers are not kept.
     """
 
     time_in_minutes: int = field(name="retentionTimeInMinutes", default=0)
@@ -105,8 +109,8 @@ class RetentionPolicies(msgspec.Struct, frozen=True):
 
 
 class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A limit of the backlog: `limit_size` in bytes or `limit_time` in seconds. `policy` is Pulsar's name of the action
-    at the limit.
+    """A limit of the backlog: its size, `limit_size` in bytes, or its age, `limit_time` in seconds. `policy` is
+    Pulsar's name of what happens at the limit.
 
     `limit` is the older name of `limit_size`; Pulsar's brokers write both. A field without a value is not written,
     because Java reads null as 0.
@@ -119,7 +123,7 @@ class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class DispatchRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How many messages and bytes are delivered in a period; -1 means no limit.
+    """How many messages and bytes are delivered in each period of `rate_period_in_second` seconds; -1 means no limit.
 
     `relative_to_publish_rate`: the rate at which messages arrive is added to both limits.
     """
@@ -138,10 +142,11 @@ class PublishRate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ResourceGroup(msgspec.Struct, frozen=True, rename="camel"):
-    """The rates of a resource group: what all topics of its namespaces accept and deliver together in a second.
+    """The rates of a resource group: how many messages and bytes all topics of its namespaces together accept and
+    deliver in a second.
 
-    A rate that is 0 or below, or missing, is no limit. Pulsar and this program keep the rates of deliveries and do not
-    apply them.
+    A rate that is 0 or below, or missing, is no limit. Only the rates of accepted messages are applied. The rates of
+    deliveries are stored without an effect, as in Pulsar.
     """
 
     publish_rate_in_msgs: int | None = None
@@ -151,15 +156,17 @@ class ResourceGroup(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How often one consumer may attach in a period; 0 or below means no limit."""
+    """How often one consumer may attach in each period of `rate_period_in_second` seconds; 0 or below means
+    no limit.
+    """
 
     subscribe_throttling_rate_per_consumer: int = -1
     rate_period_in_second: int = 30
 
 
 class PersistencePolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """How entries are stored. Only the rate at which cursors are stored has an effect: the configuration decides on how
-    many bookies the entries of a ledger are.
+    """How entries are stored. Only the rate at which cursors are stored has an effect. The numbers of bookies have
+    none: the configuration decides on how many bookies the entries of a ledger are stored.
     """
 
     bookkeeper_ensemble: int = 2
@@ -177,7 +184,7 @@ class InactiveDeleteMode(enum.StrEnum):
 
 
 class InactiveTopicPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether topics are deleted that were unused for some time."""
+    """Whether topics that were not used for some time are deleted, after which time, and which of them."""
 
     inactive_topic_delete_mode: InactiveDeleteMode | None = None
     max_inactive_duration_seconds: int = 0
@@ -185,7 +192,9 @@ class InactiveTopicPolicies(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DelayedDeliveryPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether messages wait until their time; `max_delivery_delay_in_millis` is the longest wait; 0 means no limit."""
+    """Whether a message with a delivery time is delivered only at that time. `max_delivery_delay_in_millis` is the
+    longest time that a message may wait; 0 means no limit.
+    """
 
     tick_time: int = 0
     active: bool = False
@@ -284,7 +293,7 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterUrl(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The addresses to which the clients of a cluster go after the cluster has migrated to another one."""
+    """The addresses under which clients find the cluster to which their cluster has migrated."""
 
     service_url: str | None = None
     service_url_tls: str | None = None
@@ -298,7 +307,9 @@ class ClusterUrl(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class ClusterPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether a cluster has migrated to another one, and the addresses of that cluster."""
+    """Whether a cluster has migrated to another cluster (`migrated`), and the addresses of that other cluster; None:
+    they are not set.
+    """
 
     migrated: bool = False
     migrated_cluster_url: ClusterUrl | None = None
@@ -307,8 +318,8 @@ class ClusterPolicies(msgspec.Struct, frozen=True, rename="camel"):
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
     """The record of a partitioned topic. `deleted` is set while its partitions are being deleted.
 
-    `change` is a change that the owners of the partitions make together. It is set before the owners are asked for
-    their consent, and removed after all of them have made the change.
+    `change` is a change of all its partitions that is in progress. It is set before the owners of the partitions are
+    asked whether they agree, and removed after all of them have made the change, or if one did not agree.
     """
 
     partitions: int = 0

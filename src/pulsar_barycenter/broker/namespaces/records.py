@@ -49,7 +49,7 @@ class Records(Generic[T]):
         return await self._cache.get(self.path(name))
 
     async def get_fresh(self, name: str) -> T | None:
-        """Read a record from the store now, and return it; None if it does not exist."""
+        """Read the record from the store, not from the cache, and return it; None if it does not exist."""
         self._cache.invalidate(self.path(name))
         return await self.get(name)
 
@@ -69,10 +69,11 @@ class Records(Generic[T]):
         await self._cache.create(self.path(name), value)
 
     async def update(self, name: str, modify: Callable[[T], T]) -> T:
-        """Apply `modify` to the record and return the new record. Only the top-level fields that `modify` changes are
-        replaced. All others are kept as they are stored, with everything that `T` does not have.
+        """Call `modify` with the record, store its result and return the new record. Only those fields of the stored
+        record change that `modify` changes, at any depth of objects; all others stay, also fields that the type `T`
+        does not have. An array that `modify` changes is replaced as a whole.
 
-        `modify` is called again if another writer changed the record meanwhile.
+        If another writer changed the record meanwhile, `modify` is called again with the changed record.
 
         Raises:
             NotFoundError: there is no record.
@@ -90,11 +91,9 @@ class Records(Generic[T]):
                 raise InvalidValueError(path, str(error)) from error
             before = msgspec.to_builtins(present)
             changed = modify(present)
-            for field, value in msgspec.to_builtins(changed).items():
-                if field not in fields or value != before.get(field):
-                    fields[field] = value
+            merged = _merged(fields, before, msgspec.to_builtins(changed))
             try:
-                await self._store.put(path, msgspec.json.encode(fields), expected_version=record.stat.version)
+                await self._store.put(path, msgspec.json.encode(merged), expected_version=record.stat.version)
             except BadVersionError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -104,9 +103,11 @@ class Records(Generic[T]):
         raise AssertionError("bug: the last attempt must return or raise an error, so this line is never reached")
 
     async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
-        """Replace the record by the result of `change`; fields that `T` does not have are lost.
+        """Replace the whole record by the result of `change`, and return the result. Fields of the stored record that
+        the type `T` does not have are lost.
 
-        `change` gets None if there is no record. It is called again if another writer changed the record meanwhile.
+        `change` gets the present record, None if there is none. If another writer changed the record meanwhile, it is
+        called again with the changed record.
 
         Raises:
             BadVersionError: other writers changed the record during every attempt.
@@ -114,7 +115,7 @@ class Records(Generic[T]):
         return await self._cache.read_modify_update_or_create(self.path(name), change)
 
     async def put(self, name: str, value: T) -> None:
-        """Store the record, whether it exists or not."""
+        """Store the record. It replaces a record that exists."""
         await self._cache.put(self.path(name), value)
 
     async def delete(self, name: str) -> None:
@@ -130,11 +131,24 @@ class Records(Generic[T]):
         self._cache.close()
 
 
+def _merged(stored: object, before: object, after: object) -> object:
+    """Return `stored` with the changes from `before` to `after`, which have only the fields that this program knows."""
+    if not (isinstance(stored, dict) and isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    merged = {field: value for field, value in stored.items() if field in after or field not in before}
+    for field, value in after.items():
+        if field not in stored:
+            merged[field] = value
+        elif field not in before or value != before[field]:
+            merged[field] = _merged(stored[field], before.get(field), value)
+    return merged
+
+
 async def delete_tree(store: MetadataStore, path: str) -> int:
     """Delete everything below `path`, then `path` itself; return the number of deleted keys.
 
     Raises:
-        HasChildrenError: a key was created below it meanwhile.
+        HasChildrenError: another writer created a key below `path` during this call, so `path` still exists.
     """
     deleted = 0
     for name in await store.children(path):

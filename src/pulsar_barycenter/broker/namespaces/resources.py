@@ -83,7 +83,8 @@ POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 
 
 class Resources:
-    """The records of the cluster, and what a broker knows about topics, even about those that it does not own.
+    """The records of the cluster, and what every broker can find out about a topic, even if it does not own the topic's
+    bundle.
 
     Implements TopicDirectory and TopicPolicies.
     """
@@ -114,7 +115,9 @@ class Resources:
         self._loaded_topics = loaded_topics
 
     def attach_own_policies(self, source: OwnPolicySource) -> None:
-        """Set the object with the policies that topics themselves have; these replace those of the namespaces."""
+        """Set the object that has the policies of single topics; a topic's own policy replaces that of its
+        namespace.
+        """
         self._own = source
 
     def close(self) -> None:
@@ -129,7 +132,7 @@ class Resources:
     # ---- namespaces ----
 
     async def namespaces_of(self, tenant: str) -> list[NamespaceName]:
-        """Return the namespaces of a tenant; keys without valid policies are skipped."""
+        """Return the namespaces of a tenant. Keys whose value is not a valid policies record are skipped."""
         found = []
         for name in await self.namespaces.names(tenant):
             try:
@@ -185,10 +188,11 @@ class Resources:
         return topics
 
     async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
-        """Return the record of a partitioned topic, None if the topic is not partitioned.
+        """Return the record of a partitioned topic, None if the topic is not partitioned. `fresh`: read it from the
+        store, not from the cache.
 
-        A number of partitions that is out of range is replaced by the nearest allowed one, so that the topic can still
-        be deleted.
+        If the stored number of partitions is out of range, the result has the nearest allowed number, so that the topic
+        can still be deleted.
         """
         name = partitioned_topic_name(topic)
         found = await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
@@ -198,8 +202,8 @@ class Resources:
         return replace(found, partitions=min(max(0, found.partitions), MAX_PARTITIONS))
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
-        """Return the change that the partitioned topic of this partition is making now, read from the store; None if
-        there is none.
+        """Return the change of a partitioned topic that is in progress and concerns `partition`, read from the store;
+        None if there is none.
 
         Also None for a topic that is not a partition, and if the topic's record cannot be decoded, so that its
         partitions are still served.
@@ -217,9 +221,10 @@ class Resources:
         return None if found is None else found.pending
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
-        """Return the number of partitions, 0 for a topic that is not partitioned.
+        """Return the number of partitions of a topic, 0 if it is not partitioned.
 
-        With `auto_create`, the record is created if the policies say that topics created by use are partitioned.
+        With `auto_create`, a topic that does not exist is created as a partitioned topic, if its policies say that
+        topics which clients create by using them are partitioned.
 
         Raises:
             NamespaceNotFoundError: the namespace does not exist.
@@ -247,8 +252,9 @@ class Resources:
     # ---- rules of creation by use ----
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Return whether `topic`, which does not exist, is created when a client uses it (as a topic or partition, not
-        as a partitioned topic).
+        """Return whether `topic`, which does not exist, is created when a client uses it. A partition is created if its
+        partitioned topic exists and has it. A topic that exists as a partitioned topic is not created again without
+        partitions.
         """
         if needs_no_record(topic.namespace):
             return True
@@ -280,19 +286,23 @@ class Resources:
         await self._own.remove(topic)
 
     async def policies_of(self, topic: TopicName) -> Policies:
-        """Return the policies of a topic: each is its own if it has one, else its namespace's, else the default."""
+        """Return the policies of a topic. A policy that is set for the topic itself is used; if it is not set, that of
+        the namespace; if that is not set, the default.
+        """
         policies = None if needs_no_record(topic.namespace) else await self.namespaces.get(str(topic.namespace))
         policies = policies or Policies()
         return policies if is_system_topic(topic) else overlaid(policies, self._own.of(topic))
 
     async def deduplicates(self, topic: TopicName) -> bool:
-        """Return whether a topic uses deduplication: its policies decide, else the configuration."""
+        """Return whether a topic uses deduplication. The topic's policies decide; if they do not set this, the
+        configuration decides.
+        """
         own = (await self.policies_of(topic)).deduplication_enabled
         return self._config.current.broker_deduplication_enabled if own is None else own
 
     async def compaction_threshold(self, topic: TopicName) -> int:
-        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. Its policies decide, else
-        the configuration.
+        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. The topic's policies
+        decide; if they do not set this, the configuration decides.
         """
         if is_change_events(topic):
             return CHANGE_EVENTS_THRESHOLD_BYTES
@@ -300,8 +310,8 @@ class Resources:
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
     async def rules(self, topic: TopicName) -> TopicRules:
-        """Return the rules for a topic, from its policies and the configuration, except its limits. System topics have
-        no policies.
+        """Return the rules for a topic, made from its policies and the configuration, without its limits, which
+        `Resources.limits` returns. For a system topic only the configuration counts.
         """
         config = self._config.current
         if is_system_topic(topic) or needs_no_record(topic.namespace):
@@ -329,19 +339,19 @@ class Resources:
         return NO_GROUP_RATE if group is None else group_rate_of(name, group)
 
     async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
-        """Return the groups of bookies on which new ledgers of a topic are."""
+        """Return the groups of bookies on which the entries of a topic's new ledgers are stored."""
         local = None if needs_no_record(topic.namespace) else await self.local_policies.get(str(topic.namespace))
         return ANY_BOOKIES if local is None else local.bookie_affinity_group or ANY_BOOKIES
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
-        """Return the policies of a topic that clients use; None for a topic of the brokers themselves."""
+        """Return the policies of a topic that clients use; None for a topic that only brokers use."""
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return None
         return await self.policies_of(topic)
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
-        """Return the rules for the schemas of a topic: its policies decide, and the configuration where a policy is not
-        set.
+        """Return the rules for the schemas of a topic. The topic's policies decide; what they do not set, the
+        configuration decides.
 
         Source: Pulsar's `AbstractTopic.getSchemaCompatibilityStrategy`, `allowAutoUpdateSchema`.
         """
@@ -361,12 +371,15 @@ class Resources:
         )
 
     async def limits(self, topic: TopicName) -> TopicLimits:
-        """Return the limits of a topic: its policies decide, and the configuration where a policy is not set."""
+        """Return the limits of a topic. The topic's policies decide; what they do not set, the configuration
+        decides.
+        """
         policies = await self._policies_of_clients_topic(topic)
         return NO_LIMITS if policies is None else limits_of(policies, self._config.current)
 
     async def lookup_exists(self, topic: TopicName) -> bool:
-        """Return whether the topic exists, or would be created when a client uses it.
+        """Return whether a look-up of the topic may be answered: the topic exists, or would be created when a client
+        uses it.
 
         True for every non-persistent topic: only its owner knows whether it exists.
         """
@@ -375,8 +388,8 @@ class Resources:
         return await self.topic_exists(topic) or await self.partitioned_metadata(topic) is not None
 
     def may_create_if_cached(self, topic: TopicName) -> bool:
-        """Return whether a client's use of `topic` would create it, from the cache, without waiting. False may mean
-        that this is not known: call `may_create`.
+        """Return True if the cached policies show that a client's use of `topic` would create it. Does not wait. False:
+        it would not, or the cache does not show it; call `may_create` to find out.
         """
         if topic.is_partition or not topic.is_persistent:
             return not topic.is_persistent
@@ -386,7 +399,9 @@ class Resources:
         return self._allows(policies) and not self._topic_limit(policies)
 
     async def has_room_for_topics(self, namespace: NamespaceName, policies: Policies, new: int = 1) -> bool:
-        """Return whether a namespace may get `new` more topics without exceeding `maxTopicsPerNamespace`."""
+        """Return whether a namespace may get `new` more topics without exceeding `maxTopicsPerNamespace`. Persistent
+        topics count, each partition as one; system topics do not.
+        """
         limit = self._topic_limit(policies)
         if not limit:
             return True
@@ -425,7 +440,9 @@ class Resources:
 
 
 def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
-    """Return the limits of a namespace's topics: its policies, and the configuration for those not set or below 0."""
+    """Return the limits of a namespace's topics. The namespace's policies decide; for a limit that they do not set, or
+    set below 0, the configuration decides.
+    """
     pairs = (
         (policies.max_producers_per_topic, config.max_producers_per_topic),
         (policies.max_consumers_per_topic, config.max_consumers_per_topic),

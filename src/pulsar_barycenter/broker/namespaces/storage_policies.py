@@ -19,21 +19,23 @@ LARGEST_RETENTION_MB: Final = 2**43 - 1
 
 
 def storage_policies_of(policies: Policies, config: BrokerConfig) -> StoragePolicies:
-    """Return the rules how long the stored messages of topics with these policies are kept."""
+    """Return the rules that decide for how long the stored messages of topics with these policies are kept."""
     return StoragePolicies(
         retention_of(policies, config), message_ttl_of(policies, config), backlog_limits_of(policies, config)
     )
 
 
 def applied_retention(policies: Policies, config: BrokerConfig) -> RetentionPolicies:
-    """Return the retention that applies to topics with these policies, in the units of policies."""
+    """Return the retention that applies to topics with these policies, in minutes and MB as in the policies."""
     return policies.retention_policies or RetentionPolicies(
         config.default_retention_time_in_minutes, config.default_retention_size_in_mb
     )
 
 
 def applied_quotas(policies: Policies, config: BrokerConfig) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas that apply to topics with these policies, by their types."""
+    """Return the backlog quotas that apply to topics with these policies. The keys are the types of quotas, by size and
+    by age.
+    """
     policy = config.backlog_quota_default_retention_policy
     by_size = BacklogQuota(limit_size=_default_size(config), limit_time=-1, policy=policy)
     by_age = BacklogQuota(limit_size=-1, limit_time=config.backlog_quota_default_limit_second, policy=policy)
@@ -48,7 +50,9 @@ def retention_of(policies: Policies, config: BrokerConfig) -> Retention:
 
 
 def message_ttl_of(policies: Policies, config: BrokerConfig) -> int:
-    """Return the age in seconds at which messages of a namespace's topics leave every backlog; 0: never."""
+    """Return the time to live in seconds of messages in topics with these policies: at this age a message leaves every
+    backlog, even if it is not acknowledged; 0: never.
+    """
     own = policies.message_ttl_in_seconds
     return max(config.ttl_duration_default_in_seconds if own is None else own, 0)
 
@@ -105,9 +109,10 @@ def quota_exceeds_retention(policies: Policies, config: BrokerConfig) -> bool:
     """Return whether the backlog quota of a namespace is not below its retention, in size or in time. Pulsar does not
     allow this.
 
-    Compared are both limits (size and time) of the quota of the type for size. If the namespace has only a quota of
-    another type, those of the configured default are compared instead. If the namespace has no quota of its own,
-    nothing is compared, and the result is False. A limit of retention that is 0 or negative is not compared.
+    Both limits (size and time) of the quota of the type for size are compared with the retention. If the namespace has
+    only a quota of another type, the limits of the configured default quota are compared instead. If the namespace has
+    no quota of its own, nothing is compared, and the result is False. A limit of the retention that is 0 or negative is
+    not compared.
     """
     retention = policies.retention_policies
     if retention is None or not policies.backlog_quota_map:

@@ -47,7 +47,7 @@ NO_BACKLOG_LIMITS: Final = BacklogLimits()
 
 @dataclass(frozen=True, slots=True)
 class StoragePolicies:
-    """The rules how long the stored messages of a topic are kept.
+    """The rules that decide for how long the stored messages of a topic are kept.
 
     `retention` applies to acknowledged messages. Messages that are not acknowledged leave every backlog at an age of
     `ttl_s` seconds (0: never). `backlog` has the quotas of the backlog.

@@ -16,14 +16,15 @@ class TopicPolicies(Protocol):
         ...
 
     async def known(self, topic: TopicName) -> None:
-        """Wait until the topic's own policies are known. The other methods do not wait for them.
+        """Wait until the policies that are set for the topic itself are known. The other methods do not wait: they use
+        those that are known.
 
-        The caller limits the time.
+        There is no time limit here; the caller has to set one.
         """
         ...
 
     async def deleted(self, topic: TopicName) -> None:
-        """Remove the own policies of a topic that is being deleted."""
+        """Remove the policies that are set for a topic itself, because the topic is being deleted."""
         ...
 
     async def deduplicates(self, topic: TopicName) -> bool:
@@ -35,11 +36,11 @@ class TopicPolicies(Protocol):
         ...
 
     async def rules(self, topic: TopicName) -> TopicRules:
-        """Return the rules for the topic from policies and configuration, except its limits."""
+        """Return the rules for the topic, made from its policies and the configuration, without its limits."""
         ...
 
     async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
-        """Return the groups of bookies on which new ledgers of the topic are."""
+        """Return the groups of bookies on which the entries of the topic's new ledgers are stored."""
         ...
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
@@ -47,15 +48,15 @@ class TopicPolicies(Protocol):
         ...
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Return whether clients may create the topic by using it."""
+        """Return whether the topic, which does not exist, is created when a client uses it."""
         ...
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Return whether clients may create a subscription of the topic by using it."""
+        """Return whether a subscription of the topic that does not exist is created when a client uses it."""
         ...
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
-        """Return the change that the partitioned topic of this partition is making now, read from the store; None if
-        there is none.
+        """Return the change of a partitioned topic that is in progress and concerns `partition`, read from the store;
+        None if there is none.
         """
         ...

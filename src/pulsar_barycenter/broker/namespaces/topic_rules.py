@@ -54,8 +54,9 @@ NO_GROUP_RATE: Final = GroupRate("", 0, 0)
 class TopicRules:
     """The rules for one topic. A limit of 0 means no limit.
 
-    `mark_delete_rate` is the maximum number of times a second that a cursor is stored. `expiration_s` is the time
-    without consumers after which a subscription is deleted, 0: never. `max_message_size` is the largest entry in bytes.
+    `mark_delete_rate` is the maximum number of times in a second that a cursor is stored. `expiration_s`: a
+    subscription is deleted after this number of seconds without consumers; 0: never. `max_message_size` is the maximum
+    size of an entry in bytes.
     """
 
     storage: StoragePolicies = NO_STORAGE_POLICIES
@@ -90,8 +91,8 @@ class TopicRules:
 def rules_of(
     policies: Policies, own: OwnPolicies, config: BrokerConfig, group_rate: GroupRate = NO_GROUP_RATE
 ) -> TopicRules:
-    """Return the rules for a topic that clients use, from the policies of its namespace and its own. `group_rate` is
-    the rate of the namespace's resource group.
+    """Return the rules for a topic that clients use. `policies` are those of its namespace, `own` those of the topic
+    itself. `group_rate` is the rate of the namespace's resource group.
     """
     followed = overlaid(policies, own)
     return TopicRules(
@@ -116,7 +117,9 @@ def rules_of(
 
 
 def rules_of_system_topic(config: BrokerConfig) -> TopicRules:
-    """Return the rules for a topic of the brokers themselves: no policies apply, only the configuration of delivery."""
+    """Return the rules for a topic that only brokers use. No policies apply to it, only the configuration of
+    deliveries.
+    """
     none = Policies()
     return TopicRules(
         NO_STORAGE_POLICIES,
@@ -127,7 +130,9 @@ def rules_of_system_topic(config: BrokerConfig) -> TopicRules:
 
 
 def unacked_of(followed: Policies, config: BrokerConfig) -> tuple[int, int]:
-    """Return the maximum numbers of unacknowledged messages of a consumer and of a subscription."""
+    """Return two maximum numbers of unacknowledged messages: of one consumer, and of one subscription. `followed` are
+    the policies that apply to the topic.
+    """
     consumer, subscription = followed.max_unacked_messages_per_consumer, followed.max_unacked_messages_per_subscription
     return (
         config.max_unacked_messages_per_consumer if consumer is None else max(consumer, 0),
@@ -144,7 +149,9 @@ def delayed_of(followed: Policies, config: BrokerConfig) -> DelayedDeliveryPolic
 
 
 def inactive_of(followed: Policies, config: BrokerConfig) -> InactiveTopicPolicies:
-    """Return the rule when unused topics are deleted. Its mode is always set."""
+    """Return the rule that says which unused topics are deleted, and when. Its mode is always set. `followed` are the
+    policies that apply to the topic.
+    """
     configured_s = config.broker_delete_inactive_topics_max_inactive_duration_seconds
     return followed.inactive_topic_policies or InactiveTopicPolicies(
         InactiveDeleteMode(config.broker_delete_inactive_topics_mode),
@@ -164,7 +171,9 @@ def deduplication_interval_of(followed: Policies, config: BrokerConfig) -> float
 
 
 def persistence_of(followed: Policies, config: BrokerConfig) -> PersistencePolicies:
-    """Return the policies how entries are stored. The numbers of bookies in them have no effect."""
+    """Return the policies about how entries are stored. Only the rate at which cursors are stored has an effect, not
+    the numbers of bookies.
+    """
     return followed.persistence or PersistencePolicies(
         managed_ledger_max_mark_delete_rate=config.managed_ledger_default_mark_delete_rate_limit
     )
@@ -227,7 +236,7 @@ def subscription_dispatch_rate_of(followed: Policies, own: OwnPolicies, config: 
 
 
 def subscription_rates_of(own: OwnPolicies) -> tuple[tuple[str, DispatchRate], ...]:
-    """Return the rates of single subscriptions, sorted by their names."""
+    """Return the rates that are set for single subscriptions, each with the subscription's name, sorted by name."""
     rates = {name: found.dispatch_rate for name, found in (own.subscription_policies or {}).items()}
     return tuple((name, rate) for name, rate in sorted(rates.items()) if rate is not None)
 

@@ -30,14 +30,15 @@ T = TypeVar("T")
 
 
 class BundleOwner:
-    """The bundles that this broker owns, and the owners of the others. Implements `Ownership`.
+    """The bundles that this broker owns, and the owners of all other bundles. Implements `Ownership`.
 
     It is created before the ports are known. `set_identity` must be called before `acquire`.
     """
 
     def __init__(self, terms: LocalTerms[Any], machine: OwnershipMachine, leaders_term: LeadersTerm) -> None:
-        """`machine` is the state machine that changes `terms`, this broker's terms. `leaders_term` is the term of the
-        topics that the leader serves.
+        """`machine` is the object that acquires and releases bundles, by locks or by records, and so changes `terms`,
+        the terms of this broker. `leaders_term` is the term of the internal topics, which the leader serves even if
+        other brokers own their bundles.
         """
         self._terms = terms
         self._holdings = terms.holdings
@@ -64,19 +65,21 @@ class BundleOwner:
         self._machine.start()
 
     def joined(self) -> None:
-        """Record that this broker has started. From now on, requests for topics that it does not serve are refused at
-        once.
+        """Record that this broker has started. From now on, a request for a topic that this broker does not serve is
+        refused at once; until then such requests wait.
         """
         self._joined.set()
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
-        refusal.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. `why` is the
+        reason that a refused request gets.
         """
         self._machine.refuse(why)
 
     async def close(self) -> None:
-        """End every term and every task, and release everything. Idempotent."""
+        """End every term and every task, and release all locks and records, without handing over bundles.
+        Idempotent.
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -96,11 +99,12 @@ class BundleOwner:
         return None if bundles is None else self.owned(bundles.find(topic))
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return the term that serves a topic; see `ServingAuthority`.
+        """Return this broker's term for the topic's bundle. If this broker does not serve the bundle, wait: first until
+        this broker has started, for at most JOINS_S seconds, and then until it serves the bundle or it is clear that it
+        will not serve it soon. Other brokers may send clients here that early.
 
-        Other brokers may send clients here before this broker has started, or before it knows that it owns the bundle.
-        Such a client waits until this broker has started, for at most JOINS_S seconds, and then until it is clear
-        whether this broker will serve the bundle soon.
+        Raises:
+            NotServedError: this broker still does not serve the bundle.
         """
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
@@ -113,7 +117,9 @@ class BundleOwner:
             bundle = await self._bundles.bundle_of(topic)
             holding = self._holdings.get(bundle)
             raise NotServedError(
-                topic, f"bundle {bundle} is {(holding.state.value if holding else 'not owned')} on this broker"
+                topic,
+                f"the state of bundle {bundle} on this broker is {(holding.state.value if holding else 'not owned')}, "
+                "expected serving",
             )
         return term
 
@@ -129,7 +135,7 @@ class BundleOwner:
                 await self._joined.wait()
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the term `owned` of a bundle, because one of its ledgers was fenced by a later owner."""
+        """End the term `owned`, because a ledger of its bundle was fenced by a later owner of the bundle."""
         self._leaders_term.lost(owned, reason)
         self._machine.lost(owned, reason)
 
@@ -141,23 +147,27 @@ class BundleOwner:
         return None if holding is None else holding.term
 
     def owned_bundles(self) -> list[Bundle]:
-        """Return the served bundles, sorted by name."""
+        """Return the bundles that this broker serves now, sorted by name."""
         return sorted(holding.term.bundle for holding in self._holdings.all() if self._holdings.is_serving(holding))
 
     def held_bundles(self) -> list[Bundle]:
-        """Return the bundles held in any state: served, leaving, or ended and not released yet."""
+        """Return all bundles that this broker has not released yet, sorted by name: those that it serves, is about to
+        serve or is unloading, and those whose term has ended.
+        """
         return sorted(self._holdings.bundles())
 
     # ---- changes of ownership ----
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, or until `timeout_s` seconds have
-        passed.
+        """Return when the ownership of `bundle` next changes, on this broker or elsewhere, or after `timeout_s`
+        seconds; in both cases without an error.
         """
         await self._terms.changes.wait(bundle, timeout_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
+        """Call `listener` with a bundle after its term ended without an unload or split by this broker, and this broker
+        did not acquire the bundle again.
+        """
         self._terms.on_lost(listener)
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
@@ -170,7 +180,9 @@ class BundleOwner:
         await self._complete(self._machine.split(parent, children, write_boundaries), f"split {parent}")
 
     async def _complete(self, change: Coroutine[Any, Any, T], name: str) -> T:
-        """Run a change of ownership to its end, even if the caller is cancelled."""
+        """Run `change`, a change of ownership, as the task `name`, and return its result. If the caller is cancelled,
+        the change still runs to its end. If this broker is stopped, raise LookupNotReadyError.
+        """
         try:
             return await self._terms.tasks.complete(kept_task(change, name))
         except TasksClosedError:

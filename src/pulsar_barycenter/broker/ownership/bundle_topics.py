@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Topics(Protocol):
-    """The loaded topics of this broker, as ownership uses them (the `TopicRegistry`)."""
+    """Those methods of the registry of loaded topics (`TopicRegistry`) that ownership calls."""
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
 
@@ -27,8 +27,8 @@ class Topics(Protocol):
         ...
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
-        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None; return the number of
-        topics.
+        """Send the clients of a transferred bundle to `owner`, the next owner, or disconnect them if it is None; return
+        the number of topics.
         """
         ...
 
@@ -37,8 +37,10 @@ class Topics(Protocol):
         ...
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background for this broker's next term as owner of the bundle, which will have `epoch`. If
-        `are_closed` is false, the former owner still has the topics open, so the opening is only prepared.
+        """Prepare in the background to open topics, because this broker will own the bundle under `epoch`.
+
+        If `are_closed`, the former owner has closed the topics, and they are opened. Otherwise it still has them open,
+        so only the ledgers for new entries are created.
         """
         ...
 
@@ -68,8 +70,8 @@ class NoTopics:
 
 
 class BundleTopics:
-    """Closes the topics of bundles within a time limit. `timeout_s()` returns the limit in seconds; it is called each
-    time.
+    """Closes the topics of bundles within a time limit. `timeout_s` returns the limit in seconds; it is called for each
+    bundle.
     """
 
     def __init__(self, timeout_s: Callable[[], float]) -> None:
@@ -80,18 +82,20 @@ class BundleTopics:
         self._topics = topics
 
     async def close(self, bundle: Bundle, reason: str) -> int:
-        """Close the bundle's topics and detach their clients; return the number of topics. If the time limit ends
-        first, or an error occurs, this is logged, and the result is 0.
+        """Close the bundle's topics and detach their clients; return the number of topics. After an error, or if the
+        time limit ends first, this is logged, and the result is 0; some topics may still be open.
         """
         return await self._in_time(bundle, self._topics.close_bundle(bundle, reason=reason))
 
     async def begin_transfer(self, bundle: Bundle, reason: str) -> int:
-        """Close the bundle's topics but keep their clients connected. The result is that of `close`."""
+        """Close the bundle's topics but keep their clients connected; return the number of topics. After an error or at
+        the time limit, log this and return 0.
+        """
         return await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, reason: str) -> int:
-        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None. The result is that of
-        `close`.
+        """Send the bundle's clients to `owner`, the next owner, or disconnect them if it is None; return the number of
+        topics. After an error or at the time limit, log this and return 0.
         """
         return await self._in_time(bundle, self._topics.finish_transfer(bundle, owner, reason=reason))
 
@@ -100,11 +104,13 @@ class BundleTopics:
         return self._topics.written_topics(bundle)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background for this broker's next term as owner of the bundle; see `Topics.prepare`."""
+        """Prepare in the background to open topics for this broker's next term as owner of the bundle; see
+        `Topics.prepare`.
+        """
         self._topics.prepare(bundle, topics, epoch, are_closed=are_closed)
 
     def refresh_bundles(self) -> None:
-        """After a split, connect the loaded topics with the terms of their new bundles."""
+        """After a split, assign each loaded topic to the term of its new bundle."""
         self._topics.refresh_bundles()
 
     async def _in_time(self, bundle: Bundle, closing: Coroutine[Any, Any, int]) -> int:

@@ -28,7 +28,9 @@ split the parent any more.
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The answer that a bundle has an owner, but the owner does not serve it yet, or does not serve it any more."""
+    """The answer of a look-up that a bundle has an owner, but this owner does not serve it yet, or does not serve it
+    any more.
+    """
 
     broker_id: str
 
@@ -40,7 +42,7 @@ class Ownership(ServingAuthority, Protocol):
 
     @property
     def handovers(self) -> HandoverTimes:
-        """The measured times of the handovers of bundles in which this broker had a role."""
+        """The times that handovers of bundles took in which this broker had a part, as the former or the next owner."""
         ...
 
     def attach_topics(self, topics: Topics) -> None: ...
@@ -50,17 +52,19 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def joined(self) -> None:
-        """Record that this broker has started. Until then, clients that use topics which it does not serve wait."""
+        """Record that this broker has started. Until then, clients that use a topic which this broker does not serve
+        wait; after that, they are refused at once.
+        """
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
-        refusal.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. `why` is the
+        reason that a refused request gets.
         """
         ...
 
     async def close(self) -> None:
-        """End every task and the ownership of all bundles. Idempotent."""
+        """End every task and the ownership of all bundles, without handing over bundles. Idempotent."""
         ...
 
     # ---- what is known, without waiting ----
@@ -70,11 +74,13 @@ class Ownership(ServingAuthority, Protocol):
     def owned(self, bundle: Bundle) -> OwnedBundle | None: ...
 
     def owned_bundles(self) -> list[Bundle]:
-        """Return the served bundles, sorted by name."""
+        """Return the bundles that this broker serves now, sorted by name."""
         ...
 
     def held_bundles(self) -> list[Bundle]:
-        """Return the bundles held in any state: served, leaving, or ended and not released yet."""
+        """Return all bundles that this broker has not released yet, sorted by name: those that it serves, is about to
+        serve or is unloading, and those whose term has ended.
+        """
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
@@ -88,19 +94,22 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, or until `timeout_s` seconds have
-        passed.
+        """Return when the ownership of `bundle` next changes, on this broker or elsewhere, or after `timeout_s`
+        seconds; in both cases without an error.
         """
         ...
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
+        """Call `listener` with a bundle after its term ended without an unload or split by this broker, and this broker
+        did not acquire the bundle again.
+        """
         ...
 
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
-        """Own and serve `bundle`. If this broker serves it already, return at once.
+        """Acquire `bundle` and wait until this broker serves it; return this broker as the owner. If this broker serves
+        it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -112,19 +121,21 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
-        """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
-        own the bundle.
+        """Close the bundle's topics and release the bundle; return the number of closed topics, None if this broker
+        does not own the bundle.
 
-        `destination` is the next owner. It has an effect only if bundles are transferred from owner to owner.
+        `destination` is the id of the next owner. With ownership locks it has no effect, because the next look-up
+        chooses the owner.
         """
         ...
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Split `parent`, which this broker serves, into `children` without closing a topic.
 
-        `write_boundaries` writes the children as the namespace's bundles by compare-and-set and returns the new
-        bundles. If anything fails before the boundaries are written, the children are released and the parent
-        continues. If it is not known whether the boundaries were written, the term of the parent ends.
+        `write_boundaries` stores the children as bundles of the namespace by compare-and-set, and returns the new
+        bundles of the namespace. If anything fails before the boundaries are written, the children are released and
+        this broker continues to serve the parent. If it is not known whether the boundaries were written, the term of
+        the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.
@@ -134,37 +145,42 @@ class Ownership(ServingAuthority, Protocol):
 
 
 class OwnershipMachine(Protocol):
-    """A way to own bundles: it acquires, releases and splits bundles, and finds the owners of the others.
+    """One of the two ways to own bundles, by locks or by records. It acquires, releases and splits bundles, and finds
+    the owners of bundles of other brokers.
 
-    It changes the `LocalTerms` of its broker: a term is the time in which the broker owns a bundle under one epoch.
-    When `close` is called, all terms have ended.
+    It changes the `LocalTerms` of its broker: a term is the time in which the broker owns a bundle under one epoch. The
+    caller ends all terms before it calls `close`.
     """
 
     def start(self) -> None:
-        """Begin to work. The terms have the id and URLs of this broker already."""
+        """Begin to acquire and release bundles. Before this call, `LocalTerms` must have got the id and URLs of this
+        broker.
+        """
         ...
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
-        refusal.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. `why` is the
+        reason that a refused request gets.
         """
         ...
 
     def stop(self) -> None:
-        """React to no more events, and begin no more work."""
+        """Do not react to any more notifications, and begin no more changes of ownership. Terms do not end."""
         ...
 
     async def close(self) -> None:
-        """Release the locks or records that prove ownership. Called when every term and every task has ended."""
+        """Release the locks or records that prove ownership. Called after every term and every task has ended."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End a term unexpectedly: a ledger was fenced, or the lock or record that proved the ownership is lost."""
+        """End the term `owned`, because a ledger of its bundle was fenced, or the lock or record that proved the
+        ownership is lost. If the bundle's term is another one, do nothing.
+        """
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for a few
-        seconds at most. Raises no error in either case.
+        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon, for a few
+        seconds at most. If this time is over, return without an error.
         """
         ...
 
@@ -192,14 +208,16 @@ class OwnershipMachine(Protocol):
 
 
 class LeadersTerm(Protocol):
-    """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
+    """The ownership term of the internal topics, which are always served by the leader, not by the owners of their
+    bundles.
+    """
 
     def has(self, topic: TopicName) -> bool:
         """Return whether the leader serves a topic. It serves internal topics only (`naming/internal_topics`)."""
         ...
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term for the topics that the leader serves; None if it is not the leader."""
+        """Return the term in which this broker serves the leader's topics; None if it does not serve them now."""
         ...
 
     def owner(self) -> Owner | None:
@@ -207,7 +225,9 @@ class LeadersTerm(Protocol):
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the leader's topics, or until `timeout_s` seconds have passed."""
+        """Return when another broker may have begun to serve the leader's topics, or after `timeout_s` seconds; in both
+        cases without an error.
+        """
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
@@ -218,7 +238,9 @@ class LeadersTerm(Protocol):
 
 
 class NoLeadersTerm:
-    """Implements `LeadersTerm` for clusters in which the leader serves no topics in particular."""
+    """Implements `LeadersTerm` for clusters in which bundles are owned by locks: every topic is served by the owner of
+    its bundle.
+    """
 
     def has(self, topic: TopicName) -> bool:
         return False

@@ -35,7 +35,7 @@ class HandoverTimes:
         self._taking: dict[Bundle, float] = {}
 
     def giving(self, bundle: Bundle) -> None:
-        """Record that this broker has to release a bundle. The measurement of its handover begins."""
+        """Record that this broker begins to release a bundle. From now on, the time of this handover is measured."""
         self._giving.pop(bundle, None)
         _begin(self._giving, bundle)
 
@@ -46,7 +46,9 @@ class HandoverTimes:
         self._observe("give_up", self._giving.get(bundle))
 
     def served(self, bundle: Bundle) -> None:
-        """Record that a bundle has an owner again. If this broker had released it, the time in between is measured."""
+        """Record that a bundle has an owner again. If this broker had released it, the time from `giving` until now is
+        reported.
+        """
         self._observe("served", self._giving.pop(bundle, None))
 
     def taking(self, bundle: Bundle) -> None:
@@ -58,7 +60,7 @@ class HandoverTimes:
         self._observe("take", self._taking.pop(bundle, None))
 
     def not_taken(self, bundle: Bundle) -> None:
-        """Record that this broker does not get a bundle that it began to take over."""
+        """Record that this broker will not get a bundle that it began to take over; the measured time is dropped."""
         self._taking.pop(bundle, None)
 
     def _observe(self, phase: HandoverPhase, began: float | None) -> None:

@@ -64,8 +64,8 @@ W = TypeVar("W", bound=OwnershipProof)
 
 @dataclass(slots=True, eq=False)
 class Holding(Generic[W]):
-    """What this broker has of a bundle, from one acquisition to its release. The term is active while the state is
-    SERVING, and revoked in the state ENDED.
+    """This broker's hold on one bundle, from its acquisition to its release: the term, the proof of ownership (`won`,
+    the lock or the record), and the state. The term has begun in the state SERVING, and has ended in the state ENDED.
     """
 
     term: Term
@@ -96,9 +96,10 @@ class Holding(Generic[W]):
 
 
 class Holdings(Generic[W]):
-    """What this broker has of bundles: at most one `Holding` for each bundle.
+    """All `Holding` objects of this broker, at most one for each bundle.
 
-    No method waits. Each call changes state, term and serving log together; then it calls `changed` with the bundle.
+    No method waits. A method that changes a state also changes the term, and writes to the serving log (the log lines
+    at the beginning and at the end of terms). Then it calls `changed` with the bundle.
     """
 
     def __init__(
@@ -123,8 +124,8 @@ class Holdings(Generic[W]):
         return list(self._by_bundle)
 
     def is_serving(self, holding: Holding[W]) -> bool:
-        """Return whether this broker serves the bundle of the holding now. False if the process may have been paused,
-        even before the term is ended because of that.
+        """Return whether this broker serves the bundle of `holding` now. False also if the process may have been
+        paused, even if the term has not been ended yet.
         """
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
@@ -134,10 +135,11 @@ class Holdings(Generic[W]):
         return holding if holding is not None and self.is_serving(holding) else None
 
     def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
-        """Register a bundle that was just acquired. `owner` is this broker, as look-ups return it.
+        """Register a bundle that was just acquired; return its holding, whose term has not begun. `won` is the proof of
+        ownership: the lock or the record. `owner` is the answer to look-ups that names this broker.
 
-        The new holding replaces that of an earlier term, if one is still registered although another broker has owned
-        the bundle since.
+        The new holding replaces one of an earlier term that is still registered although another broker has owned the
+        bundle since.
         """
         holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
         self._by_bundle[bundle] = holding
@@ -151,7 +153,7 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def unload(self, holding: Holding[W]) -> None:
-        """Stop accepting clients for a bundle that is being unloaded; receipts are still sent."""
+        """Accept no more clients for a bundle, because it is being unloaded. Receipts are still sent."""
         holding.on(HoldingEvent.UNLOAD)
         self._changed(holding.term.bundle)
 
@@ -164,8 +166,8 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def forget(self, holding: Holding[W]) -> None:
-        """Remove the holding of a term that has ended, unless a later holding has replaced it. The caller has released
-        the proof of ownership (lock or record) before.
+        """Remove the holding of a term that has ended, unless a later holding of the bundle has replaced it. Before
+        this call, the caller must have released the lock or record.
         """
         bundle = holding.term.bundle
         assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"

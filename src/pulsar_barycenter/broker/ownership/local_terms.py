@@ -34,8 +34,9 @@ W = TypeVar("W", bound=OwnershipProof)
 
 
 class LocalTerms(Generic[W]):
-    """The terms of one broker: what it has of each bundle. `unload_timeout_s` returns how many seconds closing the
-    topics of a bundle may take.
+    """The terms of one broker, and what belongs to them: the `Holding` of each bundle, the topics of bundles, and the
+    detection of pauses of the process. `unload_timeout_s` returns how many seconds closing the topics of a bundle may
+    take.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class LocalTerms(Generic[W]):
         return "" if self._urls is None else self._urls.broker_id
 
     def local_owner(self, bundle: Bundle) -> Owner | None:
-        """Return this broker as the answer to look-ups if it serves the bundle now, else None."""
+        """Return the answer to look-ups that names this broker, if it serves the bundle now, else None."""
         holding = self.holdings.serving(bundle)
         return None if holding is None else holding.owner
 
@@ -111,7 +112,9 @@ class LocalTerms(Generic[W]):
             await self.changes.wait(bundle, look_every_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
+        """Call `listener` with a bundle after its term ended without an unload or split by this broker, and this broker
+        did not acquire the bundle again.
+        """
         self._lost_listeners.append(listener)
 
     def report_lost(self, bundle: Bundle) -> None:
@@ -128,10 +131,10 @@ class LocalTerms(Generic[W]):
                 self.holdings.end(holding, reason)
 
     def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
-        """Return the holdings of those served bundles that are not in `bundles`, the present bundles of the namespace,
-        because they were deleted or split.
+        """Return the holdings of the bundles that this broker serves and that are no longer bundles of the namespace,
+        because they were deleted or split. `bundles` are the present bundles of the namespace.
 
-        A bundle that this broker splits itself is not returned: its term ends with the split.
+        A bundle that this broker is splitting itself is not in the result: its term ends with the split.
         """
         current = set(bundles.bundles)
         return [
@@ -144,10 +147,11 @@ class LocalTerms(Generic[W]):
         ]
 
     async def watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
-        """Call the pause detector's `beat` periodically; if the process was paused, end every term before the next
-        call.
+        """Detect pauses of the process: call the pause detector's `beat` at short intervals. If a pause is found, end
+        every term.
 
-        `suspend` is called before the terms end, `recover` when new terms may begin.
+        `suspend` is called before the terms end, `recover` after they have ended, when new terms may begin. Never
+        returns.
         """
         while True:
             if self.pauses.is_back():

@@ -60,8 +60,8 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 
 @dataclass(frozen=True, slots=True)
 class BundleLock:
-    """The lock of a bundle, and the epoch that was taken while it was held. `record` is the value of the lock's key
-    then.
+    """The lock of a bundle that this broker has. `epoch` was taken after the lock was acquired; `record` is the value
+    that was then written to the lock's key.
     """
 
     lock: ResourceLock[OwnershipRecord]
@@ -72,8 +72,9 @@ class BundleLock:
 class BundleLocks:
     """The locks of bundles that this broker has in its present session.
 
-    `spawn` runs work in the background under a name. `is_held` returns whether a term uses the lock of a bundle; such a
-    lock is not scrubbed (deleted because no term uses it).
+    `spawn` runs work in the background under a name. `is_held` returns whether a term uses the lock of a bundle. A lock
+    that exists in the store and that no term uses is deleted (scrubbed), because it is left from a write whose outcome
+    was not known.
     """
 
     def __init__(
@@ -122,7 +123,9 @@ class BundleLocks:
         self._refusal = why
 
     def stop(self) -> None:
-        """Acquire no more locks, abandon attempts in progress, and end every `scrub`. `close` releases the locks."""
+        """Acquire no more locks; acquisitions in progress fail, and lock keys are not scrubbed any more. Locks that
+        this broker has are not released; `close` does this.
+        """
         self._closed = True
         self._refusal = "this broker is stopped"
         for stop in self._stop_listening:
@@ -202,8 +205,8 @@ class BundleLocks:
         return BundleLock(lock, record, epoch)
 
     async def mark_disabled(self, won: BundleLock) -> None:
-        """Mark the lock as disabled, so that look-ups at other brokers wait for the next owner. An error is ignored,
-        because this is optional.
+        """Write into the lock's key that the owner does not serve the bundle (`disabled`), so that look-ups at other
+        brokers wait for the next owner. An error is ignored, because this mark is optional.
         """
         with suppress(MetadataError):
             await won.lock.update(msgspec.structs.replace(won.record, disabled=True))
@@ -217,13 +220,15 @@ class BundleLocks:
             self.scrub_later(bundle)
 
     def scrub_idle(self, bundle: Bundle) -> None:
-        """Delete this process' lock of a bundle if no term uses it, unless the bundle is being changed now."""
+        """Delete, in the background, a lock of this process that no term uses. Do nothing if a change of the bundle is
+        in progress.
+        """
         if bundle not in self._serials:
             self.scrub_later(bundle)
 
     def _on_notification(self, notification: Notification) -> None:
-        """Delete a lock that was just created, if it may be the late effect of a request that this broker sent and that
-        got no answer.
+        """When a lock was just created in the store, delete it if this broker requested it and got no answer to the
+        request: it is not used by a term.
         """
         bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
         if bundle in self._unanswered:
@@ -242,8 +247,8 @@ class BundleLocks:
             self._spawn(self._scrub(bundle), f"scrub {bundle}")
 
     async def _scrub(self, bundle: Bundle) -> None:
-        """Delete this process' lock of `bundle` if no term uses it. Try again until it is certain that there is
-        none.
+        """Delete this process' lock of `bundle` if no term uses it. Repeat this until it is certain that no such lock
+        exists in the store.
         """
         try:
             while not self._closed:
@@ -261,11 +266,12 @@ class BundleLocks:
             del self._scrubbing[bundle]
 
     async def _scrub_once(self, bundle: Bundle) -> bool:
-        """Delete this process' lock of `bundle` if no term uses it. Return True if this process certainly has no lock
-        of the bundle any more.
+        """Delete this process' lock of `bundle` if no term uses it. Return True if it is certain that this process has
+        no lock of the bundle any more, except one that a term uses.
 
-        The lock of a former session is not deleted here, because the store deletes it when that session ends. To delete
-        it by its version could delete the lock of another broker, which also starts at version 0.
+        The lock of a former session is not deleted here, because the store deletes it when that session ends. If it
+        were deleted by its version, the lock of another broker could be deleted instead, which also starts at version
+        0.
         """
         async with self.serial(bundle):
             if self._is_held(bundle):
@@ -285,8 +291,9 @@ class BundleLocks:
             return True
 
     async def _require_current(self, bundle: Bundle) -> None:
-        """Check, while the lock is held, that the range is a bundle in the store: no other broker can split a range
-        whose lock is held.
+        """While the lock is held, read the namespace from the store and raise BundleNotFoundError if the range is not
+        one of its bundles. After this check it stays one, because no other broker can split a bundle whose lock is
+        held.
         """
         bundles = await self._bundles.fresh(bundle.namespace)
         exists = bundles.version is not None or needs_no_record(bundle.namespace)
@@ -294,8 +301,9 @@ class BundleLocks:
             raise BundleNotFoundError(bundle)
 
     def _require_known(self, bundle: Bundle) -> None:
-        """Check the boundaries again, because they may have changed after they were read and before the bundle was
-        registered as held. Later changes are reported to this broker, because it holds the bundle.
+        """Raise BundleNotFoundError if the cached boundaries show that the range is not a bundle any more. They may
+        have changed after they were read and before the bundle was registered as held; of later changes this broker is
+        notified.
         """
         bundles = self._bundles.cached(bundle.namespace)
         if bundles is not None and bundles.find_hash(bundle.range.lower) != bundle:

@@ -39,11 +39,15 @@ class OwnershipMode(NamedTuple):
     holds_locks: bool
 
     def properties(self) -> dict[str, str]:
-        """Return the properties for the registration of a broker that owns bundles by records."""
+        """Return the properties with which a broker that owns bundles by records registers: in which place its records
+        are, and whether its terms also need locks.
+        """
         return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
 
     def fits(self, other: "OwnershipMode") -> bool:
-        """Return whether brokers of this mode and brokers of the mode `other` may run in one cluster."""
+        """Return whether a broker of this mode and a broker of the mode `other` may run in one cluster at the same
+        time.
+        """
         if self.place and other.place:
             return True
         return self.holds_locks and other.holds_locks

@@ -20,8 +20,8 @@ REMOTE_OWNER_LIFE_S: Final = 3.0
 
 
 class OtherOwners:
-    """Caches the owner of each bundle, from the lock records of other processes than `incarnation` (this run of this
-    process).
+    """Caches the owners of bundles that other processes own, as their lock records name them. Lock records with
+    `incarnation`, which identifies this run of this process, are not cached.
     """
 
     def __init__(self, store: MetadataStore, incarnation: str) -> None:
@@ -47,8 +47,8 @@ class OtherOwners:
         self._reads.clear()
 
     async def read(self, bundle: Bundle) -> OwnershipRecord | None:
-        """Read the lock of a bundle from the store, and return its record; None if there is none. Cache the owner if it
-        serves the bundle.
+        """Read the lock of a bundle from the store, and return its record; None if there is none. If the record says
+        that the owner serves the bundle, cache the owner.
 
         Raises:
             InvalidValueError: the value is not a lock record.
@@ -70,7 +70,9 @@ class OtherOwners:
                 del self._reads[bundle]
 
     def _on_change(self, change: Notification | None) -> None:
-        """Drop cached owners after a change. None means that changes may have been missed."""
+        """Drop the cached owner of the bundle whose lock changed. `change` None means that notifications may be
+        missing: drop all cached owners.
+        """
         if change is None:
             self.forget_all()
         elif (bundle := bundle_of_lock(change)) is not None:

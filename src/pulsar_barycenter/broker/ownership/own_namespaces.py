@@ -40,8 +40,8 @@ class OwnNamespaces:
         ownership.on_lost(self._on_lost)
 
     async def own(self, heartbeat: Iterable[NamespaceName], bootstrap: Iterable[str]) -> None:
-        """Own these namespaces from now on, each with its one bundle. If a bootstrap namespace cannot be acquired, this
-        is logged, and the others follow.
+        """Acquire these namespaces, each of which has one bundle, and from now on acquire them again when they are
+        lost. If a bootstrap namespace cannot be acquired, this is logged, and no error is raised.
 
         Raises:
             OwnNamespaceError: the lock of a heartbeat namespace did not become free in time, or no session lasted long
@@ -68,8 +68,8 @@ class OwnNamespaces:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     async def _own_at_start(self, namespace: NamespaceName) -> None:
-        """Acquire a namespace of this broker. Try again while a former run of the process still has it, or if the
-        session ends.
+        """Acquire a heartbeat namespace of this broker. Try again, for a bit more than a session timeout, while a
+        former run of the process still has it, or if the session ends. Then raise OwnNamespaceError.
         """
         bundle = Bundle.full(namespace)
         self._heartbeat.append(bundle)
@@ -94,8 +94,8 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each connection to the store, and each loss of an own namespace, acquire those own namespaces again
-        that have no owner. Repeat this until all have one.
+        """Each time this broker has connected to the store or has lost one of its own namespaces, acquire those of its
+        own namespaces that have no owner. Try again until all have one. Never returns.
         """
         while True:
             await self._due.wait()
@@ -106,7 +106,9 @@ class OwnNamespaces:
                 await asyncio.sleep(_RETRY_PAUSE_S)
 
     async def _take_again(self, bundle: Bundle) -> bool:
-        """Acquire `bundle` again if it has no owner; return False if this has to be tried again."""
+        """Try to acquire `bundle` again. Return False if this has to be tried again: there was an error, or a former
+        session of this broker still has a heartbeat namespace.
+        """
         try:
             await self._ownership.acquire(bundle, reason="own namespace again")
         except LockBusyError:

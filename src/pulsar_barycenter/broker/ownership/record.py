@@ -20,11 +20,11 @@ class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", omit_defau
 
 
 class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The value of a bundle's lock. `disabled` is True while the owner does not serve: before its term has an epoch,
-    and while it unloads the bundle.
+    """The value of the key of a bundle's lock. `disabled` is True while the owner does not serve the bundle: before its
+    term has an epoch, and while it unloads the bundle.
 
-    A broker that reads a disabled record holds its look-ups of the bundle until the record changes. `incarnation`
-    distinguishes processes with the same broker id, so that a process recognises its own old records.
+    A broker that reads a disabled record lets its look-ups of the bundle wait until the record changes. `incarnation`
+    distinguishes runs of a process with the same broker id, so that a process recognises records of its former runs.
     """
 
     broker_id: str = ""
@@ -57,7 +57,7 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
         )
 
     def owner(self) -> Owner:
-        """Return the owner in this record, as other brokers return it in look-ups."""
+        """Return the broker in this record as the answer to look-ups at other brokers."""
         return Owner(
             broker_id=self.broker_id or (self.http_url or "").partition("://")[2],
             broker_url=self.native_url,
@@ -78,9 +78,8 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def never_inherited(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
-    """Return False: a session never takes over a lock of another session, not even of one of the same process.
-
-    The ownership ended with the session in which the lock was created.
+    """Return False: a session never takes over a lock of another session, not even a lock of an earlier session of the
+    same process. The ownership ended with the session in which the lock was created.
     """
     return False
 

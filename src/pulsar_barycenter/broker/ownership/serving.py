@@ -56,13 +56,14 @@ class OwnedBundle:
 
 class ServingAuthority(Protocol):
     def served(self, topic: TopicName) -> OwnedBundle | None:
-        """Return this broker's term for the topic's bundle, without waiting; None if this broker does not serve the
-        bundle now.
+        """Return this broker's term for the topic's bundle, without waiting. None if it does not serve the bundle now,
+        or the bundles of the namespace are not cached.
         """
         ...
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return this broker's term for the topic's bundle; if the namespace's bundles are not cached, read them first.
+        """Return this broker's term for the topic's bundle. If the bundles of the namespace are not cached, read them
+        first.
 
         Raises:
             NotServedError: this broker does not own the bundle, or is unloading it.
@@ -70,7 +71,7 @@ class ServingAuthority(Protocol):
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """Record that a ledger of this term was fenced by a later owner: the term has ended, even if this broker still
-        has the lock or record.
+        """Record that a ledger of the term `owned` was fenced by a later owner. So the term has ended, even if this
+        broker still has the lock or record.
         """
         ...

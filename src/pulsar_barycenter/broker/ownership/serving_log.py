@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class ServingLog:
-    """Writes the two events of each term: `started` and `ended` are called once each, in this order."""
+    """Writes one log line when a term begins (`started`) and one when it ends (`ended`), in this order."""
 
     def __init__(self, clock: Clock, incarnation: str) -> None:
         self._clock = clock

@@ -12,11 +12,12 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class PauseDetector:
-    """Detects that this process was paused for longer than `limit_s`, or that its session is overdue (`is_overdue`).
+    """Detects that this process was paused for longer than `limit_s` seconds, or that its session may have expired
+    without this being reported (`is_overdue` returns True).
 
-    A task calls `beat` often. After a pause, the last beat is long ago, even before that task runs again. Both clocks
-    are compared: the event loop's time may be read once per iteration, so it misses a pause within an iteration, and
-    the wall clock may be set back.
+    A task calls `beat` often. After a pause, the last beat is long ago, and this is found even before that task runs
+    again. Both clocks are compared: the event loop's time may be read once per iteration, so it misses a pause within
+    an iteration, and the wall clock may be set back.
 
     A pause stays detected until `begin_anew`, even if the store answers late or a clock is corrected: a receipt may
     have been withheld because of it.
@@ -39,16 +40,16 @@ class PauseDetector:
         self.beat()
 
     def has_paused(self) -> bool:
-        """Return whether the process was paused, or its session is overdue, so that its bundles may have other
-        owners.
+        """Return whether the process was paused, or its session may have expired, so that other brokers may own its
+        bundles.
         """
         if not self._has_paused:
             self._has_paused = self._has_stood_still() or self._is_overdue()
         return self._has_paused
 
     def is_back(self) -> bool:
-        """Return whether the process was paused and may begin new terms now. If the session is overdue, it must end
-        first.
+        """Return whether the process was paused and may begin new terms now. This is False while the session may have
+        expired and its end is not reported.
         """
         return self._has_stood_still() or (self._has_paused and not self._is_overdue())
 
@@ -57,7 +58,9 @@ class PauseDetector:
         return self._now_s() - self._last_s > limit_s or self._now_ms() - self._last_ms > limit_s * 1000
 
     def begin_anew(self) -> None:
-        """Begin to detect pauses again. The caller has ended all terms before."""
+        """Forget the pause, and begin to detect pauses again. Before this call, the caller must have ended
+        all terms.
+        """
         self._has_paused = False
         self.beat()
 

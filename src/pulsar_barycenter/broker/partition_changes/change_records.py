@@ -41,12 +41,16 @@ class ChangeRecords:
         return await self._resources.partitioned_metadata(topic, fresh=True)
 
     async def pending(self, topic: TopicName) -> PartitionedChange | None:
-        """Return the change in progress, read from the store now; None if there is none."""
+        """Return the change of a partitioned topic that is in progress, read from the store now; None if
+        there is none.
+        """
         found = await self.get(topic)
         return None if found is None else found.pending
 
     async def listed(self) -> list[tuple[TopicName, str]]:
-        """Return the changes that may be in progress, as topics and ids."""
+        """Return the (topic, change id) pairs in the list of changes. A listed change may be about to begin, in
+        progress or ended; the topic's record shows which.
+        """
         found = []
         for name in await self._store.children(CHANGES_ROOT):
             topic, _, change_id = name.partition(_SEPARATOR)
@@ -57,14 +61,15 @@ class ChangeRecords:
     # ---- the steps of a change ----
 
     async def begin(self, topic: TopicName, change: PartitionedChange) -> int:
-        """Write `change`, whose phase is ASKING, into the record; return the number of partitions of the topic.
+        """List `change`, whose phase is ASKING, and write it into the topic's record; return the number of partitions
+        of the topic.
 
         Until the change ends, no other change of the topic can begin.
 
         Raises:
-            ChangeBusyError: another change is in progress.
-            ChangeRefusedError: 404, the partitioned topic does not exist.
-            MetadataError: the store did not answer; the change may have begun.
+            ChangeBusyError: another change of the topic is in progress.
+            ChangeRefusedError: with HTTP status 404, the partitioned topic does not exist.
+            MetadataError: the store did not answer; it is not known whether the change has begun.
         """
 
         def begin(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
@@ -85,12 +90,13 @@ class ChangeRecords:
         return min(max(0, begun.partitions), MAX_PARTITIONS)
 
     async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Write into the topic's record that the phase of `change` is now DOING: all owners agreed, and the change will
-        be made.
+        """Write into the topic's record that `change` will be made, because all owners agreed: its phase is DOING from
+        now on.
 
         Raises:
-            ChangeRefusedError: 503, another broker has undone the change; 404, the partitioned topic does not exist.
-            MetadataError: the store did not answer; the change may be decided.
+            ChangeRefusedError: with HTTP status 503, another broker has undone the change; with 404, the partitioned
+                topic does not exist.
+            MetadataError: the store did not answer; it is not known whether this was written.
         """
 
         def decide(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
@@ -106,8 +112,8 @@ class ChangeRecords:
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
 
     async def undo(self, topic: TopicName, change: PartitionedChange) -> bool:
-        """Undo a change whose phase is ASKING, and return True, also if the change has ended already. If the change was
-        decided meanwhile (DOING), leave it and return False.
+        """Remove `change` from the topic's record and from the list, if its phase is still ASKING. Return True after
+        that, and also if the change has ended already. If its phase is DOING, change nothing and return False.
 
         Raises:
             MetadataError: the store did not answer.
@@ -126,7 +132,8 @@ class ChangeRecords:
         return True
 
     async def complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """End a change whose partitions are all done. Idempotent.
+        """End a change after all partitions were changed: remove it from the topic's record and from the list. If the
+        change deletes the topic, delete the record. Idempotent.
 
         Raises:
             MetadataError: the store did not answer.
@@ -138,18 +145,20 @@ class ChangeRecords:
         await self.unlist(topic, change.id)
 
     async def unlist(self, topic: TopicName, change_id: str) -> None:
-        """Remove a change from the list. Idempotent."""
+        """Remove a change from the list of changes that may be in progress. The topic's record is not changed.
+        Idempotent.
+        """
         with suppress(NotFoundError):
             await self._store.delete(_entry(topic, change_id))
 
     async def _update(
         self, topic: TopicName, modify: Callable[[PartitionedTopicMetadata], PartitionedTopicMetadata | None]
     ) -> PartitionedTopicMetadata | None:
-        """Replace the record by the result of `modify`, and return the new record. Unknown fields are kept. If `modify`
-        returns None, delete the record.
+        """Store the result of `modify` as the topic's record, and return it. If `modify` returns None, delete the
+        record. Fields that this version of Barycenter does not know are kept.
 
-        The write fails if the record has changed since `modify` was called; then `modify` is called again. Raises
-        NotFoundError if there is no record.
+        If another writer changed the record since `modify` was called, `modify` is called again with the changed
+        record. Raises NotFoundError if there is no record.
         """
         records = self._resources.partitioned_topics
         path = records.path(partitioned_topic_name(topic))

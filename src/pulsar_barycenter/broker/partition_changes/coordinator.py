@@ -69,7 +69,7 @@ JSON. It raises AdminRequestError, OSError or TimeoutError if the owner did not 
 
 class ChangeCoordinator:
     """Carries out changes of partitioned topics. `broker` returns this broker's id, `registered` the ids of all running
-    brokers; `new_id` returns a new id for a change. `forget_schemas` deletes the schemas of a deleted topic.
+    brokers, and `new_id` an id for a new change. `forget_schemas` deletes the schemas of a deleted topic.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class ChangeCoordinator:
         """Delete a partitioned topic with its partitions. Without `force`, this is refused if a partition has clients.
 
         Raises:
-            PartitionedChangeError: the change was refused or not completed; `errors` has the subclasses.
-            MetadataError: the store did not answer, so it is not known whether the change is made. In the end, the
-                brokers have made it on all partitions, or on none.
+            PartitionedChangeError: the change was refused, or is not complete; `errors` has the subclasses.
+            MetadataError: the store did not answer, so it is not known whether the change will be made. Later, brokers
+                complete it on all partitions or undo it on all.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
 
@@ -127,7 +127,8 @@ class ChangeCoordinator:
     async def create_subscription(
         self, topic: TopicName, name: str, position: tuple[int, int], properties: dict[str, str] | None = None
     ) -> None:
-        """Create a subscription on all partitions at `position` (ledger, entry); partitions that have it keep theirs.
+        """Create a subscription on all partitions, at `position` (ledger, entry). On a partition that has a
+        subscription of this name already, nothing is changed.
 
         Raises:
             PartitionedChangeError, MetadataError: for the same reasons as in `delete`.
@@ -136,8 +137,8 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(change, position=position, properties=properties))
 
     async def enlarge(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions, each with the subscriptions of partition 0, which start at the first message of the new
-        partition.
+        """Increase the number of partitions of a topic to `partitions`. Each new partition gets the subscriptions of
+        partition 0; they start at the first message of the new partition.
 
         Clients see the new number of partitions when all new partitions exist.
 
@@ -147,10 +148,11 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(self._new(ChangeKind.ENLARGE), partitions=partitions))
 
     async def settle(self, topic: TopicName) -> PartitionedTopicMetadata | None:
-        """Complete or undo a change that an earlier request began; return the topic's record, None if there is none.
+        """If a change of the topic is in progress that an earlier request began, complete it if it is decided, or undo
+        it if it is not. Return the topic's record after that, None if there is none.
 
         Raises:
-            ChangeBusyError: another broker works on the change.
+            ChangeBusyError: the change is not decided, and the broker that began it may still be working on it.
             ChangePendingError: the change is decided, but could not be completed now.
             MetadataError: the store did not answer.
         """
@@ -213,11 +215,11 @@ class ChangeCoordinator:
         return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
 
     async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Request the change from the owners of all partitions, repeatedly, until all owners have made the change. Then
+        """Request the change from the owners of all partitions, again and again until all of them have made it. Then
         end the change. If the namespace is deleted, only end the change.
 
         Raises:
-            ChangePendingError: some partitions are not done.
+            ChangePendingError: some partitions were not changed within the time limit; the change stays decided.
             MetadataError: the store did not answer.
         """
         record = await self._records.get(topic)
@@ -231,7 +233,9 @@ class ChangeCoordinator:
             for index, answer in sorted(answers.items()):
                 if isinstance(answer, Silence):
                     raise ChangePendingError(
-                        topic, change, f"{topic.partition(index)} is not changed yet: {answer.reason}"
+                        topic,
+                        change,
+                        f"the owner of {topic.partition(index)} has not made the change yet: {answer.reason}",
                     )
             if change.kind is ChangeKind.DELETE:
                 await forget_grants(self._resources, topic)
@@ -246,8 +250,9 @@ class ChangeCoordinator:
     async def _request_all(
         self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
-        """Send a request to the owners of these partitions, in parallel; return the answers by index of the partition.
-        After a refusal, no further owner is asked, so the answers of the remaining owners are missing.
+        """Send the request for `step` to the owners of the partitions with the indexes `parts`, in parallel. Return
+        their answers by index. An owner that did not answer in time has the answer Silence. After a refusal no further
+        owner is asked, so some indexes may be missing.
         """
         deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * PER_PARTITION_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
@@ -264,11 +269,12 @@ class ChangeCoordinator:
     async def _request(
         self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
     ) -> PartAnswer | Silence:
-        """Send a request to the owner of a partition, repeatedly until the owner answers, because the partition may be
-        moving. Return Silence if the owner gives no answer before `deadline_s` (event loop time).
+        """Send a request to the owner of the partition `part`, again and again until the owner answers, because the
+        partition may be moving. Return its answer; Silence if there is none before `deadline_s` (time of the event
+        loop).
 
-        If the change ends meanwhile, it was completed or undone; the caller finds out which one when it writes the
-        record.
+        If the owner answers that it knows no such change, and the change has ended, return that answer (UNKNOWN). The
+        change was then completed or undone; the caller finds out which of the two when it writes the record.
         """
         loop = asyncio.get_running_loop()
         request = msgspec.json.encode(PartRequest(str(part), change.id, step))
@@ -298,8 +304,8 @@ class ChangeCoordinator:
     # ---- abandoned changes ----
 
     def look_at(self, part: TopicName, change: PartitionedChange) -> None:
-        """Complete or undo `change` in the background if the broker that made it has abandoned it. Called when a client
-        uses the partition `part`.
+        """If `change` was abandoned by the broker that began it, complete or undo it in the background. Called when a
+        client uses the partition `part`.
         """
         topic = part.partitioned_name
         if change.id not in self._tasks and self._is_abandoned(change):
@@ -308,8 +314,9 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every abandoned change. After its first call, a broker that is not the leader does this only
-        for the topics with a change that it could not complete or undo before.
+        """Complete or undo every abandoned change that is listed. Only the leader reads the list each time. Any other
+        broker reads it at its first call, and afterwards looks only at the topics with a change that it could not
+        complete or undo before.
 
         Return the number of topics with an abandoned change, including those for which this failed.
         """
@@ -330,16 +337,16 @@ class ChangeCoordinator:
         return tried
 
     def _forget_left(self, topic: TopicName) -> None:
-        """Remove a topic from this broker's memory that has had no change for LATE_WRITE_S seconds. After this time, an
-        earlier write whose outcome is unknown can no longer add a change.
+        """Forget that this broker has to look at the changes of a topic, if the topic has had no change for
+        LATE_WRITE_S seconds. After this time, an earlier write whose outcome is unknown can no longer add a change.
         """
         since_s = self._left.get(topic)
         if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
             del self._left[topic]
 
     async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
-        """Remove a change from the list that is not in its topic's record, after ABANDONED_S seconds: before that, the
-        change may be about to begin.
+        """Remove a change that is not in its topic's record from the list, if this broker saw it there ABANDONED_S
+        seconds ago. A younger change is left, because it may be about to begin.
         """
         if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
             await self._records.unlist(topic, change_id)

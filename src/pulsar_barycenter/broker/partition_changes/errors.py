@@ -11,7 +11,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class PartitionedChangeError(Exception):
-    """A request to change a partitioned topic failed. `status` is the HTTP status of the answer."""
+    """A request to change a partitioned topic failed. `status` is the HTTP status of the answer to the client."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -44,7 +44,9 @@ class Step(enum.Enum):
 
 
 class PartRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """A request to the owner of `topic`, which is a partition: do the step `step` of the change with this id."""
+    """A request to the owner of the partition `topic`: `id` identifies a change of the partitioned topic, and `step`
+    says what to do: answer whether the partition can be changed, or change it.
+    """
 
     topic: str
     id: str
@@ -86,7 +88,8 @@ class PartitionOwner:
         }
 
     async def answer(self, part: TopicName, request: PartRequest) -> PartAnswer:
-        """Return the answer to a request of a change's coordinator; the request may be repeated.
+        """Carry out a request of the broker that coordinates a change, and return the answer. The same request may come
+        several times.
 
         Raises:
             NotServedError, TopicFencedError: this broker does not serve the partition now.
@@ -116,10 +119,11 @@ class PartitionOwner:
             raise
 
     async def _held(self, part: TopicName, change: PartitionedChange) -> Topic | None:
-        """Return the partition, None if it does not exist. From now on, refuse clients that would make the change
-        impossible.
+        """Return the partition, None if it does not exist. From now on until the change ends, the partition refuses
+        clients that would make the change impossible, for example new consumers of a topic that is being deleted.
 
-        A non-persistent partition only exists in memory, and is created: a client may be about to use it.
+        A non-persistent partition only exists in memory. If it does not exist, it is created, because a client may be
+        about to use it.
 
         Raises:
             TopicFencedError: the partition is being closed.
@@ -151,7 +155,7 @@ class PartitionOwner:
         if not isinstance(found, PersistentTopic):
             raise NotAllowedError(
                 f"Topic {part} is not persistent, so it has no subscriptions without "
-                "consumers: create one by subscribing"
+                "consumers: connect a consumer, which creates its subscription"
             )
         if change.subscription in found.subscriptions:
             return _DONE
@@ -216,7 +220,7 @@ class PartitionOwner:
         if not isinstance(topic, PersistentTopic):
             raise NotAllowedError(
                 f"Topic {part} is not persistent, so it has no subscriptions without "
-                "consumers: create one by subscribing"
+                "consumers: connect a consumer, which creates its subscription"
             )
         async with topic.lock:
             if name not in topic.subscriptions:

@@ -35,8 +35,9 @@ class Willingness(enum.Enum):
 
 
 class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of a partition's owner to a request about a change. A refusal has `status` and `reason`. If the change
-    adds partitions, the owner of partition 0 adds its `subscriptions` and their properties.
+    """The answer of a partition's owner to a request about a change. `status` (HTTP) and `reason` are only set in a
+    refusal. `subscriptions` and `subscription_properties` are only set by the owner of partition 0, if the change adds
+    partitions: the new ones get these subscriptions.
     """
 
     willingness: Willingness
@@ -48,7 +49,9 @@ class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The owner of a partition did not answer; `reason` says why."""
+    """Used instead of an answer: the owner of a partition could not be reached, or did not answer in time. `reason`
+    says why.
+    """
 
     reason: str
 
@@ -62,15 +65,15 @@ class Refusal:
 
 
 def parts_to_ask(change: PartitionedChange, count: int) -> range:
-    """Return the indexes of the partitions whose owners are asked; the topic has `count` partitions before the
-    change.
+    """Return the indexes of the partitions whose owners are asked whether they agree, including partitions that the
+    change adds. The topic has `count` partitions before the change.
     """
     return range(max(count, change.partitions))
 
 
 def parts_to_do(change: PartitionedChange, count: int) -> range:
-    """Return the indexes of the partitions that have to be changed; the topic has `count` partitions before the
-    change.
+    """Return the indexes of the partitions whose owners have to make the change: only the new ones if the change adds
+    partitions, else all. The topic has `count` partitions before the change.
     """
     return range(count, change.partitions) if change.kind is ChangeKind.ENLARGE else range(count)
 
@@ -78,7 +81,9 @@ def parts_to_do(change: PartitionedChange, count: int) -> range:
 def decide(
     topic: TopicName, change: PartitionedChange, answers: Mapping[int, PartAnswer | Silence]
 ) -> PartitionedChange | Refusal:
-    """Return the decided change if every owner agrees, else the first refusal, in the order of the partitions."""
+    """Return `change` with the phase DOING if every owner agrees. Otherwise return a refusal, with the reason of the
+    first partition, by index, that refused or whose owner did not answer. `answers` are by index of the partition.
+    """
     for index, answer in sorted(answers.items()):
         part = topic.partition(index)
         if isinstance(answer, Silence):
@@ -118,8 +123,8 @@ def begun(record: PartitionedTopicMetadata, change: PartitionedChange) -> Partit
 
 
 def decided(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata:
-    """Return the topic's record for the time in which its partitions are being changed. It contains the change; if the
-    topic is being deleted, Pulsar's field `deleted` is also set.
+    """Return the topic's record with `change`, which is decided, for the time until all partitions are changed. If the
+    topic is being deleted, Pulsar's field `deleted` is set.
     """
     return replace(record, change=change, deleted=record.deleted or change.kind is ChangeKind.DELETE)
 
@@ -129,7 +134,9 @@ def undone(record: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
 
 
 def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata | None:
-    """Return the topic's record after the change is completed, None if the topic is deleted."""
+    """Return the topic's record without `change`, after all partitions were changed; None if the change deletes the
+    topic, so that its record has to be deleted.
+    """
     if change.kind is ChangeKind.DELETE:
         return None
     return replace(record, partitions=max(record.partitions, change.partitions), change=UNSET)
@@ -138,11 +145,11 @@ def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> Pa
 def is_abandoned(
     change: PartitionedChange, *, broker: str, running: bool, registered: frozenset[str], unchanged_s: float
 ) -> bool:
-    """Return whether `broker` may regard a change as abandoned by the broker that began it, so that it completes or
-    undoes the change.
+    """Return whether `broker` may complete or undo `change`, because the broker that began it does not work on it any
+    more.
 
-    `running`: this broker carries the change out now. `unchanged_s`: how long this broker has seen the change in its
-    present phase.
+    `running`: `broker` itself is carrying the change out now. `registered` are the ids of all running brokers.
+    `unchanged_s`: for how many seconds `broker` has seen the change in its present phase.
     """
     if running:
         return False

@@ -78,11 +78,12 @@ includes `-partition-<n>`.
 
 
 def admission(services: BrokerServices, authenticate: Middleware, check_rights: Middleware) -> tuple[Middleware, ...]:
-    """Return the middlewares that refuse requests, in their order. In the application they must follow the middleware
-    that turns errors into answers.
+    """Return the middlewares that refuse requests, in the order in which they have to run. The application must list
+    them after the middleware that turns exceptions into answers.
 
-    `authenticate` finds the principal and `check_rights` checks its right. Both run before the body is read: the broker
-    does not read the body of an unknown client, or of one without the right.
+    `authenticate` finds the principal of the request. `check_rights` checks that the principal has the right that the
+    request needs. Both run before the body is read: the broker does not read the body of a client that is unknown or
+    lacks the right.
     """
 
     @cache
@@ -129,7 +130,7 @@ def admission(services: BrokerServices, authenticate: Middleware, check_rights: 
 
 
 class _Kind(enum.Enum):
-    """The kinds of requests for which concurrent requests are counted separately."""
+    """The kinds of requests. The limit on concurrent requests applies to each kind separately."""
 
     ANY = "requests"
     LEADER_WRITE = "metadata writes for the leader"
@@ -140,7 +141,7 @@ _LIMITS: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_CO
 
 
 def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
-    """Return the kind of a request, from its path and headers only."""
+    """Return the kind of a request. This does not read the body: the path, the query and the headers decide."""
     if request.path == LEADER_WRITES_PATH:
         is_known = services.control.writing.knows(request.headers.get(SECRET_HEADER, ""))
         return _Kind.LEADER_WRITE if is_known else _Kind.ANY
@@ -149,7 +150,9 @@ def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
 
 
 def hosts_of(config: BrokerConfig) -> frozenset[str]:
-    """Return the host names of this broker in lower case, without IP addresses and localhost."""
+    """Return the host names under which clients reach this broker, in lower case: its configured address (else the name
+    of this machine), its bind address, the hosts of its advertised listeners, and `webServiceAllowedHosts`.
+    """
     listeners = parse_advertised_listeners(config.advertised_listeners).values()
     urls = [url for listener in listeners for url in (listener.broker_url, listener.broker_url_tls) if url]
     named = [
@@ -162,18 +165,22 @@ def hosts_of(config: BrokerConfig) -> frozenset[str]:
 
 
 def require_known_host(request: web.Request, known: frozenset[str]) -> None:
-    """Refuse a request whose header Host names another host (`dashboard.own_page`).
+    """Refuse a request whose header Host names a host that is not this broker. This protects a user's browser from
+    pages that reach the broker under another name (see `dashboard.own_page`).
+
+    `known` has the host names of this broker; if it contains ANY_HOST, every request is accepted. A request without the
+    header, with an IP address or with localhost is always accepted.
 
     Raises:
-        RestError: 400, there are several such headers, or the value is not a host; 403, the host is not a name of this
-            broker.
+        RestError: 400, there are several headers Host, or the value is not a host; 403, the host is not in `known`.
     """
     if ANY_HOST not in known:
         _refuse(strange_host(request.headers, known, "broker", _ALLOW))
 
 
 def require_own_origin(request: web.Request) -> None:
-    """Refuse a request that a page of another origin sends (`dashboard.own_page`).
+    """Refuse a request that a browser sends for a page of another origin (see `dashboard.own_page`). Browsers mark such
+    requests with the headers Origin or Sec-Fetch-Site; a request without both is accepted.
 
     Raises:
         RestError: 403, the request came from a page of another origin.
@@ -187,10 +194,11 @@ def _refuse(why: Strange | None) -> None:
 
 
 def require_possible_name(part: str, name: str) -> None:
-    """Refuse a decoded path parameter that cannot be a name.
+    """Refuse a decoded path parameter whose value cannot be a name. `part` is the name of the path parameter, for
+    example `topic`; `name` is its value.
 
     Raises:
-        RestError: 412, the name is too long or has a character that is not allowed.
+        RestError: 412, the value is too long or has a character that is not allowed.
     """
     free = part in _FREE_PARTS
     longest = longest_of(part)
@@ -201,10 +209,10 @@ def require_possible_name(part: str, name: str) -> None:
 
 
 def require_possible_value(parameter: str, value: str) -> None:
-    """Refuse a query parameter whose value is too long or has a NUL.
+    """Refuse a query parameter whose value cannot be valid. `parameter` is its name.
 
     Raises:
-        RestError: 400, the value is too long or has a NUL.
+        RestError: 400, the value has more than LONGEST_QUERY characters, or has a NUL.
     """
     if len(value) > LONGEST_QUERY:
         raise RestError(
@@ -216,15 +224,16 @@ def require_possible_value(parameter: str, value: str) -> None:
 
 
 def longest_of(part: str) -> int:
-    """Return the maximum number of characters of a path parameter."""
+    """Return the maximum number of characters of the path parameter with the name `part`, for example `topic`."""
     return _FREE_PARTS.get(part, MAX_ENTITY_NAME)
 
 
 async def _read_body(request: web.Request, timeout_s: float) -> None:
-    """Read the body. Handlers then get it from the request without waiting.
+    """Read the whole body into memory, so that handlers get it from the request without waiting.
 
     Raises:
-        RestError: 415, the body is compressed; 408, it did not arrive in time; 400, it does not match its headers.
+        RestError: 415, the body is compressed; 408, it did not arrive within `timeout_s`; 400, it cannot be read, for
+            example because it is shorter than its header Content-Length.
         HTTPRequestEntityTooLarge: the body is larger than the application allows.
     """
     encoding = ",".join(request.headers.getall("Content-Encoding", ())).strip().lower()
@@ -242,9 +251,10 @@ async def _read_body(request: web.Request, timeout_s: float) -> None:
 
 
 async def close_after_unread_body(request: web.Request, response: web.StreamResponse) -> None:
-    """Close the connection after an answer to a request whose body was not read completely.
+    """If the body of the request was not read completely, make the server close the connection after it has sent this
+    answer.
 
-    This is for the application's `on_response_prepare`.
+    The application calls this in `on_response_prepare`, before the answer is sent.
     """
     if not request.content.is_eof():
         response.force_close()

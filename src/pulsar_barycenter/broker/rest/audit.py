@@ -59,8 +59,9 @@ def why_of(request: web.Request) -> str:
 
 
 def audited(services: BrokerServices) -> Middleware:
-    """Return the middleware that records changes in the audit log; in the application it must precede the middleware
-    that turns errors into answers.
+    """Return the middleware that records each successful or failed change of an audited route in the audit log (failed:
+    status 500). In the application it must precede the middleware that turns errors into answers, so that it sees the
+    status of every answer.
     """
 
     @web.middleware

@@ -71,11 +71,13 @@ class AutoCreation:
 
 
 def _require_valid(override: AutoTopicCreationOverride, config: BrokerConfig) -> None:
-    """Check the type and the number of partitions of topics that are created by use. If the override switches creation
-    by use off, only the number of partitions is checked.
+    """Check an override of the namespace's settings for topics that are created when a client first uses them: the type
+    of the topics, and the default number of partitions. If the override switches this creation off, only the maximum
+    number of partitions is checked.
 
     Raises:
-        RestError: 412, the type or number is not valid; 406, there are too many partitions.
+        RestError: 412, the type or number is not valid; 406, the number of partitions exceeds the limit of the
+            configuration.
     """
     count, limit = override.default_num_partitions, most_partitions(config)
     if override.allow_auto_topic_creation and (fault := _fault(override)) is not None:

@@ -68,8 +68,9 @@ class Backlogs:
         return no_content()
 
     async def _of_bundles(self, namespace: NamespaceName, what: str, done: str) -> None:
-        """Send a request about each bundle with topics to the bundle's owner. `what` is the end of the path. `done` is
-        the past participle for error messages, such as "cleared".
+        """Send a POST request for each bundle that has topics to the owner of that bundle. `what` is the last part of
+        the path, after the bundle. `done` is the past participle for error messages, such as "cleared". Errors are
+        those of `repeatable`.
         """
         bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
         topics = await self._of_applications(namespace)
@@ -81,10 +82,11 @@ class Backlogs:
         )
 
     async def _topics_of_bundle(self, request: web.Request) -> list[TopicName]:
-        """Return the topics of applications in the bundle in the path, which this broker owns.
+        """Return all persistent topics, except system topics, in the bundle that the path of the request names. Check
+        before that this broker owns the bundle.
 
         Raises:
-            RedirectError: another broker has to answer.
+            RedirectError: another broker owns the bundle and has to answer.
         """
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
@@ -104,7 +106,7 @@ class Backlogs:
                 await clear_backlog(subscription)
 
     async def _loaded(self, topic: TopicName) -> PersistentTopic | None:
-        """Load a topic of a bundle that this broker owns, and return it; None if it was deleted meanwhile.
+        """Return a topic whose bundle this broker owns; load it if necessary. None if the topic was deleted meanwhile.
 
         Raises:
             TopicFencedError: the topic is being closed.
@@ -141,8 +143,8 @@ class Backlogs:
     # ---- trim ----
 
     async def trim(self, request: web.Request) -> web.Response:
-        """Start to delete the ledgers of a topic that are not needed any more; of a partitioned topic, those of each
-        partition.
+        """Start to delete those ledgers of a topic that every cursor has consumed and no retention keeps. Of a
+        partitioned topic, do so for each partition. The answer does not wait for the deletion.
         """
         if not topic_of(request).is_persistent:
             raise RestError(405, "Trim is not allowed: a non-persistent topic stores nothing")
@@ -172,8 +174,9 @@ class Backlogs:
     # ---- analyze ----
 
     async def analyze(self, request: web.Request) -> web.Response:
-        """Count the entries and messages that a subscription has not acknowledged; if the body has a message id, from
-        that message on. The counts are exact, because the message counts of all entries are read.
+        """Count the entries and messages that a subscription has not acknowledged. If the body has a message id, count
+        only from that message on (inclusive). The counts are exact, because the message counts of all these entries are
+        read.
         """
         wanted = await body_of(request, ResetCursorData) or ResetCursorData(ledger_id=-1)
         topic = await self._topics.without_partitions(request, "Analyze backlog")
@@ -185,8 +188,8 @@ class Backlogs:
 
 
 def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
-    """Return the part of a stretch (consecutive entries of one ledger) from `start` (inclusive) on; nothing if there is
-    none.
+    """Return the part of a stretch (consecutive entries of one ledger) that begins at `start` (inclusive): one stretch,
+    or none if all its entries are before `start`.
     """
     ledger_id = stretch.segment.ledger_id
     if ledger_id < start.ledger_id:
@@ -196,7 +199,8 @@ def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
 
 
 def _analysis(stretches: list[Stretch], messages: int) -> dict[str, Any]:
-    """Return the fields of Pulsar's `AnalyzeSubscriptionBacklogResult`; the numbers of filtered entries are 0, because
+    """Return the fields of Pulsar's `AnalyzeSubscriptionBacklogResult` for a backlog. `stretches` are its entries in
+    order, `messages` is the number of messages in them. No entry counts as rejected or rescheduled by a filter, because
     this broker has no entry filters.
     """
     entries = sum(stretch.entries for stretch in stretches)

@@ -67,5 +67,5 @@ BODIES: Final[Mapping[str, Any]] = {
 
 
 def body_type(row: Route) -> Any:
-    """Return the type of the body of requests to a route, None if they have no body."""
+    """Return the Python type of the bodies of requests to the route `row`; None if its requests have no body."""
     return BODIES[row.body] if isinstance(row.body, str) else row.body

@@ -76,10 +76,10 @@ _MAX_SHOWN: Final = 60
 
 
 def require_known_fields(value: Any, kind: Any) -> None:
-    """Check that a decoded body sets no field that this broker does not use.
+    """Check that a decoded body has no field that this broker would ignore. `kind` is the type of which the body is.
 
     Raises:
-        RestError: 400, with the paths of the fields, such as `bundles.count`.
+        RestError: 400, with the paths of the fields to leave out, such as `bundles.count`.
     """
     found = list(_unread(value, _type_info(kind), ""))
     if found:

@@ -65,7 +65,8 @@ class BookieRequests:
         def change(groups: Groups) -> Groups:
             if info_of(groups, bookie) is None and sum(map(len, groups.values())) >= MOST_BOOKIES:
                 raise RestError(
-                    412, f"At most {MOST_BOOKIES} bookies have a rack: delete the racks of bookies that no longer exist"
+                    412,
+                    f"At most {MOST_BOOKIES} bookies can have a rack: delete the racks of bookies that no longer exist",
                 )
             return placed(groups, group, bookie, info)
 
@@ -102,7 +103,7 @@ class BookieRequests:
             )
         names = (*asked.primary, *asked.secondary)
         if len(names) > MOST_GROUPS:
-            raise RestError(412, f"A namespace names at most {MOST_GROUPS} groups of bookies, not {len(names)}")
+            raise RestError(412, f"A namespace can name at most {MOST_GROUPS} groups of bookies, not {len(names)}")
         for name in names:
             validate_entity_name("Bookie group", name)
         return await self._change(request, asked)
@@ -135,7 +136,8 @@ def _no_rack(bookie: str) -> RestError:
 
 
 async def _info_in(request: web.Request) -> dict[str, str]:
-    """Return the rack and the host name in the body of a request, without the host name if it is not given.
+    """Return the rack and the host name in the body of a request, as a dict; without the host name if the body has
+    none.
 
     Raises:
         RestError: 400, there is no rack; 412, the rack has a slash between other characters, or a text is too long.
@@ -151,6 +153,6 @@ async def _info_in(request: web.Request) -> dict[str, str]:
         raise RestError(
             412,
             f"Bookie 'rack' parameter is invalid: {info['rack']} has a slash between other characters; "
-            "regions are not served, so name the rack alone, such as /rack1",
+            "regions are not supported, so name the rack alone, such as /rack1",
         )
     return info

@@ -25,12 +25,14 @@ class BrokerStats:
         self._services = services
 
     async def load_report(self, request: web.Request) -> web.Response:
-        """Return the load report. The extensible load manager has none, so the answer is an error, as in Pulsar."""
+        """Answer with the load report. With the extensible load manager the answer is an error, as in Pulsar, because
+        it makes no load report.
+        """
         if self._services.control.way.hands_over:
             raise RestError(
                 500,
-                "The extensible load manager makes no load report. Its load data is at /barycenter/v1/snapshot "
-                f"and in the topic {BROKER_LOAD_TOPIC}",
+                "The extensible load manager makes no load report. Read its load data instead, at "
+                f"/barycenter/v1/snapshot or in the topic {BROKER_LOAD_TOPIC}",
             )
         return json_response(self._services.control.load_manager.load_report())
 

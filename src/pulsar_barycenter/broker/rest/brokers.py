@@ -61,7 +61,7 @@ class Brokers:
     async def owned(self, request: web.Request) -> web.Response:
         broker, cluster = request.match_info["broker"], request.match_info["cluster"]
         if cluster != self._services.config.cluster_name:
-            raise RestError(404, f"Cluster does not exist here: {cluster}")
+            raise RestError(404, f"Cluster does not exist here: {cluster}. Name the cluster of this broker.")
         if broker != self._services.urls.broker_id:
             await self._redirect_to(request, broker)
         ownership = self._control.ownership
@@ -72,7 +72,8 @@ class Brokers:
         return json_response(shown)
 
     async def _redirect_to(self, request: web.Request, broker: str) -> NoReturn:
-        """Redirect the request to another broker, at its registered address for the scheme of this request.
+        """Redirect the client's request to the broker with the id `broker`, at the address that it registered for the
+        scheme of this request.
 
         Raises:
             RedirectError: always, unless RestError is raised.
@@ -86,14 +87,15 @@ class Brokers:
         if url is None:
             raise RestError(
                 412,
-                f"Broker {broker} has to answer this request, but it has no {request.scheme.upper()} port: use "
-                "another scheme",
+                f"Broker {broker} has to answer this request, but it has no {request.scheme.upper()} port: send "
+                "the request with the other scheme, http or https",
             )
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
-        """Return the role of this broker for a bundle that it owns: primary, secondary or shared, by the isolation
-        policies; and whether a policy applies to the bundle.
+        """Return two fields about a bundle that this broker owns: `broker_assignment` is the role of this broker in the
+        isolation policy of the namespace (primary, secondary or shared), `is_controlled` is whether the namespace has
+        such a policy. Without a policy the role is shared.
         """
         broker = self._services.urls.broker_id
         policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))

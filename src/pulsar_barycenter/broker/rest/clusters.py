@@ -73,26 +73,27 @@ class Clusters:
         if users:
             raise RestError(
                 412,
-                f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}. Remove it from their "
-                "allowedClusters first.",
+                f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}. Remove the cluster "
+                "from their allowedClusters first.",
             )
         await self._delete_policies(name)
         await self._clusters.delete(name)
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete the failure domains of a cluster, the empty record of its isolation policies, and the record of its
-        migration.
+        """Delete the records of a cluster: its failure domains, its migration, and its isolation policies, of which
+        none may be left.
 
         Raises:
-            RestError: 412, the cluster has isolation policies; nothing was deleted.
+            RestError: 412, the cluster still has isolation policies; nothing was deleted.
         """
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
         if policies:
             raise RestError(
                 412,
-                f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete them first.",
+                f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete these policies "
+                "first.",
             )
         for name in (isolation_policies_of(cluster), failure_domains_of(cluster), policies_of_cluster(cluster)):
             await delete_tree(resources.store, f"{CLUSTERS_ROOT}/{name}")
@@ -118,7 +119,7 @@ class Clusters:
         name = request.match_info["cluster"]
         found = await self._services.resources.cluster_policies.get_fresh(policies_of_cluster(name))
         if found is None:
-            raise RestError(404, f"Cluster does not exist: {name}, or whether it has migrated was never set")
+            raise RestError(404, f"Cluster does not exist: {name}, or its migration was never set")
         return json_response(found)
 
     async def set_migration(self, request: web.Request) -> web.Response:
@@ -127,13 +128,16 @@ class Clusters:
         url = await body_of(request, ClusterUrl) or ClusterUrl()
         _require_schemes(url)
         if migrated and url.is_empty:
-            raise RestError(400, "Cluster url must not be empty: name where the clients go, as in brokerServiceUrl")
+            raise RestError(
+                400,
+                "Cluster url must not be empty: send the address to which its clients move, such as brokerServiceUrl",
+            )
         await self._existing(name)
         if migrated and name == self._services.config.cluster_name:
             raise RestError(
                 405,
-                f"{name} is the cluster of these brokers, which do not send clients to another one: move the clients "
-                "by their service URL",
+                f"{name} is the cluster of these brokers, which cannot redirect their own clients to another cluster: "
+                "change the service URL in the configuration of the clients",
             )
         await self._services.resources.cluster_policies.put(
             policies_of_cluster(name), ClusterPolicies(migrated, None if url.is_empty else url)
@@ -164,7 +168,8 @@ class Clusters:
 
 
 def _require_schemes(data: ClusterData | ClusterUrl) -> None:
-    """Check that each address begins with its scheme.
+    """Check that each address in `data` begins with the URL scheme of its field, for example `http://` for the service
+    URL. Addresses that are not set are not checked.
 
     Raises:
         RestError: 400, an address begins with another scheme, or with none.

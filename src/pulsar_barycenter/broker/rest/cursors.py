@@ -60,8 +60,11 @@ class Cursors:
         return no_content()
 
     async def _of_partitions(self, topic: TopicName, path: Callable[[TopicName], str], what: str) -> bool:
-        """Send the request to the owners of all partitions, and return True; return False if the topic is not
-        partitioned. `what` is the past participle for error messages, such as "reset".
+        """If the topic is partitioned, send a POST request for each partition to the partition's owner, and return True
+        when all have succeeded. If it is not partitioned, do nothing and return False.
+
+        `path` returns the request's path for a partition. `what` is the past participle for error messages, such as
+        "reset". Errors are those of `repeatable`.
         """
         parts = await self._owners.partitions(topic)
         await repeatable(lambda part: self._owners.call("POST", path(part)), parts, what=what)
@@ -80,8 +83,9 @@ class Cursors:
         return no_content()
 
     async def expire_all(self, request: web.Request) -> web.Response:
-        """Expire messages of all subscriptions. If nothing could be expired for one subscription, the messages of the
-        others are expired, and the answer is 409, as in Pulsar.
+        """Expire messages of all subscriptions of the topic that clients created. If for one of them the request is
+        refused (see `cursor_moves.expire`), the messages of the other subscriptions are expired nevertheless, and the
+        answer is 409, as in Pulsar.
         """
         seconds = number_in_path(request, "seconds", at_most=MAX_INT32)
         topic = await self._topics.named(request, "Expire messages for all subscriptions")
@@ -107,8 +111,9 @@ class Cursors:
             raise RestError(
                 409,
                 f"Expire message by timestamp not issued on topic {topic.name} for subscription {subscription.name}: "
-                f"it has no backlog, or its consumers have nearly read all and no message is older than {seconds} s. "
-                "Of a partitioned topic, other partitions may have expired messages.",
+                "the subscription has no backlog, or it has consumers, a small backlog and no message older than "
+                f"{seconds} s. A request for a partitioned topic expires messages in each partition that does not "
+                "refuse the request.",
             )
 
     async def expire_by_position(self, request: web.Request) -> web.Response:
@@ -117,12 +122,15 @@ class Cursors:
         what = "Expire message at position"
         topic = await self._topics.without_partitions(request, what)
         if wanted.excluded or wanted.is_excluded:
-            raise RestError(400, "excluded is true: send the id of the last message to expire, and leave excluded out")
+            raise RestError(
+                400,
+                "excluded is true, which is not supported: send the id of the last message to expire, without excluded",
+            )
         if wanted.partition_index != topic.name.partition_index:
             raise RestError(
                 412,
-                f"Invalid parameter for expire message by position: partitionIndex is {wanted.partition_index}, and "
-                f"that of topic {topic.name} is {topic.name.partition_index}",
+                f"Invalid parameter for expire message by position: partitionIndex is {wanted.partition_index}, but "
+                f"the partition index of topic {topic.name} is {topic.name.partition_index}",
             )
         subscription = subscription_in(topic, name)
         position = Position(wanted.ledger_id, wanted.entry_id)
@@ -135,8 +143,8 @@ class Cursors:
         if not await expire_through(subscription, position):
             raise RestError(
                 409,
-                f"Expire message by position not issued on topic {topic.name} for subscription {name}: it has no "
-                f"backlog, or {position} is after the last message, {topic.ledger.last_position}",
+                f"Expire message by position not issued on topic {topic.name} for subscription {name}: the "
+                f"subscription has no backlog, or {position} is after the last message, {topic.ledger.last_position}",
             )
         return no_content()
 
@@ -172,12 +180,20 @@ class Cursors:
 
     async def set_replicated(self, request: web.Request) -> web.Response:
         if await body_of(request, bool) is None:
-            raise RestError(400, "Send true or false as the body; neither has an effect, nothing is replicated")
+            raise RestError(
+                400, "Send true or false as the body. Neither has an effect, because subscriptions are not replicated"
+            )
         await self._with_subscription(request, "Set replicated subscription status")
         return no_content()
 
     async def _with_subscription(self, request: web.Request, what: str) -> list[TopicName]:
-        """Return the topic in the path, or its partitions. Check that each has the subscription in the path."""
+        """Return the partitions of the topic in the path, or the topic itself if it is not partitioned. `what` is the
+        name of the operation for errors.
+
+        Raises:
+            SubscriptionNotFoundError, AdminRequestError: the topic, or one of its partitions, does not have the
+                subscription in the path.
+        """
         topic, name = await self._topics.named(request, what), movable_subscription_of(request)
         parts = await self._owners.partitions(topic)
         if parts:
@@ -188,17 +204,17 @@ class Cursors:
 
 
 async def _message_id(request: web.Request) -> ResetCursorData:
-    """Return the message id in the body.
+    """Return the message id in the body of a request that moves a cursor.
 
     Raises:
-        RestError: 400, the body is empty, or the message id has properties.
+        RestError: 400, the body is empty, or has the field `properties`, which belongs to a new subscription.
         msgspec.MsgspecError: the body is not a message id.
     """
     wanted = await body_of(request, ResetCursorData)
     if wanted is None:
         raise RestError(400, 'The body is empty: send a message id, such as {"ledgerId": 3, "entryId": 7}')
     if wanted.properties:
-        raise RestError(400, "properties are set when a subscription is created: leave them out")
+        raise RestError(400, "properties can only be set when a subscription is created: leave properties out")
     return wanted
 
 

@@ -60,8 +60,9 @@ class Decisions:
         return json_response(records[-limit:] if limit else [])
 
     async def logged(self, request: web.Request) -> web.Response:
-        """Answer with a page of the decision logs. `topic` selects decisions on the topic's bundles, `covering`
-        decisions on a bundle and on those it was split from.
+        """Answer with a page of logged decisions. With the parameter `topic`, it has the decisions about every bundle
+        that contains or contained the topic. With `covering`, which is a bundle, it has the decisions about that bundle
+        and about the larger bundles from which it was split.
         """
         of = choice(request, "of", LOG_OF)
         question = decision_question(request)
@@ -89,7 +90,7 @@ class Decisions:
 
 
 async def snapshot_document(services: BrokerServices) -> SnapshotDocument:
-    """Return the snapshot on which this broker, the leader, would decide now.
+    """Return the snapshot from which the leader would make its decisions now. Call it on the leader only.
 
     Raises:
         RestError: 412, the load manager of this broker has no snapshot.
@@ -116,7 +117,9 @@ async def require_leader(request: web.Request, services: BrokerServices) -> None
     url = await leader_url_for(request, services, leader)
     if url is None:
         raise RestError(
-            503, f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port: use another scheme"
+            503,
+            f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port: send the "
+            "request with the other scheme, http or https",
         )
     raise RedirectError(location(request, url, authoritative=False))
 

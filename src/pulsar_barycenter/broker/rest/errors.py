@@ -41,7 +41,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RestError(Exception):
-    """The handler refuses the request, or cannot answer it. The answer has this status and reason."""
+    """Raised by a handler that refuses a request or cannot answer it. The client gets an answer with this status and
+    reason.
+    """
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -50,7 +52,9 @@ class RestError(Exception):
 
 
 class RedirectError(Exception):
-    """The request is for another broker: the answer is 307 to `location`, where the client sends it again."""
+    """Raised by a handler if another broker has to answer. The client gets an answer with status 307, and sends the
+    request again to `location`.
+    """
 
     def __init__(self, location: str) -> None:
         super().__init__(location)

@@ -39,7 +39,9 @@ class FailureDomains:
         for other, found in (await self._of_cluster(cluster)).items():
             both = sorted(set(domain.brokers) & set(found.brokers))
             if both and other != name:
-                raise RestError(409, f"[{', '.join(both)}] already exists in {other}: remove them there first")
+                raise RestError(
+                    409, f"[{', '.join(both)}] already exists in {other}: remove these brokers from that domain first"
+                )
         brokers = tuple(dict.fromkeys(domain.brokers))
         await self._domains.put(f"{failure_domains_of(cluster)}/{name}", FailureDomain(brokers))
         return no_content()

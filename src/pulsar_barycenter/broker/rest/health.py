@@ -30,12 +30,12 @@ _READ_BYTES: Final = 1 << 20
 
 
 async def check_health(services: BrokerServices, *, legacy: bool = False) -> None:
-    """Check that a message can be written to this broker's own topic and read back. With `legacy` it is the topic whose
-    name contains the cluster.
+    """Write a message to a topic of this broker's own heartbeat namespace, and check that it can be read back. With
+    `legacy`, use the topic in the namespace of older releases, whose name contains the name of the cluster.
 
     Raises:
         RestError: 503, the broker is starting or stopping, or does not serve its own topic now; 500, the message could
-            not be written and read back in time, or the data folder is not usable.
+            not be written and read back in time, or the data files cannot be written.
     """
     require_data(services)
     if not services.is_ready():
@@ -54,7 +54,7 @@ async def check_health(services: BrokerServices, *, legacy: bool = False) -> Non
 
 
 def require_data(services: BrokerServices) -> None:
-    """Check that the broker's data files exist where they were opened, and can be written.
+    """Check that each data file that the broker opened still exists at its path, and can be written.
 
     Raises:
         RestError: 500, a data file is missing or cannot be written.
@@ -89,8 +89,9 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
 
 
 class _OwnLink:
-    """A client link to this broker itself, without a socket, for the health check. The result of the future
-    `stored` is the position of the message, or the error with which it was refused.
+    """The link of a producer that this broker attaches to its own topic for the health check. It takes the place of a
+    client's connection, without a socket. The result of the future `stored` is the position of the message, or the
+    exception with which the topic refused the message.
     """
 
     address = "internal"

@@ -114,7 +114,7 @@ class NamespaceIsolation:
         return data
 
     async def _namespaces_here(self) -> list[str]:
-        """Return the names of the namespaces that this cluster serves."""
+        """Return the names of the namespaces whose policies have this cluster among their clusters."""
         found = []
         for tenant in await self._resources.tenants.names():
             for namespace in await self._resources.namespaces_of(tenant):
@@ -125,12 +125,12 @@ class NamespaceIsolation:
         return found
 
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
-        """Unload each namespace, even if unloading another one fails, then write this broker's load report. `why` has
-        the HTTP headers with the reason.
+        """Unload all given namespaces, even if unloading some of them fails. Then write this broker's load report.
+        `why` has the HTTP headers with the reason of the change, which go with each request.
 
         Raises:
-            RestError: 500, some namespaces were not unloaded, which the reason names. The others were unloaded, and the
-                policy stays set.
+            RestError: 500, some namespaces were not unloaded; the text of the error names them. The other namespaces
+                were unloaded, and the isolation policy that caused the unload stays stored.
         """
         limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 
@@ -149,11 +149,13 @@ class NamespaceIsolation:
                 log.warning("load_report_not_written", reason=str(error))
         if failed:
             shown = "; ".join(f"{name}: {error}" for name, error in sorted(failed.items()))
-            raise RestError(500, f"The policy is set, but namespaces were not unloaded. Unload these again: {shown}")
+            raise RestError(
+                500, f"The policy is set, but some namespaces were not unloaded. Unload these namespaces: {shown}"
+            )
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
-    """Decode a stored isolation policy; return None if there is none or it is invalid."""
+    """Decode a stored isolation policy with the name `name`. Return None if `stored` is None or not a valid policy."""
     try:
         data = isolation_data(name, stored)
         IsolationPolicy.of(name, data)
@@ -163,8 +165,8 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
 
 
 def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return brokers in the format of Pulsar's `BrokerNamespaceIsolationData`: each with the name of the last policy
-    that matches the broker, and the namespaces of all policies that match it.
+    """Return the given brokers in the format of Pulsar's `BrokerNamespaceIsolationData`. Each has the namespaces of all
+    stored policies that match the broker, but the name of only one of them: the last one.
     """
     isolation, _ = IsolationPolicies.decode(stored)
     hosts = isolation.hosts(brokers)

@@ -21,7 +21,9 @@ from pulsar_barycenter.metadata.errors import NotLeadingError
 
 
 def leader_requests(services: BrokerServices) -> Middleware:
-    """Return the middleware that redirects the requests of routes marked `by_leader` to the leader."""
+    """Return the middleware that redirects a request to the leader, if this broker is not the leader, the route of the
+    request is marked `by_leader`, and `leaderOnlyMetadataWrites` is not `false`. All other requests are handled here.
+    """
 
     @web.middleware
     async def redirect_to_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -49,6 +51,6 @@ async def _redirect(request: web.Request, services: BrokerServices) -> RedirectE
         return RestError(
             503,
             f"Only the leader can make this change, and the leader, {leader.broker_id}, has no {scheme} port: "
-            "use another scheme",
+            "send the request with the other scheme, http or https",
         )
     return RedirectError(location(request, url, authoritative=False, keep_destination=True))

@@ -51,10 +51,11 @@ class Lookup:
         return web.Response(text=str(bundle.range), content_type="text/plain")
 
     async def _search(self, request: web.Request, topic: TopicName, listener: str | None) -> Owner:
-        """Return the owner of the topic's bundle.
+        """Return the owner of the topic's bundle, if this broker may give the answer to the look-up.
 
         Raises:
             RedirectError: another broker has to answer.
+            RestError: 404, the topic does not exist; 412, the broker that has to answer has no port for this scheme.
         """
         authoritative = flag(request, "authoritative")
         await self._lookup.bundle_of(topic)  # the error for a missing namespace precedes the one for a missing topic

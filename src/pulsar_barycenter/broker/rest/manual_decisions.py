@@ -41,17 +41,19 @@ def principal_of(request: web.Request) -> str:
 
 
 def on_behalf_of(request: web.Request, what: str) -> dict[str, str]:
-    """Return HTTP headers for requests to other brokers that this request causes.
+    """Return the HTTP header that gives the reason of a change. It is for requests that this broker sends to other
+    brokers in order to carry out `request`.
 
-    They contain a reason: `what`, then the principal of this request, then the reason that this request has.
+    The reason is `what`, then the principal that sent `request`, then the reason in `request` if there is one.
     """
     why = why_of(request)
     return {WHY: quote(f"{what} by {principal_of(request)}" + (f": {why}" if why else ""), safe=" ")}
 
 
 class ManualDecisions:
-    """Records the decisions that one request of an operator causes. It is created when the request arrives; after a
-    decision was carried out, a method is called.
+    """Records in the decision log what an operator decided by one REST request. Create the object when the request
+    arrives: this is the time of the decisions. After a decision was carried out, call the method for it, for example
+    `unloaded`. Requests that a load manager sent are not recorded.
     """
 
     def __init__(self, services: BrokerServices, request: web.Request) -> None:
@@ -69,7 +71,9 @@ class ManualDecisions:
         self._record("split", bundle, bundle=bundle, source=source)
 
     def drained(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-        """Record a decision for each broker that is in only one of the two lists of drained brokers."""
+        """Record the change of the list of drained brokers from `before` to `after`: one decision for each broker that
+        was added to it, and one for each that was removed.
+        """
         for broker in sorted({*after} - {*before}):
             self._record("drain", broker, source=broker)
         for broker in sorted({*before} - {*after}):
@@ -77,7 +81,9 @@ class ManualDecisions:
 
     @property
     def _is_command(self) -> bool:
-        """Whether a load manager sent the request. (Leaders of older releases send only their epoch.)"""
+        """Whether a load manager of a broker sent the request, and not an operator. Leaders mark such requests with a
+        header. Those of older releases do not; they are recognized by the epoch in the query.
+        """
         return COMMANDED in self._request.headers or LEADER_EPOCH in self._request.rel_url.query
 
     def _record(self, kind: Kind, subject: str, *, bundle: str = "", source: str = "", destination: str = "") -> None:

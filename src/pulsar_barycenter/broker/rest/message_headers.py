@@ -49,8 +49,8 @@ _BYTES: Final = {
 
 
 def message_headers(position: Position, metadata: api.MessageMetadata, batch_size: int) -> Iterator[tuple[str, str]]:
-    """Yield the headers of the message at `position`. `batch_size` is the size in bytes of the entry without its
-    metadata; it is used only if the entry is a batch.
+    """Yield the HTTP headers, as name and value, that describe the message at `position`. `batch_size` is the size in
+    bytes of the entry without its metadata; it is used only if the entry is a batch.
     """
     yield f"{_PREFIX}Message-ID", str(position)
     for pair in metadata.properties:

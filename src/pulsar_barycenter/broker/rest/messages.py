@@ -44,8 +44,8 @@ class Messages:
     # ---- messages ----
 
     async def peek(self, request: web.Request) -> web.Response:
-        """Answer with the message number n of a subscription's backlog. The first message that is not acknowledged has
-        number 1; acknowledged messages are not counted.
+        """Answer with entry number n of a subscription's backlog; n is in the path. The first entry that is not
+        acknowledged has number 1. Acknowledged entries are not counted, and a batch counts as one entry.
         """
         number = number_in_path(request, "position", at_least=1, at_most=MAX_INT32)
         topic = await self._topics.without_partitions(request, "Peek messages")
@@ -65,10 +65,11 @@ class Messages:
         return await self._message(topic, Position(ledger_id, entry_id))
 
     async def examine(self, request: web.Request) -> web.Response:
-        """Answer with the message number n of the topic. Number 1 is the first message if the parameter
-        `initialPosition` is `earliest`; otherwise it is the last message, and the count goes back.
+        """Answer with entry number n of the topic; n is the parameter `messagePosition`. If the parameter
+        `initialPosition` is `earliest`, entry 1 is the first of the topic; otherwise entry 1 is the last one, and entry
+        2 the one before it.
 
-        If the topic has fewer than n messages, answer with the message at the other end of the topic, as in Pulsar.
+        If the topic has fewer than n entries, answer with the entry at the other end of the topic, as in Pulsar.
         """
         side = choice(request, "initialPosition", ("latest", "earliest"))
         place = max(whole_number(request, "messagePosition", 1, at_most=_FARTHEST), 1)
@@ -116,8 +117,8 @@ class Messages:
         index = request.rel_url.query.get("index", "")[:100]
         raise RestError(
             412,
-            f"Index {index!r}: GetMessageIDByIndex is not allowed when broker entry metadata is disabled, and here "
-            "messages have no index. Ask for the id by time: /messageid/{timestamp}",
+            f"Index {index!r}: GetMessageIDByIndex is not allowed when broker entry metadata is disabled, and on "
+            "this broker messages have no index. Request the id by time: /messageid/{timestamp}",
         )
 
     async def last_id(self, request: web.Request) -> web.Response:
@@ -127,8 +128,8 @@ class Messages:
         return json_response(found if batch_index < 0 else {**found, "batchIndex": batch_index})
 
     async def id_by_time(self, request: web.Request) -> web.Response:
-        """Answer with the id of the first message that was published at a time or later; if all are older, with the id
-        that the next message gets, as in Pulsar.
+        """Answer with the id of the first entry that was published at the given time or later. If all entries are
+        older, answer with the id that the next entry will get, as in Pulsar.
         """
         time_ms = number_in_path(request, "timestamp", at_most=MAX_INT64)
         topic = await self._topics.without_partitions(request, "Get message ID by timestamp")
@@ -139,8 +140,8 @@ class Messages:
         return json_response(message_id(topic, found or ledger.next_valid(ledger.last_position)))
 
     async def backlog_size(self, request: web.Request) -> web.Response:
-        """Answer with the number of bytes that are stored after a message, without the message itself. If the message
-        id has no ledger (-1), all stored bytes are counted.
+        """Answer with the number of bytes in the topic from the entry after the given message id to the last entry. If
+        the message id has no ledger (-1), or the body is empty, all stored bytes are counted.
         """
         wanted = await body_of(request, ResetCursorData) or ResetCursorData(ledger_id=-1)
         topic = await self._topics.without_partitions(request, "Calculate backlog size")
@@ -149,7 +150,7 @@ class Messages:
 
 
 def message_id(topic: PersistentTopic, position: Position) -> dict[str, Any]:
-    """Return the id of the message at `position`, in the format of Pulsar's `MessageIdImpl`."""
+    """Return the id of the entry at `position`, in the format of Pulsar's `MessageIdImpl`."""
     return {
         "ledgerId": position.ledger_id,
         "entryId": position.entry_id,

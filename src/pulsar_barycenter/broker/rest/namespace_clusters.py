@@ -35,7 +35,9 @@ class NamespaceClusters:
             )
         if policies.allowed_clusters and own not in policies.allowed_clusters:
             raise RestError(
-                403, f"Cluster {own} is not in the list of allowed clusters of {namespace}: add it there first"
+                403,
+                f"Cluster {own} is not in the list of allowed clusters of {namespace}: add the cluster to "
+                "that list first",
             )
         await self._resources.namespaces.update(
             str(namespace), lambda found: replace(found, replication_clusters=wanted)

@@ -43,8 +43,8 @@ DELETIONS_ROOT: Final = "/barycenter/namespace-deletions"
 
 
 class _Deletion(msgspec.Struct, frozen=True):
-    """A deletion of a namespace that has begun, and the id of the broker that carries it out; _ABANDONED if there is
-    none.
+    """The record of a namespace deletion that has begun. `broker` is the id of the broker that carries it out, or
+    _ABANDONED if that broker failed, so that the leader has to repeat the deletion.
     """
 
     force: bool
@@ -58,9 +58,10 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
     """Delete `namespace`; with `force` also its topics, even if they have clients or subscriptions.
 
     Raises:
-        RestError: 404, the namespace does not exist; 409, it has topics and `force` is not set, or topics are created
-            again and again; 412, several clusters share it.
-        AdminRequestError: the owner of a topic or bundle did not do its part; the leader repeats the deletion.
+        RestError: 404, the namespace does not exist; 409, it has topics and `force` is not set, or in each of ATTEMPTS
+            attempts clients created new topics; 412, several clusters share it, or brokers need it.
+        AdminRequestError: the owner of a topic or bundle did not delete the topic or release the bundle. Some topics
+            may be deleted. The leader repeats the deletion later.
     """
     await require_deletable(services, namespace, force=force)
     await _list(services, namespace, _Deletion(force, services.urls.broker_id))
@@ -78,8 +79,8 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
 
 
 async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Delete a namespace that is marked as deleted. Skip each step before which the mark is missing, and return without
-    an error: another broker has completed the deletion.
+    """Delete a namespace whose policies are marked as deleted. Before each step, check that the mark is still there. If
+    it is missing, another broker has completed the deletion: skip the step, without an error.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -96,14 +97,14 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
             return
     raise RestError(
         409,
-        f"Cannot delete non empty namespace {namespace}: clients create topics again "
-        "and again. Stop them and try again.",
+        f"Cannot delete non empty namespace {namespace}: clients created topics "
+        "during each attempt to delete it. Stop these clients, then try again.",
     )
 
 
 async def complete_deletions(services: BrokerServices) -> int:
-    """Repeat the deletions of namespaces whose broker abandoned them or is not active; return the number of deletions
-    that were tried, including those that failed again.
+    """Repeat each deletion of a namespace that failed, or whose broker is not active any more. Return the number of
+    deletions that were tried, including those that failed again.
     """
     store, own = services.resources.store, services.urls.broker_id
     tried = 0
@@ -147,10 +148,10 @@ async def _unlist(services: BrokerServices, namespace: NamespaceName) -> None:
 
 
 async def _require_no_topics_still(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Check that no user has created a topic before all brokers knew that the namespace is being deleted.
+    """Check again, after the namespace was marked as deleted, that it has no topics. A client may have created one at a
+    broker that did not know the mark yet.
 
-    If there is such a topic, the namespace is not deleted: the mark of its deletion is removed, and RestError 409 is
-    raised.
+    If there is a topic, the namespace is not deleted: this removes the mark and raises RestError 409.
     """
     try:
         await _require_no_topics(services, namespace)
@@ -195,7 +196,7 @@ async def _require_no_topics(services: BrokerServices, namespace: NamespaceName)
         raise RestError(
             409,
             f"Cannot delete non empty namespace {namespace}: it has {count_of(len(topics), 'topic')}, such as "
-            f"{topics[0]}. Delete them first, or use force=true.",
+            f"{topics[0]}. Delete all topics first, or use force=true.",
         )
 
 
@@ -205,7 +206,9 @@ async def _all_topics(services: BrokerServices, namespace: NamespaceName) -> lis
 
 
 async def _delete_topics(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete all topics of a namespace. In a deletion without `force` only system topics are left by then."""
+    """Delete all topics of a namespace, the topics with the policies last. In a deletion without `force` there are only
+    system topics, because the absence of other topics was checked before.
+    """
     resources = services.resources
     topics = await resources.persistent_topics(namespace)
     partitioned = await resources.partitioned_topics_of(namespace)
@@ -239,10 +242,11 @@ async def _release_bundles(services: BrokerServices, namespace: NamespaceName) -
 
 
 async def _delete_records(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete the records of the namespace.
+    """Delete all records of the namespace in the metadata store.
 
     Raises:
-        HasChildrenError: a topic was created in between. Some records may be deleted already.
+        HasChildrenError: a client has created a topic since the topics were deleted. Some records may be deleted
+            already.
     """
     resources = services.resources
     store = resources.store
@@ -257,8 +261,8 @@ async def _delete_records(services: BrokerServices, namespace: NamespaceName) ->
 
 
 async def _forget_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete the records of a namespace's bundles. The policies of the namespace must be deleted before: while they
-    exist, look-ups create the records of bundles again.
+    """Delete the records of a namespace's bundles. Delete the policies of the namespace before this call: while they
+    exist, each look-up creates the records of the bundles again.
     """
     for root in ("/admin/local-policies", "/loadbalance/bundle-data"):
         await delete_tree(services.resources.store, f"{root}/{namespace}")

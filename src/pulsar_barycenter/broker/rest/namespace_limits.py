@@ -31,7 +31,9 @@ Limit = Annotated[int, msgspec.Meta(ge=-_MAX_INT32, le=_MAX_INT32)]
 
 
 class NamespaceLimits:
-    """Answers the requests for all limits. The last segment of the path is the name of the limit."""
+    """Answers the REST requests that read, set and remove a limit of a namespace, such as `maxTopicsPerNamespace`. The
+    last segment of the path is the name of the limit.
+    """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services

@@ -32,7 +32,7 @@ def require_few_properties(properties: Mapping[str, str]) -> None:
         raise RestError(
             400,
             f"The properties would have {length} characters; at most {MAX_PROPERTIES_CHARACTERS} are allowed together. "
-            "Remove some first",
+            "Remove some properties first",
         )
 
 
@@ -67,7 +67,9 @@ class NamespaceProperties:
         return (await policies_of(self._services, namespace_of(request))).properties
 
     async def _change(self, request: web.Request, change: Change) -> web.Response:
-        """Replace the properties by the result of `change`, which gets the present properties."""
+        """Store new properties of the namespace: the result of `change`, which is called with the stored ones. Return
+        the answer 204.
+        """
         await require_writable_policies(self._services)
         await self._present(request)
 

@@ -33,10 +33,11 @@ Fault = Callable[[Any, BrokerConfig], str | None]
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRule:
-    """How requests about one policy of a namespace are answered. The functions are those of `PolicyKind`, with the name
-    of the cluster as a further argument, because rates are stored for each cluster.
+    """The functions that read, check and store one policy of a namespace for REST requests. They are as those of
+    `PolicyKind`, but `value` and `put` work on the policies of a namespace and get the name of the cluster as last
+    argument, because a namespace has its rates once for each cluster.
 
-    `status` is the HTTP status if the value is not valid.
+    `status` is the HTTP status of the error if a value is not valid.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]
@@ -47,8 +48,8 @@ class NamespaceRule:
 
 
 class NamespaceRules:
-    """Answers the requests for all policies in NAMESPACE_RULES. The last segment of the path is the name of the
-    policy.
+    """Answers the REST requests that read, set and remove a policy in NAMESPACE_RULES. The last segment of the path is
+    the name of the policy.
     """
 
     def __init__(self, services: BrokerServices) -> None:
@@ -85,7 +86,9 @@ def _rule_in(request: web.Request) -> NamespaceRule:
 
 
 def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
-    """Return the rule for a policy that is one field of the namespace's record."""
+    """Return the rule for a policy whose value is the attribute `field` of the namespace's policies. `kind` is the type
+    of the value in a body. `what` describes that value in errors. `fault` checks it.
+    """
     return NamespaceRule(
         kinds.body(kind, what=what),
         fault,
@@ -95,7 +98,9 @@ def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
 
 
 def _rate(field: str, kind: Any) -> NamespaceRule:
-    """Return the rule for a policy that is a rate; the namespace's record has one for each cluster."""
+    """Return the rule for a policy that is a rate. The attribute `field` of the namespace's policies has one rate for
+    each cluster; `kind` is the type of the rate.
+    """
 
     def put(policies: Policies, value: Any, cluster: str) -> Policies:
         others = {name: rate for name, rate in getattr(policies, field).items() if name != cluster}
@@ -110,7 +115,9 @@ def _rate(field: str, kind: Any) -> NamespaceRule:
 
 
 async def _interval(request: web.Request) -> Any:
-    """Return the interval in the body of a request. An empty body removes the policy."""
+    """Return the deduplication snapshot interval in the body of a request. Return None for an empty body, which removes
+    the policy.
+    """
     return await body_of(request, Limit)
 
 

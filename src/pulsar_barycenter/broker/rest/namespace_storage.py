@@ -78,7 +78,7 @@ class NamespaceStorage:
     async def set_message_ttl(self, request: web.Request) -> web.Response:
         ttl_s = await body_of(request, int)
         if ttl_s is None:
-            raise RestError(400, "Send seconds as the body. To use the configured age again, send a DELETE")
+            raise RestError(400, "Send the TTL in seconds as the body. To use the configured TTL again, send a DELETE")
         _require_ttl(ttl_s)
         return await self._change(request, lambda found: replace(found, message_ttl_in_seconds=ttl_s))
 
@@ -127,10 +127,12 @@ class NamespaceStorage:
 
 
 def require_storage_policies(policies: Policies, config: BrokerConfig) -> None:
-    """Check the policies for stored messages that a new namespace is to have.
+    """Check those policies of a new namespace that limit how long or how much is stored: retention, TTL and backlog
+    quotas.
 
     Raises:
-        RestError: 412 or 400, as in the routes that set one of these policies.
+        RestError: 400 or 412, a value is not valid; the status is the same as in the requests that set this policy
+            alone.
     """
     if policies.retention_policies is not None:
         _require_retention(policies.retention_policies)
@@ -156,7 +158,7 @@ def _require_ttl(ttl_s: int) -> None:
 
 
 async def quota_of(request: web.Request) -> BacklogQuota | None:
-    """Return the backlog quota in the body of a request, None without one. Numbers may be in quotes.
+    """Return the backlog quota in the body of a request, None if the body is empty. Numbers in the body may be strings.
 
     Raises:
         msgspec.MsgspecError: the body is not a backlog quota.
@@ -175,7 +177,7 @@ def require_quota(kind: str, quota: BacklogQuota) -> None:
     if quota.policy not in QUOTA_POLICIES:
         raise RestError(400, f"policy must be one of {', '.join(QUOTA_POLICIES)}, not {str(quota.policy)[:100]!r}")
     if None not in (quota.limit, quota.limit_size) and quota.limit != quota.limit_size:
-        raise RestError(400, f"limit is {quota.limit} and limitSize is {quota.limit_size}: send limitSize only")
+        raise RestError(400, f"limit is {quota.limit}, but limitSize is {quota.limit_size}: send limitSize only")
     size, seconds = size_limit(quota), quota.limit_time or 0
     if not -LONGEST_TIME <= seconds <= LONGEST_TIME:
         raise RestError(412, f"limitTime must be at most {LONGEST_TIME} seconds, not {seconds}")
@@ -187,7 +189,7 @@ def require_quota(kind: str, quota: BacklogQuota) -> None:
             raise RestError(412, f"Quota type of '{AGE_QUOTA}' needs a time limit: send limitTime in seconds")
         if size > 0:
             raise RestError(
-                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set one of type {SIZE_QUOTA}"
+                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set a quota of type {SIZE_QUOTA}"
             )
 
 
@@ -200,7 +202,9 @@ def _require_quota_below_retention(policies: Policies, config: BrokerConfig) -> 
 
 
 def complete(quota: BacklogQuota) -> BacklogQuota:
-    """Return the backlog quota with all fields set, so that every version of Pulsar reads the same limits."""
+    """Return the backlog quota with all fields set, so that every version of Pulsar reads the same limits. `limit` and
+    `limit_size` get the same value; a limit that is not given becomes -1, which means no limit.
+    """
     size = size_limit(quota)
     time_s = -1 if quota.limit_time is None else quota.limit_time
     return BacklogQuota(limit=size, limit_size=size, limit_time=time_s, policy=quota.policy)

@@ -111,8 +111,11 @@ class Namespaces:
         return no_content()
 
     async def _new_policies(self, namespace: NamespaceName, wanted: Policies) -> Policies:
-        """Check the tenant and the clusters in the policies requested for a new namespace; return the policies to
-        store.
+        """Check the policies that a request wants for a new namespace, and that its tenant exists and may use its
+        clusters. Return the policies to store, with the defaults for clusters and bundles.
+
+        Raises:
+            RestError: the policies are not valid, or the tenant or a cluster does not exist or is not allowed.
         """
         info = await self._resources.tenants.get(namespace.tenant)
         if info is None:
@@ -121,13 +124,17 @@ class Namespaces:
         known = set(await self._resources.clusters.names())
         for cluster in clusters:
             if cluster not in info.allowed_clusters:
-                raise RestError(403, f"Cluster {cluster} is not in the list of allowed clusters of {namespace.tenant}")
+                raise RestError(
+                    403,
+                    f"Cluster {cluster} is not in the list of allowed clusters of {namespace.tenant}: add the cluster "
+                    "to allowedClusters of that tenant first",
+                )
             if cluster not in known:
                 raise RestError(403, f"Cluster {cluster} does not exist")
         default = self._services.config.default_number_of_namespace_bundles
         asked = wanted.bundles or BundlesData()
         if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
-            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer")
+            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer bundles")
         self._require_partitions_by_use(wanted)
         require_storage_policies(wanted, self._services.config)
         await require_resource_group(self._resources, wanted.resource_group_name)
@@ -145,7 +152,9 @@ class Namespaces:
         force = flag(request, "force")
         if force and not self._services.config.force_delete_namespace_allowed:
             raise RestError(
-                405, "Broker doesn't allow forced deletion of namespaces: set forceDeleteNamespaceAllowed=true"
+                405,
+                "Broker doesn't allow forced deletion of namespaces: set forceDeleteNamespaceAllowed=true in "
+                "broker.conf",
             )
         await require_writable_policies(self._services)
         await delete_namespace(self._services, namespace_of(request), force=force)
@@ -184,12 +193,14 @@ class Namespaces:
         return no_content()
 
     async def unload_bundle(self, request: web.Request) -> web.Response:
-        """Unload a bundle. A request with a destination is carried out in one of two ways.
+        """Answer the request to unload a bundle. The optional parameter `destinationBroker` is the next owner. There
+        are two ways to carry out a request with a destination.
 
-        If bundles are transferred from owner to owner, the owner carries out the request with the destination.
-        Otherwise the leader (with a decentralized load manager: the broker that got the request) stores the
-        destination, and redirects the request to the owner with the destination in the parameter `sentTo`, which the
-        owner records with the decision.
+        If this cluster transfers bundles from owner to owner, the destination goes to the present owner, which
+        transfers the bundle to it. Otherwise one broker stores the destination for the next assignment: the leader, or,
+        with a decentralized load manager, the broker that got the request. That broker then redirects the client to the
+        owner, with the destination in the parameter `sentTo`. The owner uses `sentTo` only for the record of the
+        decision.
         """
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
@@ -210,7 +221,7 @@ class Namespaces:
         answer = await self._control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is not None:
             if hands_over and answer.broker_id == destination:
-                raise RestError(412, f"Broker {destination} owns {bundle} already")
+                raise RestError(412, f"Broker {destination} owns {bundle} already: name another destination")
             also = {"sentTo": destination} if destination and not hands_over else {}
             go_on_if_local(
                 request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over, also=also
@@ -225,8 +236,8 @@ class Namespaces:
         return no_content()
 
     def _sent_to(self, request: web.Request) -> str:
-        """Return the destination in the parameter `sentTo` of the leader's request, "" if it is not a registered
-        broker.
+        """Return the parameter `sentTo`, the destination of an unload (see `unload_bundle`). Return "" if the parameter
+        is missing or is not a registered broker.
         """
         broker = _broker_id(request.rel_url.query.get("sentTo", ""))
         return broker if broker in self._control.registration.brokers else ""
@@ -237,8 +248,8 @@ class Namespaces:
             raise BrokerNotActiveError(destination, active)
 
     async def _go_to_leader(self, request: web.Request) -> None:
-        """Check that this broker can store the destination of an unload: with a centralized load manager only the
-        leader can.
+        """Check that this broker may store the destination of an unload: with a centralized load manager it must be the
+        leader, with a decentralized one any broker may.
 
         Raises:
             RedirectError: another broker is the leader.
@@ -304,8 +315,8 @@ class Namespaces:
         return found
 
     async def _largest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the most persistent topics; if several have the same number, the one with the lowest
-        range. None if the namespace has no topics.
+        """Return the bundle with the most persistent topics, None if the namespace has no topics. If several bundles
+        have the same number, return the one whose hash range begins lowest.
         """
         bundles = await self._control.namespaces.bundles_of_now(namespace)
         counts = Counter(bundles.find(topic) for topic in await self._resources.persistent_topics(namespace))

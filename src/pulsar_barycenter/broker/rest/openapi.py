@@ -20,7 +20,7 @@ PATH: Final = SHOW_OPENAPI.path
 
 
 def document(rows: Sequence[Route] = ROUTES) -> dict[str, Any]:
-    """Return the OpenAPI document for these routes."""
+    """Return the OpenAPI document that describes the routes in `rows`."""
     bodies = [body_type(row) for row in rows if row.body is not None]
     schemas, components = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     body_schemas = iter(schemas)

@@ -43,10 +43,10 @@ def location(
     path: str | None = None,
     also: Mapping[str, str] = _NOTHING,
 ) -> str:
-    """Return the URL to which a request is redirected: the same request at the broker `web_url`, with a new value of
-    `authoritative` and the parameters in `also`.
+    """Return the URL to which the client is redirected: the path and query of its request, at the broker `web_url`.
 
-    `path` replaces the path of the request. `keep_destination`: the parameter with the destination broker stays.
+    The query gets the given `authoritative` instead of its former value, and the parameters in `also`.
+    `destinationBroker` is removed from the query unless `keep_destination` is set. `path`, if given, replaces the path.
     """
     dropped = _DROPPED[:1] if keep_destination else _DROPPED
     pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]
@@ -56,8 +56,8 @@ def location(
 
 
 def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str | None:
-    """Return the one of two URLs that fits a request's scheme. A client that uses TLS is never redirected to a plain
-    port.
+    """Return the URL to which to redirect a request: `tls` for a request over TLS, otherwise `plain`, or `tls` if there
+    is no plain port. None if there is no such URL: a client that uses TLS is never redirected to a plain port.
     """
     return tls if request.secure else plain or tls
 
@@ -168,11 +168,14 @@ def go_on_if_local(
     keep_destination: bool = False,
     also: Mapping[str, str] = _NOTHING,
 ) -> None:
-    """Check that a look-up returned this broker as the owner. `what` names the object of the look-up in messages.
+    """Return if a look-up found that this broker is the owner; otherwise redirect the client to the broker that has to
+    answer. `answer` is the result of the look-up. `what` names the topic or bundle in errors. The other arguments are
+    those of `location`.
 
     Raises:
-        RedirectError: another broker has to answer; it gets the parameters in `also`.
-        RestError: 412, no broker can own the object, or the owner has no port for this scheme.
+        RedirectError: another broker has to answer.
+        RestError: 412, no broker can own the topic or bundle, or the broker that has to answer has no port for this
+            scheme.
     """
     if answer is None:
         raise RestError(412, f"Failed to find ownership for {what}")
@@ -182,8 +185,8 @@ def go_on_if_local(
     if url is None:
         raise RestError(
             412,
-            f"Broker {answer.broker_id} has to answer this request, but it has no {request.scheme.upper()} port: use "
-            "another scheme",
+            f"Broker {answer.broker_id} has to answer this request, but it has no {request.scheme.upper()} port: send "
+            "the request with the other scheme, http or https",
         )
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative

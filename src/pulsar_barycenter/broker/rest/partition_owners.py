@@ -28,7 +28,7 @@ class PartitionOwners:
         return 0 if found is None else found.partitions
 
     async def partitions(self, topic: TopicName) -> list[TopicName]:
-        """Return the partitions of a topic; an empty list if it is not partitioned."""
+        """Return the names of all partitions of a topic; an empty list if the topic is not partitioned."""
         return [topic.partition(index) for index in range(await self.partition_count(topic))]
 
     async def call(self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None) -> Any:
@@ -41,10 +41,10 @@ class PartitionOwners:
 
 
 async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, missing: Iterable[int] = ()) -> list[Any]:
-    """Call `ask` for each item of `about` in parallel, and return the answers in the order of the items; None instead
-    of an error whose HTTP status is in `missing`.
+    """Call `ask` for each item of `about` in parallel, and return the answers in the order of the items. For an item
+    whose request fails with an HTTP status in `missing`, the answer is None.
 
-    If there are other errors, that of the first failed item is raised after all requests have ended.
+    If requests fail with another status, the error of the first such item is raised after all requests have ended.
     """
     accepted = frozenset(missing)
     answers = await _answers(ask, about)
@@ -55,8 +55,8 @@ async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, miss
 
 
 async def tried(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[tuple[T, AdminRequestError]]:
-    """Call `ask` for each item of `about` in parallel, even if some fail. Return the items that failed, with their
-    errors.
+    """Call `ask` for each item of `about` in parallel, even if it fails for some of them. Return the items for which it
+    raised an AdminRequestError, with that error. Other exceptions are raised.
     """
     items = list(about)
     answers = await _answers(ask, items)
@@ -87,8 +87,8 @@ async def repeatable(
 
 
 async def _answers(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[Any]:
-    """Call `ask` for each item in parallel; return for each its answer, or the AdminRequestError. Other errors are
-    raised.
+    """Call `ask` for each item in parallel. Return one element for each item, in their order: its answer, or the
+    AdminRequestError that `ask` raised. Other exceptions are raised.
     """
     limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 

@@ -107,15 +107,17 @@ class PartitionedTopics:
         for existing in await self._resources.persistent_topics(topic.namespace):
             if existing.partition_index >= count and existing.partitioned_name == topic:
                 raise RestError(
-                    409, f"{existing} already exists, but {topic} would have only {count_of(count, 'partition')}"
+                    409,
+                    f"Topic {existing} already exists, but {topic} would have only {count_of(count, 'partition')}: "
+                    "delete the existing topic, or request more partitions",
                 )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        """Create the topics of these partitions. A failure is logged only, because the partition is created when a
-        client first uses it.
+        """Create the topics of the partitions with these indexes. If one cannot be created, only log this: the
+        partition is then created when a client first uses it.
 
-        Source: Pulsar also creates them in advance. Its request `createMissedPartitions` creates those that are
-        missing.
+        Source: Pulsar, too, creates the partitions together with the partitioned topic. Its request
+        `createMissedPartitions` creates those that are missing.
         """
         if topic.is_persistent:
             parts = [topic.partition(index) for index in indexes]
@@ -156,7 +158,11 @@ class PartitionedTopics:
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
         if topic.is_partition:
-            raise RestError(412, f"{topic} is one partition: delete {topic.partitioned_name.local_name} instead")
+            raise RestError(
+                412,
+                f"{topic} is a partition, not a partitioned topic: "
+                f"delete the partitioned topic {topic.partitioned_name.local_name} instead",
+            )
         await self._require_partitioned(topic)
         await self._services.changes.delete(topic, force=flag(request, "force"))
         return no_content()

@@ -118,8 +118,11 @@ class Permissions:
     async def _change(
         self, namespace: NamespaceName, change: Callable[[Any], dict[str, Any]], *, missing: int = 404
     ) -> web.Response:
-        """Replace the permissions by the result of `change`, which gets the present permissions; return the answer to
-        the request. `missing` is the status of the answer if the permission to revoke does not exist.
+        """Store new permissions of the namespace: the result of `change`, which is called with the stored ones. Return
+        the answer 204. `missing` is the HTTP status of the error if `change` finds no permission to revoke.
+
+        Raises:
+            RestError: `missing`, as above; 412, there would be too many permissions; 404, the namespace does not exist.
         """
         await require_writable_policies(self._services)
         await self._policies(namespace)
@@ -144,24 +147,29 @@ class Permissions:
 async def _actions(request: web.Request) -> list[str]:
     actions = await body_of(request, list[str])
     if actions is None:
-        raise RestError(400, f"Send a list of actions as the body, of {', '.join(_ACTIONS)}")
+        raise RestError(
+            400, f"The body is empty or null: send a list of actions; the actions are {', '.join(_ACTIONS)}"
+        )
     unknown = sorted({action for action in actions if action not in _ACTIONS})
     if unknown:
-        raise RestError(400, f"Unknown actions {', '.join(unknown)}: use {', '.join(_ACTIONS)}")
+        raise RestError(400, f"Unknown actions {', '.join(unknown)}: send only {', '.join(_ACTIONS)}")
     return actions
 
 
 async def _roles(request: web.Request) -> list[str]:
     roles = await body_of(request, list[str])
     if roles is None:
-        raise RestError(400, "Send a list of roles as the body")
+        raise RestError(400, "The body is empty or null: send a list of roles")
     if not all(0 < len(role) <= LONGEST_ROLE for role in roles) or len(roles) > MOST_GRANTS:
-        raise RestError(412, f"A role must have 1 to {LONGEST_ROLE} characters, and a list at most {MOST_GRANTS} roles")
+        raise RestError(
+            412,
+            f"Each role in the body must have 1 to {LONGEST_ROLE} characters, and the list at most {MOST_GRANTS} roles",
+        )
     return roles
 
 
 def _subscription(request: web.Request, at: int = 8) -> str:
-    """Return the subscription in segment `at` of the path, decoded.
+    """Return the subscription in segment `at` of the path (the first segment has index 1), decoded.
 
     Raises:
         InvalidNameError: the name is not valid.

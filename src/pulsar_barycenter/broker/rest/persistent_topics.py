@@ -25,8 +25,8 @@ _WHOLE: Final = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
 class PersistentTopics:
-    """Finds the persistent topics that requests name. `what` is the operation in error messages, for example "Skip
-    messages".
+    """Finds the persistent topics that requests name. In all methods, `what` is the name of the operation for errors,
+    for example "Skip messages".
     """
 
     def __init__(self, services: BrokerServices) -> None:
@@ -34,10 +34,10 @@ class PersistentTopics:
         self.owners = PartitionOwners(services)
 
     async def named(self, request: web.Request, what: str) -> TopicName:
-        """Return the topic in the path.
+        """Return the name of the topic in the path. `what` is the name of the operation for errors.
 
         Raises:
-            NotAllowedError: the topic is not persistent; 405.
+            NotAllowedError: the topic is not persistent; the status is 405.
             RestError: 404, the topic's namespace does not exist.
         """
         topic = topic_of(request)
@@ -47,10 +47,11 @@ class PersistentTopics:
         return topic
 
     async def without_partitions(self, request: web.Request, what: str) -> PersistentTopic:
-        """Return the topic in the path, which must not be partitioned; load it if necessary.
+        """Return the topic in the path, which must not be partitioned; load it if necessary. `what` is the name of the
+        operation for errors.
 
         Raises:
-            NotAllowedError: the topic is partitioned, or not persistent; 405.
+            NotAllowedError: the topic is partitioned, or not persistent; the status is 405.
             RedirectError, RestError, ServiceError: for the same reasons as in `named` and `here`.
         """
         topic = await self.named(request, what)
@@ -100,10 +101,10 @@ def movable_subscription_of(request: web.Request) -> str:
 
 
 def number_in_path(request: web.Request, name: str, *, at_most: int, at_least: int = 0) -> int:
-    """Return the number that the part `name` of the path has, from `at_least` to `at_most`, both inclusive.
+    """Return the number in the path parameter `name`. It must be from `at_least` to `at_most`, both inclusive.
 
     Raises:
-        RestError: 400, the part is not such a number.
+        RestError: 400, the parameter is not such a number.
     """
     text = request.match_info[name]
     if _WHOLE.fullmatch(text) is None or not at_least <= int(text) <= at_most:

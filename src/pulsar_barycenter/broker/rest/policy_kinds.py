@@ -58,11 +58,13 @@ topic, the topic's own ones, and the configuration.
 
 @dataclass(frozen=True, slots=True)
 class PolicyKind:
-    """How requests about one policy of a topic are answered.
+    """The functions that read, check and store one policy of a topic for REST requests.
 
-    `read` raises RestError 400 if the request has no value. `fault` says why a value is not valid, None if it is;
-    `status` is the HTTP status in this case. `value` returns the topic's own value, None if it has none; `put` returns
-    the topic's own policies with another value, or without one. `applied` returns the value that applies to the topic.
+    `read` returns the value in a request, and raises RestError 400 if there is none. `fault` returns why a value is not
+    valid, None if it is valid; `status` is the HTTP status of the error then. `value` returns the value in the topic's
+    own policies, None if it is not set there. `put` returns a copy of the topic's own policies with this value; the
+    value None removes it. `applied` returns the value in force: the topic's own, the namespace's, or that of the
+    configuration.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]
@@ -81,52 +83,67 @@ def _kind(
     *,
     status: int = 412,
 ) -> PolicyKind:
-    """Return the `PolicyKind` of a policy that is one field of the topic's own policies."""
+    """Return the `PolicyKind` of a policy whose value is the attribute `field` of the topic's own policies. The other
+    arguments are attributes of `PolicyKind`.
+    """
     return PolicyKind(
         read, fault, lambda own: getattr(own, field), lambda own, value: replace(own, **{field: value}), applied, status
     )
 
 
 def body(kind: Any, *, what: str) -> Callable[[web.Request], Awaitable[Any]]:
-    """Return a function that reads the JSON body of a request, which is required. `what` describes the body in the
-    error.
+    """Return a function that reads the JSON body of a request as a value of the type `kind`. The function raises
+    RestError 400 if the body is empty; `what` describes the body in that error.
     """
 
     async def read(request: web.Request) -> Any:
         value: Any = await body_of(request, kind)
         if value is None:
-            raise RestError(400, f"Send {what} as the body. To use the namespace's value again, send a DELETE")
+            raise RestError(400, f"The body is empty or null: send {what}. To remove the policy, send a DELETE request")
         return value
 
     return read
 
 
 def in_query(name: str, unit: str) -> Callable[[web.Request], Awaitable[int]]:
-    """Return a function that reads a number from the query of a request, which is required."""
+    """Return a function that reads the number in the query parameter `name`. The function raises RestError 400 if the
+    parameter is missing or is not a number from 0 to LONGEST_TIME; `unit` describes the number in that error.
+    """
 
     async def read(request: web.Request) -> int:
         if not request.rel_url.query.get(name):
-            raise RestError(400, f"Send ?{name}=<{unit}>. To use the namespace's value again, send a DELETE")
+            raise RestError(
+                400, f"A parameter is missing: send ?{name}=<{unit}>. To remove the policy, send a DELETE request"
+            )
         return whole_number(request, name, 0, at_most=LONGEST_TIME)
 
     return read
 
 
 async def _strategy(request: web.Request) -> Strategy | None:
-    """Return the strategy in the body of a request; None if the namespace's strategy is to apply."""
+    """Return the compatibility strategy in the body of a request. Return None for UNDEFINED: the topic then has no
+    strategy of its own, and the namespace's strategy applies.
+
+    Raises:
+        RestError: 412, the body is not the name of a strategy.
+    """
     text = await text_of(request)
     strategy = Strategy.__members__.get(text)
     if strategy is None:
-        raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(Strategy)}")
+        raise RestError(
+            412, f"{text[:100]!r} is not a schema compatibility strategy: send one of {', '.join(Strategy)}"
+        )
     return None if strategy is Strategy.UNDEFINED else strategy
 
 
 def valid(_value: Any, _config: BrokerConfig) -> None:
-    """Accept every value of the type: return that it has no fault."""
+    """Return None, which means that the value has no fault: every value of the policy's type is valid."""
 
 
 def at_least_zero(name: str) -> Callable[[int, BrokerConfig], str | None]:
-    """Return a function that checks that a number is 0 or more. `name` is the number's name in the error."""
+    """Return a function for `PolicyKind.fault` that returns an error text if a number is below 0, else None. `name` is
+    the number's name in that text.
+    """
     return lambda value, _config: None if value >= 0 else f"{name} must be 0 or more, not {value}"
 
 
@@ -170,7 +187,9 @@ def types_fault(value: list[str], _config: BrokerConfig) -> str | None:
 
 
 def rate_fault(value: PublishRate | DispatchRate | SubscribeRate, _config: BrokerConfig) -> str | None:
-    """Return why a rate is not valid, None if it is. Rates of messages and periods have 32 bits, rates of bytes 64."""
+    """Return why a rate is not valid, None if it is valid. Numbers of messages and periods must fit into 32 bits,
+    numbers of bytes may be up to LARGEST_EXACT; -1 means no limit.
+    """
     for name, number in to_builtins(value).items():
         most = LARGEST_EXACT if name.endswith("InByte") else LONGEST_TIME
         if not isinstance(number, bool) and not -1 <= number <= most:

@@ -32,7 +32,9 @@ METRICS_PATHS: Final = frozenset({"/metrics", "/metrics/"})
 
 
 def principals(services: BrokerServices) -> Middleware:
-    """Return the middleware that authenticates requests."""
+    """Return the middleware that finds the principal of each request from its credentials. It answers 401 if they are
+    not valid. Paths that need no authentication get the principal NOBODY.
+    """
     authentication = services.authentication
 
     @web.middleware
@@ -58,5 +60,7 @@ def principals(services: BrokerServices) -> Middleware:
 
 
 def is_open(path: str, *, metrics: bool) -> bool:
-    """Return whether a path needs no authentication; `metrics` is whether the metrics need none."""
+    """Return whether a request for this path needs no authentication. `metrics` is True if the paths of the metrics
+    need none.
+    """
     return path in OPEN_PATHS or path.startswith(_DASHBOARD) or (metrics and path in METRICS_PATHS)

@@ -51,7 +51,10 @@ _TIMEOUT_S: Final = 5.0
 
 
 def relay(services: BrokerServices) -> Middleware:
-    """Return the middleware that follows redirects if the request has the header FOLLOW."""
+    """Return the middleware for clients that do not follow redirects themselves, such as the dashboard. If a request
+    with the header FOLLOW would be redirected, this broker sends it to the other broker and returns that broker's
+    answer.
+    """
 
     @web.middleware
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -76,11 +79,15 @@ async def _followed(services: BrokerServices, request: web.Request, url: str) ->
         url = urljoin(url, location)
         if not await _may_follow(services, request.scheme, url):
             raise RedirectError(url)
-    raise RestError(503, f"This request was redirected more than {MAX_REDIRECTS} times. Try again.")
+    raise RestError(
+        503, f"Brokers redirected this request more than {MAX_REDIRECTS} times, and none carried it out. Try again."
+    )
 
 
 def passed_on(request: web.Request) -> dict[str, str]:
-    """Return the headers of a request that are passed on to another broker."""
+    """Return those headers of a request that this broker sends along when it sends the request to another broker: the
+    credentials, and the headers in `_PASSED_ON`.
+    """
     return {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
 
 
@@ -125,9 +132,10 @@ def _origin(url: str) -> str:
 
 
 async def answers_of_brokers(services: BrokerServices, request: web.Request) -> Mapping[str, bytes]:
-    """Send the same GET with `of=broker` to all other registered brokers; return the answers by broker id.
+    """Send the GET request that this broker got to all other registered brokers, and return their answers by broker id.
+    The query gets `of=broker`, so that each broker answers only for itself.
 
-    Brokers that refuse or do not answer in time are left out.
+    Brokers that refuse or do not answer within _TIMEOUT_S seconds are left out.
     """
     path = request.rel_url.update_query(of="broker").raw_path_qs
     limit = asyncio.Semaphore(_CONCURRENT_REQUESTS)

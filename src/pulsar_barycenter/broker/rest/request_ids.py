@@ -17,7 +17,9 @@ REQUEST_ID: Final = web.RequestKey("request_id", str)
 
 @web.middleware
 async def identified(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Set the id of a request. This middleware is the outermost one, so that all log lines have the id."""
+    """Give the request an id: that in its header, or a new one if the header has no valid id. This middleware runs
+    before all others, so that all log lines about the request have the id.
+    """
     given = request.headers.get(HEADER, "")
     request[REQUEST_ID] = given if is_request_id(given) else new_request_id()
     with serving(request[REQUEST_ID]):

@@ -55,7 +55,7 @@ def flag(request: web.Request, name: str, default: bool = False) -> bool:
 
 
 def whole_number(request: web.Request, name: str, default: int, *, at_most: int) -> int:
-    """Return a number in the query, from 0 to `at_most` (inclusive); the default if it is blank.
+    """Return a number in the query, from 0 to `at_most` (inclusive); `default` if it is missing or blank.
 
     Raises:
         RestError: 400, the value is not such a number.
@@ -69,7 +69,7 @@ def whole_number(request: web.Request, name: str, default: int, *, at_most: int)
 
 
 def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
-    """Return a query parameter that must be one of `choices`; the first of these if it is blank.
+    """Return a query parameter that must be one of `choices`; the first of them if it is missing or blank.
 
     Raises:
         RestError: 400, the value is none of them.
@@ -94,8 +94,8 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
 
     Raises:
         msgspec.MsgspecError: the body does not fit this type.
-        RestError: 400, a value in the body is too long, too deep or too large, or the body sets a field that is not
-            used.
+        RestError: 400, a value in the body is too long, too deep or too large, or the body has a field that this broker
+            would ignore.
     """
     data = await request.read()
     if not data.strip() or data.strip() == b"null":
@@ -109,8 +109,8 @@ def decoded(data: bytes, kind: Any, *, max_text: int = MAX_TEXT) -> Any:
 
     Raises:
         msgspec.MsgspecError: the data does not fit this type.
-        RestError: 400, a value in the data is too long, too deep or too large, or the data sets a field that is not
-            used (`body_fields`).
+        RestError: 400, a value in the data is too long, too deep or too large, or the data has a field that this broker
+            would ignore (see `body_fields`).
     """
     try:
         value = msgspec.json.decode(data)
@@ -201,8 +201,8 @@ def namespace_of(request: web.Request) -> NamespaceName:
 
 
 def topic_of(request: web.Request) -> TopicName:
-    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`; persistent if the path has another
-    word for the domain.
+    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`. If the route has no parameter
+    `domain`, the topic is persistent.
 
     Raises:
         InvalidNameError: the name is not valid.

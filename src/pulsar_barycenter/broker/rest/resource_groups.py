@@ -53,7 +53,12 @@ class ResourceGroups:
         return no_content()
 
     async def _created(self, name: str, asked: ResourceGroup) -> bool:
-        """Create a group; return False if another request created it meanwhile."""
+        """Create a resource group and return True. Return False if another request has created a group of that name in
+        the meantime.
+
+        Raises:
+            RestError: 412, there are MOST_GROUPS groups already.
+        """
         if len(await self._groups.names()) >= MOST_GROUPS:
             raise RestError(412, f"A cluster has at most {MOST_GROUPS} resource groups: delete one that is not in use")
         try:
@@ -67,7 +72,11 @@ class ResourceGroups:
         await require_writable_policies(self._services)
         user = await self._user_of(name)
         if user is not None:
-            raise RestError(412, f"ResourceGroup is in use: {user} is in {name}. Remove the namespace from it first")
+            raise RestError(
+                412,
+                f"ResourceGroup is in use: namespace {user} is in group {name}. "
+                "Remove the namespace from the group first",
+            )
         try:
             await self._groups.delete(name)
         except NotFoundError:
@@ -75,7 +84,7 @@ class ResourceGroups:
         return no_content()
 
     async def _user_of(self, name: str) -> NamespaceName | None:
-        """Return a namespace that is in a group, None if no namespace is."""
+        """Return one of the namespaces that are in a resource group, None if there are none."""
         for tenant in await self._resources.tenants.names():
             for namespace in await self._resources.namespaces_of(tenant):
                 policies = await self._resources.namespaces.get(str(namespace))
@@ -113,7 +122,7 @@ async def require_resource_group(resources: Resources, name: str | None) -> None
         RestError: 412, there is no such group.
     """
     if name is not None and await resources.resource_groups.get_fresh(name) is None:
-        raise RestError(412, f"{_UNKNOWN}: {name[:100]}. Create it first")
+        raise RestError(412, f"{_UNKNOWN}: {name[:100]}. Create the resource group first")
 
 
 _UNLIMITED: Final = ResourceGroup(-1, -1, -1, -1)
@@ -128,7 +137,10 @@ def _changed(group: ResourceGroup, asked: ResourceGroup) -> ResourceGroup:
 async def _rates_in(request: web.Request) -> ResourceGroup:
     asked = await body_of(request, ResourceGroup)
     if asked is None:
-        raise RestError(400, 'Send a JSON object such as {"publishRateInMsgs":100,"publishRateInBytes":1000000}')
+        raise RestError(
+            400,
+            'The body is empty or null: send an object such as {"publishRateInMsgs":100,"publishRateInBytes":1000000}',
+        )
     for name, rate in msgspec.to_builtins(asked).items():
         most = _MOST_MESSAGES if name.endswith("Msgs") else LARGEST_EXACT
         if rate is not None and not -1 <= rate <= most:

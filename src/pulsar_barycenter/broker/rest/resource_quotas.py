@@ -53,7 +53,13 @@ class ResourceQuotas:
         return await self._quotas.get_fresh(_DEFAULT) or INITIAL_QUOTA
 
     async def _name(self, request: web.Request) -> str:
-        """Return the name of the quota record for the bundle in the path. The bundle must exist."""
+        """Return the name of the quota record for the bundle in the path.
+
+        Raises:
+            RestError: 404, the namespace does not exist.
+            InvalidNameError, UnknownBundleError: the path has no valid range, or the namespace has no such bundle; both
+                are 412.
+        """
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         return f"namespace/{await current_bundle(self._services, namespace, request.match_info['range'])}"
@@ -62,7 +68,10 @@ class ResourceQuotas:
 async def _quota_in(request: web.Request) -> ResourceQuota:
     quota = await body_of(request, ResourceQuota)
     if quota is None:
-        raise RestError(400, 'Send a JSON object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}')
+        raise RestError(
+            400,
+            'The body is empty or null: send an object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}',
+        )
     for name in QUOTA_FIGURES:
         value = getattr(quota, name)
         if not 0 <= value <= MOST:

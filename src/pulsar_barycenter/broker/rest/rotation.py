@@ -18,6 +18,7 @@ class Rotation:
         if not self._services.is_ready() or (path and not Path(path).exists()):  # noqa: ASYNC240 (one stat call)
             raise RestError(
                 404,
-                "This broker is not in rotation: it is not ready, or its status file (statusFilePath) does not exist",
+                "This broker is not in rotation, so a load balancer must not choose it: the broker is not ready, "
+                "or the status file (key statusFilePath) does not exist",
             )
         return text_response("OK")

@@ -36,7 +36,9 @@ class SchemaPolicies:
         text = await text_of(request)
         strategy = Strategy.__members__.get(text)
         if strategy is None:
-            raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(Strategy)}")
+            raise RestError(
+                412, f"{text[:100]!r} is not a schema compatibility strategy: send one of {', '.join(Strategy)}"
+            )
         return await self._set(request, schema_compatibility_strategy=strategy)
 
     async def old_strategy(self, request: web.Request) -> web.Response:
@@ -47,7 +49,11 @@ class SchemaPolicies:
     async def set_old_strategy(self, request: web.Request) -> web.Response:
         text = await text_of(request)
         if text not in BY_OLD_NAME:
-            raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(BY_OLD_NAME)}")
+            raise RestError(
+                412,
+                f"{text[:100]!r} is not a schema auto-update compatibility strategy: "
+                f"send one of {', '.join(BY_OLD_NAME)}",
+            )
         return await self._set(request, schema_auto_update_compatibility_strategy=text)
 
     async def auto_update(self, request: web.Request) -> web.Response:

@@ -98,15 +98,18 @@ class Schemas:
 
 
 async def _received(request: web.Request) -> Schema:
-    """Return the schema in the body.
+    """Return the schema in the body of a request.
 
     Raises:
-        RestError: 400, the body has no schema, or one that is too long.
-        InvalidSchemaError: the type of the schema is not known, or its definition does not fit the type KEY_VALUE.
+        RestError: 400, the body has no schema, or its schema is too long.
+        InvalidSchemaError: the type of the schema is not known, or it is KEY_VALUE and the definition does not have a
+            key part and a value part.
     """
     data = await request.read()
     if not data.strip():
-        raise RestError(400, 'Send the schema as the body: {"type": "AVRO", "schema": "…", "properties": {}}')
+        raise RestError(
+            400, 'The body is empty: send a schema such as {"type": "AVRO", "schema": "…", "properties": {}}'
+        )
     payload: PostSchemaPayload = decoded(data, PostSchemaPayload, max_text=MAX_SCHEMA_BYTES)
     kind, definition = type_of_name(payload.type), payload.schema or ""
     encoded = from_json(definition) if kind is SchemaType.KEY_VALUE else definition.encode()
@@ -120,7 +123,9 @@ def _user(request: web.Request) -> str:
 
 def _found(topic: TopicName, stored: StoredSchema | None) -> StoredSchema:
     if stored is None:
-        raise SchemaNotFoundError(f"Schema not found: topic {topic} has no schema, or not this version")
+        raise SchemaNotFoundError(
+            f"Schema not found: topic {topic} has no schema, or its schema does not have the requested version"
+        )
     return stored
 
 

@@ -63,7 +63,9 @@ class RestServer:
         return 0 if server is None else len(server.connections)
 
     async def close(self) -> None:
-        """Stop listening, and end open requests after a short time. Idempotent."""
+        """Stop listening, wait a short time for requests that are being answered, and then close all connections.
+        Idempotent.
+        """
         for server in self._listening:
             server.close()
         if self._tls is not None:
@@ -74,8 +76,9 @@ class RestServer:
 
 
 class _Accepted(asyncio.Protocol):
-    """Serves a new connection, or refuses it because there are too many connections. With TLS, this is decided when the
-    handshake has ended.
+    """The first protocol of each accepted connection. It passes the connection on to the protocol that `serving`
+    returns: the HTTP protocol, or one that refuses the connection because there are too many. With TLS, it does so when
+    the handshake has ended.
     """
 
     def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:

@@ -30,14 +30,16 @@ def no_registries() -> Iterable[CollectorRegistry]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
-    """The parts of a running broker that REST handlers use. `decisions` returns the load manager's decision log, None
-    if it has none. `is_ready` returns whether the broker serves clients, `data_fault` the fault of its data files (""
-    if there is none).
+    """The parts of a running broker that REST handlers use.
 
-    `shutdown` starts an orderly stop and returns at once; its argument is the number of bundles to unload a second (0:
-    no limit). `admin` sends requests of this broker itself to other brokers. `relayed` passes on requests of clients,
-    with their credentials and never with the broker's. `registries` are the Prometheus registries of other parts, such
-    as the load manager. `load_tables` reads older loads than those in memory, None if there are no tables.
+    `decisions` returns the load manager's decision log, None if it has none. `is_ready` returns whether the broker
+    serves clients. `data_fault` returns why the data files cannot be used, "" if they can.
+
+    `shutdown` starts an orderly stop and returns at once; its argument is the number of bundles to unload per second
+    (0: no limit). `admin` sends requests with this broker's own credentials to other brokers. `relayed` passes on
+    requests of clients, with the clients' credentials and never with the broker's. `registries` returns the Prometheus
+    registries of other parts, such as the load manager. `load_tables` reads loads from tables on disk, which go back
+    further than the loads in memory; None if there are no tables.
     """
 
     control: ControlPlane
@@ -74,8 +76,8 @@ class BrokerServices:
 
     @property
     def web_url(self) -> str:
-        """This broker's own URL. This broker sends requests to it that another broker may have to answer, and so gets
-        the redirect to that broker.
+        """The URL at which this broker sends requests to itself. It does this for a request of its own that perhaps
+        another broker has to answer: in this case its own answer redirects the request to that broker.
         """
         by_tls = self.config.broker_client_tls_enabled
         url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)

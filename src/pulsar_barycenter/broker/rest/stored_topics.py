@@ -21,7 +21,8 @@ _NO_LEDGER: Final = -1
 
 
 async def stored_topic(topic: PersistentTopic, store: MetadataStore) -> dict[str, Any]:
-    """Return the ledgers and cursors of a topic. A cursor whose record is not in the store yet has no times.
+    """Return the ledgers and cursors of a topic for the answer to a request. The fields about the record of a cursor
+    (version, times of creation and change) are left out if the store does not have that record yet.
 
     Raises:
         MetadataError: the store did not answer.
@@ -59,9 +60,9 @@ async def stored_topic(topic: PersistentTopic, store: MetadataStore) -> dict[str
 
 
 def _ledgers(ledgers: tuple[LedgerStats, ...], now_ms: int) -> list[dict[str, Any]]:
-    """Return the ledgers as the answer shows them, oldest first. The `timestamp` of a ledger is when it ended, which is
-    when the next ledger was created; None if that is not known. The last ledger has not ended; as in Pulsar, its
-    `timestamp` is the time of the answer.
+    """Return the fields of the ledgers for an answer, oldest ledger first. The `timestamp` of a ledger is the time at
+    which it ended, which is when the next ledger was created; None if that is not known. The last ledger has not ended;
+    as in Pulsar, its `timestamp` is the time of the answer.
     """
     ends = [after.created_at_ms or None for _, after in pairwise(ledgers)]
     return [

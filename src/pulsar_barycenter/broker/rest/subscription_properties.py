@@ -54,8 +54,9 @@ class SubscriptionProperties:
         return json_response((await self._subscription(request, topic, name)).cursor.properties)
 
     async def replace(self, request: web.Request) -> web.Response:
-        """Replace the properties of a subscription on the topic, or on all partitions, after all owners have found the
-        subscription. If the change fails for a partition after that, send the request again to complete it.
+        """Replace the properties of a subscription. Of a partitioned topic, first check that every partition has the
+        subscription, then change all partitions. If a change fails, some partitions may be changed; the client can send
+        the request again to complete it.
         """
         topic, name = await self._named(request)
         require_free_subscription(name)

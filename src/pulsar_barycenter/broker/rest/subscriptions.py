@@ -34,11 +34,12 @@ _MAX_INT64 = 2**63 - 1
 
 
 class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
-    """The start position and the properties of a new subscription, in the body of a request. Missing fields have the
+    """The message id in the body of a request, with the properties of a subscription to create. Missing fields have the
     defaults of Pulsar's class.
 
-    A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry of the topic.
-    `partition_index` is ignored, as in Pulsar; `partitioned_index` is the name of this field in Pulsar's Go client.
+    If the body has neither `ledgerId` nor `entryId`, both are 0, so that a new subscription starts at the first entry
+    of the topic. `partition_index` is ignored, as in Pulsar; `partitioned_index` is the name of this field in Pulsar's
+    Go client.
     """
 
     ledger_id: int = 0
@@ -70,14 +71,19 @@ class Subscriptions:
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
     async def create_subscription(self, request: web.Request) -> web.Response:
-        """Create the subscription on all partitions of a partitioned topic, or on none."""
+        """Create a subscription. Of a partitioned topic, it is created on all partitions or, if one of them fails, on
+        none.
+        """
         topic = topic_of(request)
         name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
         if not topic.is_persistent:
             raise NotAllowedError("Create subscription on non-persistent topic can only be done through client")
         if flag(request, "replicated"):
-            raise RestError(400, "replicated is true: this broker does not replicate subscriptions. Leave it out.")
+            raise RestError(
+                400,
+                "replicated is true, but this broker does not replicate subscriptions: leave out this parameter",
+            )
         position, properties = _start(await request.read())
         if await self._owners.partition_count(topic):
             start = (position.ledger_id, position.entry_id)
@@ -108,10 +114,11 @@ class Subscriptions:
 
 
 def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
-    """Return the start position of a new subscription, and its properties; an empty body means the end of the topic.
+    """Return the start position of a new subscription and its properties, None if there are none. The body is empty
+    (the end of the topic), the string "earliest" or "latest", or a message id.
 
     Raises:
-        msgspec.MsgspecError: the body is neither a message id nor a text.
+        msgspec.MsgspecError: the body is neither a message id nor a JSON string.
         RestError: 400, the position is not valid, or the properties are too long.
     """
     if not body.strip() or body.strip() == b"null":
@@ -123,11 +130,15 @@ def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
         return (EARLIEST if wanted == "earliest" else LATEST), None
     if wanted.batch_index >= 0:
         raise RestError(
-            400, f"batchIndex is {wanted.batch_index}: a subscription can only start at a whole entry. Leave it out."
+            400,
+            f"batchIndex is {wanted.batch_index}, but a subscription can only start at a whole entry: "
+            "leave out batchIndex",
         )
     if wanted.excluded or wanted.is_excluded:
         raise RestError(
-            400, "excluded is true: a subscription starts with the entry itself. Send the id of the next entry."
+            400,
+            "excluded is true, but a subscription starts with the entry of the message id that you send: "
+            "leave out excluded, and send the message id of the next entry",
         )
     require_short_properties(wanted.properties or {})
     return _position(wanted), wanted.properties

@@ -78,7 +78,7 @@ class Tenants:
         """Delete a tenant's record, and the keys below it that deleted namespaces left.
 
         Raises:
-            HasChildrenError: a namespace was created in between; the tenant is not deleted.
+            HasChildrenError: a namespace of the tenant was created during this call; the tenant is not deleted.
         """
         store = self._resources.store
         for folder in ("/admin/partitioned-topics", "/admin/local-policies", "/managed-ledgers", "/admin/policies"):

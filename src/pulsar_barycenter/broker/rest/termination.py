@@ -22,13 +22,17 @@ class Termination:
         self._owners = self._topics.owners
 
     async def terminate(self, request: web.Request) -> web.Response:
-        """Terminate a topic, and answer with the id of its last message, also if it was terminated before."""
+        """Terminate a topic, and answer with the id of its last message. If the topic was terminated before, the answer
+        is the same.
+        """
         _require_no_system_topic(topic_of(request))
         topic = await self._topics.without_partitions(request, _WHAT)
         return json_response(message_id(topic, await topic.terminate()))
 
     async def terminate_partitions(self, request: web.Request) -> web.Response:
-        """Terminate all partitions. After an error some may be terminated; repeating the request completes it."""
+        """Terminate all partitions of a topic. If this fails for one of them, others may be terminated; the client can
+        send the request again to complete it.
+        """
         topic = await self._topics.named(request, _WHAT)
         _require_no_system_topic(topic)
         parts = await self._owners.partitions(topic)

@@ -120,8 +120,9 @@ class TopicFigures:
     async def _of_partitions(
         self, topic: TopicName, count: int, what: str, params: dict[str, str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Request stats from the owners of all partitions, and return them by the name of the partition. Partitions
-        that do not exist are left out.
+        """Request stats of all partitions from their owners, and return them by the name of the partition. Partitions
+        that do not exist are left out. `count` is the number of partitions. `what` is the last segment of the path,
+        such as "stats".
         """
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
@@ -143,7 +144,9 @@ class TopicFigures:
 
 
 async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> None:
-    """Add the publish time of the oldest message in the backlog of each subscription, and the earliest of these."""
+    """Add to each subscription in `stats` the publish time (ms since 1970) of the oldest message in its backlog, and to
+    `stats` the earliest of these times. A time is 0 if there is no backlog.
+    """
     times = []
     for name, shown in stats["subscriptions"].items():
         subscription = topic.subscriptions.get(name)
@@ -154,11 +157,11 @@ async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> 
 
 
 def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the stats of a partitioned topic from those of its partitions: values are summed, mean sizes averaged, and
-    subscriptions of the same name merged.
+    """Return the stats of a partitioned topic, computed from those of its partitions. Values are summed; the mean
+    message size is the mean of the partitions' values; subscriptions of the same name are merged.
 
-    Publishers with the same index in the partitions' lists are merged, because a client opens one producer for each
-    partition in the same order.
+    The partitions' lists of publishers are merged by index, because a client opens one producer for each partition in
+    the same order.
     """
     all_parts = list(parts)
     total: dict[str, Any] = {}
@@ -263,5 +266,7 @@ def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
 
 
 def _numbers(properties: Mapping[str, str]) -> dict[str, int]:
-    """Return those properties that are numbers, because Pulsar's clients read only these here."""
+    """Return those properties whose values are numbers. Others are left out, because Pulsar's clients expect a number
+    for each property in this answer.
+    """
     return {name: int(value) for name, value in properties.items() if _NUMBER.fullmatch(value)}

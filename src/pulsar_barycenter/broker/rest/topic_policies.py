@@ -47,7 +47,9 @@ MOST_SUBSCRIPTION_RATES: Final = 1_000
 
 
 class TopicPolicyRequests:
-    """Answers the requests for all policies of topics. The last segment of the path is the name of the policy."""
+    """Answers the REST requests that read, set and remove a policy of a topic. The last segment of the path is the name
+    of the policy.
+    """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -91,7 +93,9 @@ class TopicPolicyRequests:
         kind = choice(request, "backlogQuotaType", QUOTA_TYPES)
         quota = await quota_of(request)
         if quota is None:
-            raise RestError(400, "Send a limit and a policy as the body. To remove the quota, send a DELETE")
+            raise RestError(
+                400, "The body is empty or null: send a limit and a policy. To remove the quota, send a DELETE request"
+            )
         require_quota(kind, quota)
         return await self._put_quota(request, topic, kind, complete(quota))
 
@@ -125,7 +129,7 @@ class TopicPolicyRequests:
         name, topic = _subscription_in(request), await self._topic(request)
         rate = await body_of(request, DispatchRate)
         if rate is None:
-            raise RestError(400, "Send a rate as the body. To remove the rate, send a DELETE")
+            raise RestError(400, "The body is empty or null: send a rate. To remove the rate, send a DELETE request")
         if (fault := rate_fault(rate, self._services.config)) is not None:
             raise RestError(412, fault)
         return await self._put_rate(request, topic, name, rate)
@@ -140,7 +144,9 @@ class TopicPolicyRequests:
             kept = {other: found for other, found in (own.subscription_policies or {}).items() if other != name}
             if rate is not None and len(kept) >= MOST_SUBSCRIPTION_RATES:
                 raise RestError(
-                    412, f"{topic} has rates of {count_of(len(kept), 'subscription')}, the maximum: remove one first"
+                    412,
+                    f"{topic} already has rates for {count_of(len(kept), 'subscription')}, and more are not allowed: "
+                    "remove the rate of another subscription first",
                 )
             if rate is not None:
                 kept[name] = SubscriptionPolicies(rate)
@@ -151,26 +157,28 @@ class TopicPolicyRequests:
     # ---- for all policies ----
 
     async def _topic(self, request: web.Request) -> TopicName:
-        """Return the topic in the path.
+        """Return the topic in the path, whose policies the request reads or changes.
 
         Raises:
-            RestError: 405, topic policies are switched off, or the topic is one of the brokers; 412, the request is for
-                the policies of all clusters; 404, the namespace does not exist.
+            RestError: 405, topic policies are switched off, or the topic is a system topic; 412, the parameter
+                `isGlobal` asks for policies that apply to all clusters; 404, the namespace does not exist.
             TopicNotFoundError: the topic does not exist.
         """
         topic, resources = topic_of(request), self._services.resources
         if not self._services.config.topic_level_policies_enabled:
             raise RestError(
                 405,
-                "Topic level policies is disabled, to enable the topic level policy and retry: see "
-                "topicLevelPoliciesEnabled",
+                "Topic level policies is disabled, to enable the topic level policy and retry: set "
+                "topicLevelPoliciesEnabled=true",
             )
         if flag(request, "isGlobal"):
             raise RestError(
-                412, "Please do not use the global topic level policy: there is no replication to other clusters here"
+                412,
+                "Please do not use the global topic level policy: policies are not replicated to other clusters. "
+                "Leave out isGlobal",
             )
         if is_system_topic(topic):
-            raise RestError(405, f"{topic} is a topic of the brokers, which has no policies of its own")
+            raise RestError(405, f"{topic} is a system topic, and system topics have no topic policies")
         await policies_of(self._services, topic.namespace)
         if await resources.partitioned_metadata(topic) is None and not await resources.topic_exists(topic):
             raise TopicNotFoundError(topic)

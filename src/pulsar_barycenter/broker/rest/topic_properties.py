@@ -32,7 +32,8 @@ def require_no_shadow(properties: Mapping[str, str]) -> None:
     """
     if _SHADOW_SOURCE in properties:
         raise NotAllowedError(
-            f"Shadow topics are disabled: messages of {properties[_SHADOW_SOURCE]} are not replicated to other topics"
+            f"Shadow topics are disabled: messages of {properties[_SHADOW_SOURCE]} are not replicated to other topics. "
+            "Leave out the property PULSAR.SHADOW_SOURCE"
         )
 
 
@@ -62,7 +63,9 @@ class TopicProperties:
         )
 
     async def _change(self, request: web.Request, change: Change) -> web.Response:
-        """Replace the properties by the result of `change`, which gets the present properties."""
+        """Store new properties of the topic in the path: the result of `change`, which is called with the stored ones.
+        Return the answer 204.
+        """
         topic = await self._topics.named(request, _WHAT)
         if await self._resources.partitioned_metadata(topic) is not None:
             await self._resources.partitioned_topics.update(

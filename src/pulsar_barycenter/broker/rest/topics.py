@@ -119,7 +119,8 @@ class Topics:
             raise RestError(
                 412,
                 f"Topic name {topic} has a partition suffix, and there is no partitioned topic "
-                f"{topic.partitioned_name} with this partition. Create or enlarge it, or use another name.",
+                f"{topic.partitioned_name} with this partition. Create the partitioned topic, "
+                "add partitions to the existing topic, or use another name.",
             )
 
     async def delete(self, request: web.Request) -> web.Response:

@@ -81,16 +81,21 @@ def effective(*levels: Strategy) -> Strategy:
 
 
 def identity_of(schema: Schema) -> str:
-    """Return a text that two schemas share if and only if they are the same version of a topic's schema.
+    """Return a text by which the broker decides whether a schema is a new version. If two schemas of a topic have the
+    same text, they are one version; otherwise they are different versions.
 
-    Definitions in Avro are the same if they have the same meaning, other definitions if they have the same bytes.
+    Avro definitions have the same text if they mean the same (see `avro.identity`), other definitions only if their
+    bytes are equal.
     """
     meaning = avro_or_none(schema.data) if schema.type in AVRO_DEFINED else None
     return f"{schema.type.name}:{schema.digest if meaning is None else identity(meaning)}"
 
 
 def compared(versions: Sequence[T], strategy: Strategy, *, of_consumer: bool) -> Sequence[T]:
-    """Return those of `versions` (ascending) with which a new schema is compared: none, the latest, or all."""
+    """Return those of a topic's schema versions with which a new schema has to be compatible: none, only the latest, or
+    all, as the strategy says. `versions` is in ascending order. `of_consumer` is True if a consumer sent the new
+    schema.
+    """
     by_latest = strategy in _CONSUMERS_BY_LATEST if of_consumer else not strategy.is_transitive
     if strategy is Strategy.ALWAYS_COMPATIBLE:
         return ()
@@ -98,7 +103,9 @@ def compared(versions: Sequence[T], strategy: Strategy, *, of_consumer: bool) ->
 
 
 def comparing(strategy: Strategy, *, of_consumer: bool) -> Strategy:
-    """Return the strategy by which a schema of a producer or a consumer is compared with one version."""
+    """Return the strategy for comparing a new schema with one version. It is `strategy`, except for some strategies if
+    a consumer sent the schema: then it is BACKWARD, so that the consumer can read the data.
+    """
     return Strategy.BACKWARD if of_consumer and strategy in _CONSUMERS_BY_LATEST else strategy
 
 
@@ -161,8 +168,8 @@ def _why_parts_differ(old: Schema, new: Schema, strategy: Strategy) -> str | Non
 
 
 def _why_json_differs(old: Schema, new: Schema) -> str | None:
-    """Return why two JSON schemas differ, None if they do not. Only two definitions in the format before Pulsar 2.1 can
-    differ.
+    """Return why two JSON schemas are not compatible, None if they are. If both are in the format of clients before
+    Pulsar 2.1, they must have the same `id`; in all other cases the result is None.
     """
     if not (is_json_schema(old.data) and is_json_schema(new.data)):
         return None

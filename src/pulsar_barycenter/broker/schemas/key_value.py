@@ -81,7 +81,9 @@ def _part(name: str, data: bytes, properties: Mapping[str, str]) -> Schema:
         return Schema(SchemaType.BYTES)
     kind = type_of_name(type_name)
     if kind is SchemaType.KEY_VALUE:
-        raise InvalidSchemaError(f"the {name} is itself a KEY_VALUE schema: use a record")
+        raise InvalidSchemaError(
+            f"the {name} of a KEY_VALUE schema cannot be a KEY_VALUE schema, too: use a record schema"
+        )
     inner = read_json((properties.get(f"{name}.schema.properties") or "{}").encode())
     if not isinstance(inner, dict) or not all(isinstance(item, str) for item in inner.values()):
         raise InvalidSchemaError(f"the property {name}.schema.properties is not a JSON object whose values are strings")

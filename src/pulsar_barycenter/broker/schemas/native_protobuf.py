@@ -34,7 +34,9 @@ def root_message(data: bytes) -> str:
             f"the descriptor set has no file {file_name[:100]!r}, which rootFileDescriptorName names"
         )
     if not _has_message(file, name):
-        raise InvalidSchemaError(f"file {file_name[:100]!r} has no message {name[:100]!r}, the rootMessageTypeName")
+        raise InvalidSchemaError(
+            f"file {file_name[:100]!r} has no message {name[:100]!r}, which rootMessageTypeName names"
+        )
     return name
 
 

@@ -13,7 +13,9 @@ _VERSION: Final = struct.Struct(">q")
 
 
 class SchemaType(enum.IntEnum):
-    """The types of schemas, by their names in Java. The numbers from 0 on are those of the binary protocol."""
+    """The types of schemas, with their names in Java. A number of 0 or more is also the type's number in the binary
+    protocol; negative numbers are not sent.
+    """
 
     AUTO_PUBLISH = -4
     AUTO_CONSUME = -3

@@ -40,11 +40,11 @@ _MAX_USER: Final = 200
 
 
 class VersionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An entry in a topic's list of schema versions: a version, or the mark of a deletion.
+    """An entry in a topic's list of schema versions: a version, or the mark that all versions before it were deleted.
 
-    `identity` is the result of `compatibility.identity_of`. `timestamp` (ms since 1970) is when it was stored, and
-    `user` the role that stored it. `size` is the size of the definition in bytes. `definition` names the key that has
-    the definition; it is blank for the mark of a deletion.
+    `identity` is the result of `compatibility.identity_of`. `timestamp` (ms since 1970) is when the version was stored,
+    and `user` the role that stored it. `size` is the size of the definition in bytes. `definition` names the key that
+    has the definition; it is blank for the mark of a deletion.
     """
 
     version: int
@@ -70,7 +70,9 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """A topic's list of schema versions as it was read. `stored_at` is the version of the list's key."""
+    """A topic's list of schema versions at the time when it was read. `stored_at` is the version of the key that has
+    the list, for a later compare-and-set.
+    """
 
     versions: tuple[VersionRecord, ...] = ()
     stored_at: int = MUST_NOT_EXIST
@@ -114,7 +116,9 @@ class SchemaRecords:
                 return None
             stored = _decoded(path, found.value, _Definition)
             if stored.type not in SchemaType.__members__:
-                raise InvalidValueError(path, f"{stored.type[:40]!r} is not a schema type")
+                raise InvalidValueError(
+                    path, f"the stored schema has the type {stored.type[:40]!r}, which this broker does not know"
+                )
             schema = Schema(SchemaType[stored.type], stored.data, stored.properties)
             self._kept.put((path, record), schema)
         return StoredSchema(record.version, schema, record.timestamp, record.user)

@@ -103,7 +103,8 @@ class SchemaRegistry:
         async def compare(live: Sequence[VersionRecord]) -> None:
             if of_consumer and not live:
                 raise SchemaNotFoundError(
-                    f"Topic {topic} has no schema, so the consumer's schema cannot be checked against it"
+                    f"Topic {topic} has no schema, so the consumer's schema cannot be checked: "
+                    "upload a schema for the topic, or subscribe without a schema"
                 )
             await self._compare(topic, live, schema, strategy, of_consumer=of_consumer)
 
@@ -163,7 +164,8 @@ class SchemaRegistry:
 
     async def _change(self, topic: TopicName, attempt: Callable[[History], Awaitable[int]]) -> int:
         """Call `attempt` with a topic's list of versions, and return its result. If another writer changed the list
-        meanwhile, call `attempt` again with the new list; after _ATTEMPTS calls, raise the error of the last one.
+        during the call, call `attempt` again with the new list. If this happens _ATTEMPTS times, raise the error of the
+        last call.
         """
         turn = self._turns.setdefault(topic.partitioned_name, asyncio.Lock())
         async with turn:
@@ -199,12 +201,15 @@ class SchemaRegistry:
         for record in live:
             stored = await self._records.read(topic, record)
             if stored is None:
-                raise _ReplacedError(str(topic), f"version {record.version} of the schema has no definition")
+                raise _ReplacedError(
+                    str(topic), f"version {record.version} of the schema has no definition in the metadata store"
+                )
             yield stored
 
     async def _consistent(self, topic: TopicName, read: Callable[[Sequence[VersionRecord]], Awaitable[T]]) -> T:
-        """Call `read` with the schema versions of a topic, and return its result. If the versions were removed
-        meanwhile, call `read` again; after _ATTEMPTS calls, raise the error of the last one.
+        """Call `read` with the schema versions of a topic, and return its result. If the versions were removed during
+        the call, call `read` again with those that exist then. If this happens _ATTEMPTS times, raise the error of the
+        last call.
         """
         for number in range(_ATTEMPTS):
             try:
@@ -217,8 +222,8 @@ class SchemaRegistry:
 
 
 class _ReplacedError(InvalidValueError):
-    """The definition of a schema version is missing: all versions were removed since the list was read, or the store
-    lost it.
+    """Raised when the definition of a schema version is missing in the store: all versions were removed after the list
+    of versions was read, or the store lost it.
     """
 
 
@@ -226,13 +231,13 @@ def _require_room(topic: TopicName, history: History, schema: Schema) -> None:
     if len(history.versions) >= MAX_VERSIONS:
         raise IncompatibleSchemaError(
             f"The schema of topic {topic} has {len(history.versions)} versions; at most {MAX_VERSIONS} are allowed: "
-            "delete them with force"
+            "delete the schema of the topic with force=true first"
         )
     size = sum(record.size for record in history.live) + len(schema.data)
     if size > MAX_TOPIC_BYTES:
         raise IncompatibleSchemaError(
             f"The schemas of topic {topic} would have {size} bytes together; at most {MAX_TOPIC_BYTES} are allowed: "
-            "delete them"
+            "delete the schema of the topic first"
         )
 
 

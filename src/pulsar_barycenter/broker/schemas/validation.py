@@ -51,9 +51,13 @@ def _require_definition(schema: Schema) -> None:
         for part in parts_of(schema):
             _require_definition(part)
     elif schema.type in CLIENT_SIDE:
-        raise InvalidSchemaError("this type is only for clients: a topic cannot have a schema of it")
+        raise InvalidSchemaError(
+            "the types AUTO, AUTO_CONSUME and AUTO_PUBLISH are only for clients: send a schema of another type"
+        )
     elif schema.type not in OPAQUE and schema.data not in (b"", _allowed(schema.type)):
-        raise InvalidSchemaError(f"a primitive type has no definition, but {len(schema.data)} bytes were sent")
+        raise InvalidSchemaError(
+            f"a primitive type has no definition, but {len(schema.data)} bytes were sent: send an empty definition"
+        )
 
 
 def _allowed(kind: SchemaType) -> bytes:
@@ -64,7 +68,9 @@ def _require_avro(schema: Schema) -> None:
     if schema.type is SchemaType.JSON and is_json_schema(schema.data):
         return
     if isinstance(parse(schema.data).root, Union) and schema.type is SchemaType.AVRO:
-        raise InvalidSchemaError("a union at the top is not supported: use a record with a field of that type")
+        raise InvalidSchemaError(
+            "a union as the whole schema is not supported: use a record with a field of the union type"
+        )
 
 
 def is_json_schema(data: bytes) -> bool:
@@ -79,7 +85,7 @@ def is_json_schema(data: bytes) -> bool:
 
 
 def avro_or_none(data: bytes) -> AvroSchema | None:
-    """Return the Avro schema that `data` defines, None if it does not define one."""
+    """Return the Avro schema that `data` defines, None if `data` is not a valid Avro definition."""
     try:
         return parse(data)
     except InvalidSchemaError:

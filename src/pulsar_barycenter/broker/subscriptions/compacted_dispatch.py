@@ -28,11 +28,11 @@ log = structlog.get_logger(__name__)
 
 
 class CompactedDispatcher(SingleActiveDispatcher):
-    """The dispatcher of Exclusive and Failover subscriptions on a compacted topic.
+    """The dispatcher of Exclusive and Failover subscriptions whose consumers read a topic compacted.
 
-    `_delivered` has the entries after the mark-delete position that were delivered since the last rewind, in order. Of
-    all entries after this position that were ever delivered, `_unacked` has the entries that are not acknowledged, and
-    `_acked` has the acknowledged ones.
+    All attributes are about entries after the mark-delete position. `_delivered` has, in order, those that were
+    delivered since the last rewind. `_unacked` has those that were delivered at any time and are not acknowledged;
+    `_acked` has those that were delivered at any time and are acknowledged.
     """
 
     __slots__ = ("_acked", "_delivered", "_next", "_unacked")
@@ -142,8 +142,8 @@ class CompactedDispatcher(SingleActiveDispatcher):
         self._settle()
 
     def _settle(self) -> None:
-        """Move the mark-delete position to the last delivered entry up to which all delivered entries are
-        acknowledged.
+        """Move the mark-delete position to the last entry for which this holds: it and all entries delivered before it
+        are acknowledged. If there is no such entry, do nothing.
         """
         mark = reached = self.subscription.cursor.mark_delete
         delivered = self._delivered

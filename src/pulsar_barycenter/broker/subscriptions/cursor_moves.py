@@ -26,10 +26,10 @@ entries is refused when no entry is old enough.
 
 
 class Ages(NamedTuple):
-    """Which entries of a topic are old enough to expire: those published before `before_ms` (ms since 1970).
+    """The result of `ages`: which entries of a topic are old, that is, published before `before_ms` (ms since 1970).
 
-    `end` was the topic's last entry when this was determined; `young` is the first entry that is not old, None if there
-    was none.
+    `end` is the position of the topic's last entry when the search began. `young` is the first entry that is not old;
+    None if the search found none.
     """
 
     before_ms: int
@@ -38,13 +38,13 @@ class Ages(NamedTuple):
 
     @property
     def last_old(self) -> Position:
-        """The position before the first entry that is not old; if there is none, the last entry of the topic."""
+        """The position before `young`; if `young` is None, or is after `end`, this is `end`."""
         return self.end if self.young is None else min(self.end, _before(self.young))
 
 
 async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
-    """Find the first entry of a topic that was published at `before_ms` (ms since 1970) or later, and return which
-    entries are old.
+    """Search the first entry of a topic that was published at `before_ms` (ms since 1970) or later. Return the result,
+    from which follows which entries are old.
 
     Raises:
         LedgerError: entries could not be read.
@@ -54,11 +54,12 @@ async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
 
 
 async def last_old(subscription: PersistentSubscription, found: Ages) -> Position:
-    """Return the position before the first entry that is not acknowledged and not old; if there is none, the last entry
-    that the topic had when `found` was determined.
+    """Return the position up to which (inclusive) the messages of the subscription may expire: the position before the
+    first entry that is neither old nor acknowledged. If there is no such entry, return the last entry that the topic
+    had when `found` was computed. `found` is the result of `ages` for this topic.
 
-    An entry that is not old is never expired, even if the clocks of producers are wrong; entries after it are not
-    expired, either. If the cursor is moved back during this call, the search is repeated for the moved cursor.
+    Entries after an unacknowledged entry that is not old do not expire, even if they seem older because the clocks of
+    producers are wrong. If a seek moves the cursor back during this call, the search is repeated.
 
     Raises:
         LedgerError: entries could not be read.
@@ -95,12 +96,12 @@ async def clear_backlog(subscription: PersistentSubscription) -> None:
 
 
 async def expire(subscription: PersistentSubscription, published_before_ms: int) -> bool:
-    """Acknowledge all entries before the first one that is not acknowledged and was published at `published_before_ms`
-    (ms since 1970) or later.
+    """Find the first entry that is not acknowledged and was published at `published_before_ms` (ms since 1970) or
+    later, and acknowledge all entries before it. If there is no such entry, acknowledge all entries.
 
-    Returns False and changes nothing in the cases in which Pulsar refuses the request: there is no backlog; or no entry
-    is old enough, consumers are connected, and the backlog has fewer than NEARLY_NO_BACKLOG entries. Otherwise returns
-    True, also if no entry is old enough.
+    Returns False and changes nothing where Pulsar refuses the request: if there is no backlog; or if no entry is old
+    enough, consumers are connected, and the backlog has fewer than NEARLY_NO_BACKLOG entries. Otherwise returns True,
+    even if no entry was old enough.
 
     Raises:
         LedgerError: entries could not be read, or the cursor could not be stored.
@@ -128,8 +129,8 @@ async def expire_through(subscription: PersistentSubscription, position: Positio
 
 
 async def _expire(subscription: PersistentSubscription, position: Position) -> None:
-    """Expire everything up to `position` (inclusive), and store the cursor. Raises the errors of
-    `PersistentSubscription.pass_over`.
+    """Remove everything up to `position` (inclusive) from the backlog as expired, and store the cursor. Raises the
+    errors of `PersistentSubscription.pass_over`.
     """
     messages = subscription.expire(position, subscription.now_ms())
     await subscription.cursor.store()

@@ -43,7 +43,9 @@ permits do not limit this, because entries that are delayed or acknowledged are 
 
 
 class Dispatcher:
-    """Reads entries in advance, so that they can be sent. The method `dispatch` of a subclass sends them."""
+    """The base class of dispatchers, which send the entries of one subscription to its consumers. This class reads the
+    entries in advance; a subclass decides in `dispatch` which consumer gets an entry.
+    """
 
     __slots__ = (
         "_generation",
@@ -81,20 +83,23 @@ class Dispatcher:
         raise NotImplementedError
 
     def add(self, consumer: Consumer) -> None:
-        """Attach a consumer to this dispatcher.
+        """Attach a consumer to this dispatcher. It gets no entries before `attached` is called for it.
 
         Raises:
-            SubscriptionBusyError: the type allows one consumer, and one is attached.
+            SubscriptionBusyError: the subscription's type allows one consumer, and one is attached.
             ConsumerAssignError: the consumer's hash ranges are not valid.
         """
         raise NotImplementedError
 
     def remove(self, consumers: Collection[Consumer]) -> None:
-        """Detach consumers that leave together; the entries that they have not acknowledged are delivered again."""
+        """Detach the given consumers. The entries that they have not acknowledged are delivered again, to consumers
+        that stay or attach later. Consumers of one lost connection are given in one call, so that none of them gets
+        such an entry.
+        """
         raise NotImplementedError
 
     def attached(self, consumer: Consumer) -> None:
-        """Begin to send to `consumer`: its client has received the answer that it is attached."""
+        """Begin to send entries to `consumer`. The caller has sent the consumer's client the answer to SUBSCRIBE."""
         self.dispatch()
 
     def flow(self, consumer: Consumer) -> None:
@@ -103,30 +108,33 @@ class Dispatcher:
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
         """Deliver unacknowledged entries of `consumer` again: those at `positions`, or all if `positions` is None.
 
-        A dispatcher with one active consumer ignores `positions`: it delivers all unacknowledged entries again, and
-        does nothing for another consumer.
+        A dispatcher of Exclusive and Failover subscriptions ignores `positions`. If `consumer` is the active consumer,
+        it delivers all unacknowledged entries again, in order; otherwise it does nothing.
         """
         raise NotImplementedError
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Update what `consumer` has not acknowledged, after it acknowledged single entries, and send more if possible.
-        The cursor has recorded the acknowledgements already, unless `keeps_acks`.
+        """Note that `consumer` acknowledged the entries at `positions`: they do not count as unacknowledged any more.
+        Then send more entries if this allows it.
+
+        The cursor has recorded the acknowledgements before this call. Only if `keeps_acks` is True has it not: then the
+        dispatcher passes them to the cursor itself.
         """
 
     def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
-        """Update what `consumer` has not acknowledged, after it acknowledged some messages of a batch, and send more if
-        possible. The cursor has recorded the acknowledgement already. `left` is the number of messages of the entry
-        that are not acknowledged.
+        """Note that `consumer` acknowledged some messages of the batch at `position`; `left` messages of it are still
+        not acknowledged. Then send more entries if this allows it. The cursor has recorded the acknowledgement before
+        this call.
         """
 
     def acked_through(self, position: Position) -> None:
-        """Update what the consumers have not acknowledged, after everything up to `position` (inclusive) was
-        acknowledged, and send more if possible. The cursor has recorded the acknowledgement already.
+        """Note that everything up to `position` (inclusive) was acknowledged. Then send more entries if this allows it.
+        The cursor has recorded the acknowledgement before this call.
         """
 
     def passed_over(self, position: Position) -> None:
-        """Continue after `position`: everything up to it (inclusive) was acknowledged by an operator, or expired. The
-        cursor has recorded that already.
+        """Skip all entries up to `position` (inclusive), because an operator acknowledged them or they expired:
+        continue with the entries after it. The cursor has recorded the acknowledgement before this call.
         """
         if self.read_position <= position:
             self.rewind()  # all that was read ahead is acknowledged
@@ -142,10 +150,10 @@ class Dispatcher:
     # ---- rates ----
 
     def _allowance(self, most: int) -> int:
-        """Return how many messages may be delivered now, up to `most`. If the result is 0, `dispatch` is called later,
-        when more may be allowed.
+        """Return how many messages may be delivered now, at most `most`. If the result is 0, a timer calls `dispatch`
+        again later, when more may be allowed.
 
-        Dispatchers call this only if the subscription `is_bounded`.
+        Subclasses call this only if the subscription `is_bounded`.
         """
         subscription = self.subscription
         if subscription.pauses and not subscription.cursor.is_storable:
@@ -156,7 +164,9 @@ class Dispatcher:
         return allowed if allowed < most else most
 
     def _more_allowed(self, allotment: Allotment) -> int:
-        """Return how many messages the throttles allow now; it is 0 while a timer waits for more."""
+        """Return how many messages the throttles in `allotment` allow now. If they allow none, or a timer is already
+        set because they allowed none, return 0; the timer calls `dispatch` again.
+        """
         if self._throttle_timer is not None:
             return 0
         now_s = asyncio.get_running_loop().time()
@@ -192,8 +202,9 @@ class Dispatcher:
         self.read_position = self.subscription.cursor.first_unacked
 
     def _read_more_entries(self, max_messages: int) -> bool:
-        """Add entries to `_ready` from the cache and return True; otherwise return False. If entries exist and are not
-        cached, a task reads them and then dispatches again.
+        """Add entries from the cache, starting at `read_position`, to `_ready`, and return True. Return False if none
+        were added: the topic has no more entries, or `dispatch` is called again later, for example when a task has read
+        the entries from the ledger.
         """
         if self._reading or self._rest_timer is not None:
             return False
@@ -226,7 +237,9 @@ class Dispatcher:
         return True
 
     def _pass_over(self, position: Position, error: str) -> None:
-        """Acknowledge an entry whose metadata cannot be read, as Pulsar does, because no client can decode it."""
+        """Acknowledge an entry whose metadata cannot be read, because no client can decode it; Pulsar does so, too.
+        `error` says why, for the log.
+        """
         log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
         self.subscription.cursor.ack_individual((position,))
 
@@ -258,8 +271,8 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """Called after a read failed, unless `rewind` has made its result useless. `dispatch` is called again after
-        READ_RETRY_DELAY_S, and then reads again.
+        """Clean up after a failed read. This is not called if `rewind` was called since the read began. After
+        READ_RETRY_DELAY_S seconds, `dispatch` is called and reads again.
         """
 
     def _retry(self) -> None:

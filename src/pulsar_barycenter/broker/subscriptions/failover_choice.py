@@ -29,16 +29,16 @@ _RING: Final = 2**31
 class FailoverChoice(Generic[C]):
     """Chooses the active consumer among the consumers of one subscription of one topic.
 
-    Only consumers of the best priority (the lowest level) can be chosen. For partition k, the active consumer is at
-    index k modulo their number, in order of name, so that partitions spread over consumers. For other topics it is the
-    consumer with the nearest point at or after the topic's hash on a consistent-hash ring. The time to add or remove a
-    consumer does not depend on the number of other consumers.
+    Only consumers with the best priority (the lowest level) can be chosen. For partition k of a topic, these consumers
+    are sorted by name, and the one at index (k modulo their number) is chosen; so the partitions are spread over the
+    consumers. For a topic without partitions, each consumer has points on a consistent-hash ring, and the consumer with
+    the first point at or after the hash of the topic's name is chosen.
     """
 
     __slots__ = ("_joined", "_levels", "_partition", "_places", "_ranks", "_topic_hash")
 
     def __init__(self, topic: str, partition_index: int) -> None:
-        """`partition_index` is -1 for a topic that is no partition."""
+        """`partition_index` is the index of the partition that the topic is, -1 for a topic that is no partition."""
         self._partition = partition_index
         self._topic_hash = murmur3(topic.encode())
         self._places: NamesakePlaces[C] = NamesakePlaces()
@@ -48,7 +48,7 @@ class FailoverChoice(Generic[C]):
 
     @property
     def active(self) -> C | None:
-        """The consumer that gets the messages; None if there is none."""
+        """The active consumer, which gets the messages; None if the subscription has no consumers."""
         if not self._levels:
             return None
         best = self._levels[min(self._levels)]

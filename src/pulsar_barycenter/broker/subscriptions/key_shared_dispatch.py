@@ -156,7 +156,9 @@ class KeySharedDispatcher(SharedDispatcher):
         )
 
     def _dispatch_ready(self) -> None:
-        """Send each entry that was read to the consumer of its slot, or add it to the waiting entries."""
+        """Send each entry in `_ready` to the consumer of its slot (the hash of its key). If that consumer cannot take
+        it now, or an earlier entry of the slot is not sent yet, keep the entry waiting.
+        """
         ready = self._ready
         while ready and not self.is_blocked and self._may_look_ahead():
             entry = ready.popleft()
@@ -173,7 +175,9 @@ class KeySharedDispatcher(SharedDispatcher):
         self._count_sent()
 
     def _available_owner(self, slot: int) -> Consumer | None:
-        """Return the consumer of the slot if it can take an entry now, else None."""
+        """Return the consumer of the slot if it can take an entry of this slot now, else None. It cannot if, for
+        example, another consumer still has unacknowledged entries of the slot and their order must be kept.
+        """
         consumer = self.selector.select(slot)
         if consumer is None or not self._is_available(consumer):
             return None
@@ -192,7 +196,9 @@ class KeySharedDispatcher(SharedDispatcher):
             self._line_up(slot)
 
     def _line_up(self, slot: int) -> None:
-        """Queue the oldest waiting entry of a slot, so that it is sent as soon as its consumer can accept it."""
+        """Put the oldest waiting entry of a slot into the queue of the slot's consumer. It is sent when the consumer
+        can take it.
+        """
         entries = self._waiting.get(slot)
         if not entries or self._lined.get(slot) == entries[0].position:
             return
@@ -211,7 +217,9 @@ class KeySharedDispatcher(SharedDispatcher):
         self._lined.clear()
 
     def _send_waiting(self) -> None:
-        """Send the waiting entries that can be sent now, oldest first, so that a busy key does not block others."""
+        """Send the waiting entries whose consumer can take them now, oldest first. Entries of other consumers stay in
+        their queues, so that a slow consumer does not hold up the others.
+        """
         if self._has_acked_heads:
             self._drop_acked_heads()
         able = filter(self._is_available, list(self._lines))
@@ -232,8 +240,8 @@ class KeySharedDispatcher(SharedDispatcher):
         self._count_sent()
 
     def _send_head(self, position: Position, slot: int) -> None:
-        """Send the oldest waiting entry of a slot, if it is at `position`, its consumer can accept it, and no earlier
-        entry of the slot has to be sent before.
+        """Send the oldest waiting entry of a slot if it is the one at `position`, its consumer can take it now, and no
+        earlier entry of the slot has to be delivered again first. Drop the entry instead if it is acknowledged.
         """
         if self._lined.get(slot) == position:
             del self._lined[slot]
@@ -257,7 +265,9 @@ class KeySharedDispatcher(SharedDispatcher):
             del self._waiting[slot]
 
     def _drop_acked_heads(self) -> None:
-        """Drop waiting entries that were acknowledged meanwhile, oldest first, to make room for others."""
+        """Drop the waiting entries that were acknowledged since they were read. Only the oldest entries of each slot
+        are checked, up to the first one that is not acknowledged. This makes room to read more entries.
+        """
         self._has_acked_heads = False
         is_acked = self.subscription.cursor.is_acked
         for slot, entries in list(self._waiting.items()):

@@ -107,8 +107,8 @@ class NonPersistentSubscription:
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
-        """Notify the clients which consumer is active. The caller has sent the client of `consumer` the answer that the
-        consumer is attached.
+        """Send the clients of a Failover subscription which consumer is active, after `consumer` attached. The caller
+        has sent the consumer's client the answer to SUBSCRIBE.
         """
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
@@ -132,7 +132,9 @@ class NonPersistentSubscription:
         self.topic.consumer_left(self)
 
     def hold(self) -> None:
-        """Ignore the requests of the consumers from now on; they stay attached until `disconnect_all`."""
+        """Ignore all requests of the consumers from now on. The consumers stay attached until `disconnect_all` is
+        called.
+        """
         for consumer in self.members:
             consumer.closed = True
 
@@ -156,10 +158,14 @@ class NonPersistentSubscription:
         return True
 
     def flow(self, consumer: Consumer) -> None:
-        """Do nothing: new permits have an effect for messages that are published from now on."""
+        """Do nothing. More permits do not cause a delivery, because no message is stored; they count for messages
+        published later.
+        """
 
     def deliver(self, position: Position, messages: int, entry: bytes) -> None:
-        """Send an entry to the consumer whose turn it is, or drop the entry if that consumer is not ready."""
+        """Send an entry to the next consumer by the rules of the subscription's type. If that consumer has no permits,
+        or its connection cannot take more now, drop the entry: no other consumer gets it.
+        """
         consumer = self._next_consumer(entry)
         if consumer is None or not _is_able(consumer):
             self.dropped += messages

@@ -10,12 +10,12 @@ from pulsar_barycenter.ledger.managed.partial_acks import words_of
 
 
 def part_of(messages: int, bits: int) -> tuple[int, Sequence[int]]:
-    """Return the number of messages of a batch that are not acknowledged, and the ack set to send with the batch;
-    empty: all messages.
+    """Return how many messages of a batch are not acknowledged, and the ack set to send with the batch. An empty ack
+    set means that all messages of the batch are delivered.
 
     `messages` is the number of messages in the batch. `bits` is the bit set of the messages that are not acknowledged.
-    It may have bits beyond the batch, because the cursor does not always know the number of messages; these bits
-    are ignored. If no bit is left, the bit set is wrong, and all messages are sent.
+    Bits beyond the number of messages are ignored; they occur because the cursor does not always know that number. If
+    no bit is left after this, `bits` is wrong, and all messages are delivered.
     """
     if bits.bit_length() > messages:
         bits &= (1 << messages) - 1

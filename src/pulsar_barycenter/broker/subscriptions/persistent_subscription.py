@@ -162,7 +162,9 @@ class PersistentSubscription:
         self.topic.dispatched(messages, size)
 
     def return_allotment(self) -> None:
-        """Give what the rates allowed in advance back to the throttles; the topic's other subscriptions may use it."""
+        """Give the messages and bytes that the throttles allowed this subscription in advance, and that it has not
+        used, back to the throttles. Other subscriptions that share the throttles can use them.
+        """
         self.allotment.give_back(asyncio.get_running_loop().time())
 
     def given_back(self, messages: int) -> None:
@@ -179,10 +181,10 @@ class PersistentSubscription:
             self.rates.update(seconds)
 
     def follow(self, rules: TopicRules, of_topic: Throttle | None, *, is_new_rate: bool = False) -> None:
-        """Apply the given rules of the topic from now on. `of_topic` is the throttle for all subscriptions of the topic
-        together.
+        """Apply the rules of the topic from now on. `of_topic` is the throttle that all subscriptions of the topic
+        share, None without a limit.
 
-        This subscription's own throttle is replaced if its rate changed, or if `is_new_rate`.
+        The subscription's own throttle is replaced if its rate in `rules` changed, or if `is_new_rate` is True.
         """
         rate = rules.rate_of(self.name)
         if is_new_rate or rate != self._own_rate:
@@ -205,7 +207,9 @@ class PersistentSubscription:
 
     @property
     def active_consumer(self) -> Consumer | None:
-        """The consumer that gets the messages of an Exclusive or Failover subscription; None for other types."""
+        """The consumer that gets the messages of an Exclusive or Failover subscription; None if there is none now, and
+        for other types.
+        """
         return self.dispatcher.active if isinstance(self.dispatcher, SingleActiveDispatcher) else None
 
     def attach(
@@ -241,7 +245,10 @@ class PersistentSubscription:
         if self.consumers:
             present_kind = "that read the compacted topic" if was_compacted and not read_compacted else self.type.label
             raise SubscriptionBusyError(
-                self.topic.name, self.name, f"consumers of a different type are connected ({present_kind})"
+                self.topic.name,
+                self.name,
+                f"consumers of a different type or Key_Shared mode are connected ({present_kind}): "
+                "subscribe with the same type and mode, or close these consumers first",
             )
         if self.dispatcher is not None:
             self.dispatcher.close()
@@ -257,7 +264,7 @@ class PersistentSubscription:
         return self.dispatcher
 
     def attached(self, consumer: Consumer) -> None:
-        """Begin to send to `consumer`: its client has received the answer that it is attached."""
+        """Begin to send messages to `consumer`. The caller has sent the consumer's client the answer to SUBSCRIBE."""
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.attached(consumer)
         self._check_end()
@@ -278,7 +285,9 @@ class PersistentSubscription:
         self.topic.consumer_left(self)
 
     def hold(self) -> None:
-        """Stop dispatch and ignore the requests of the consumers; they stay attached until `disconnect_all`."""
+        """Stop dispatch, and ignore all requests of the consumers from now on. The consumers stay attached until
+        `disconnect_all` is called.
+        """
         held = list(self.consumers)
         for consumer in held:
             consumer.closed = True
@@ -349,8 +358,9 @@ class PersistentSubscription:
         return True
 
     def expire(self, position: Position, now_ms: int) -> int:
-        """Remove everything up to `position` (inclusive) from the backlog, because it is expired; return the number of
-        removed messages, which is as exact as `Cursor.backlog`.
+        """Remove everything up to `position` (inclusive) from the backlog, because it is expired. Return the number of
+        removed messages, which is the difference of `Cursor.backlog` before and after; like these, it may be an
+        estimate.
 
         Consumers stay attached. Expired entries that were delivered to them do not count as unacknowledged any more.
         """
@@ -400,7 +410,7 @@ class PersistentSubscription:
         Consumers stay attached. Entries up to `position` that were delivered to them are not delivered again.
 
         Raises:
-            LedgerFencedError: a later owner has the topic.
+            LedgerFencedError: a later owner of the topic's bundle has fenced the ledger; the cursor was not stored.
             LedgerUnavailableError: the metadata store did not answer. The entries are acknowledged in memory, and the
                 cursor is stored later.
         """
@@ -419,11 +429,12 @@ class PersistentSubscription:
             await asyncio.shield(self._opened)
 
     async def seek(self, position: Position, bits: int = ALL) -> None:
-        """Move the cursor, so that the entry at `position` is delivered next; of the messages in this entry only those
-        in the bit set `bits`.
+        """Move the cursor, so that the entry at `position` is the next to be delivered. Of the messages in this entry,
+        only those in the bit set `bits` are delivered; ALL means all.
 
-        The connected consumers are closed, and their clients attach them again: if they stayed, the permits for the
-        messages in their queues would be lost.
+        Before the move, all consumers are closed. Their clients attach them again by themselves: if they stayed
+        attached, the permits for the messages in their queues would be lost. If the cursor cannot be stored, the error
+        of `Cursor.reset` is raised; the consumers are closed nevertheless.
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()

@@ -109,8 +109,8 @@ class SharedDispatcher(Dispatcher):
         self._cancel_delay()
 
     def _reset(self) -> None:
-        """Forget which entries were delivered, so that everything after the mark-delete position is delivered as for
-        the first time.
+        """Forget which entries were delivered and are not acknowledged. All entries after the mark-delete position that
+        are not acknowledged are then delivered as if for the first time.
         """
         self._replay.clear()
         self._replay_order.clear()
@@ -131,7 +131,9 @@ class SharedDispatcher(Dispatcher):
         self.dispatch()
 
     def _move_to_replay(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Remove entries from those that a consumer has not acknowledged, and deliver them again."""
+        """Stop counting the entries at `positions` as delivered to `consumer`, and mark them to be delivered again, to
+        any consumer. Positions that the consumer does not have, or that are acknowledged, are not delivered again.
+        """
         cursor = self.subscription.cursor
         counts, unacked = self._redelivery_counts, self._unacked
         for position in positions:
@@ -204,8 +206,9 @@ class SharedDispatcher(Dispatcher):
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 
     def _unblock(self, consumer: Consumer) -> bool:
-        """Unblock the consumer, and also the subscription, each if the number of its unacknowledged messages is at most
-        half of its limit; return whether one of the two was unblocked.
+        """Unblock `consumer` if the number of its unacknowledged messages has fallen to half of its limit or less. Do
+        the same for the subscription, with its own number and limit. Return whether at least one of the two was
+        unblocked.
         """
         unblocked = False
         limits = self.subscription.settings
@@ -236,8 +239,9 @@ class SharedDispatcher(Dispatcher):
         return True
 
     def _deliver(self, consumer: Consumer, limit: int) -> None:
-        """Send ready entries to a consumer, until they have `limit` messages together; if it is not the only consumer,
-        at most until they have TURN_MESSAGES. The last entry may exceed this number.
+        """Send entries in `_ready` to a consumer, until they have at least `limit` messages together, the consumer has
+        no permits left, or it or the subscription is blocked. If there are other consumers, stop after TURN_MESSAGES
+        messages at the latest. An entry is sent whole, so the last one may exceed these numbers.
         """
         ready = self._ready
         if len(self.consumers) > 1 and limit > TURN_MESSAGES:
@@ -259,7 +263,9 @@ class SharedDispatcher(Dispatcher):
         self._count_sent()
 
     def _count_sent(self) -> None:
-        """Let the subscription count the messages that were sent since the last call."""
+        """Report the messages and bytes sent since the last call to the subscription, which counts them for its stats
+        and rates.
+        """
         if self._sent_messages:
             self.subscription.sent(self._sent_messages, self._sent_bytes)
             self._sent_messages = self._sent_bytes = 0
@@ -296,8 +302,8 @@ class SharedDispatcher(Dispatcher):
         return consumer if owner is None else owner
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> int:
-        """Send an entry, and return the number of its messages that are not acknowledged. The caller must call
-        `_count_sent` afterwards.
+        """Send an entry to `consumer`, and return how many of its messages count as unacknowledged. `slot` is the hash
+        slot of the entry's key, or NO_SLOT. The caller must call `_count_sent` after a series of these calls.
         """
         position, data, messages, _ = entry
         count = 0
@@ -340,8 +346,8 @@ class SharedDispatcher(Dispatcher):
         return bool(self._ready) or self._read_more_entries(max_messages)
 
     def _next_replay_run(self) -> list[Position]:
-        """Remove and return the first consecutive positions that have to be delivered again, at most
-        `REPLAY_RUN_ENTRIES`.
+        """Take from the positions to deliver again the lowest one and those that follow it without a gap, at most
+        REPLAY_RUN_ENTRIES. Return them; the list is empty if nothing has to be delivered again.
         """
         order, members = self._replay_order, self._replay
         run: list[Position] = []
@@ -355,7 +361,9 @@ class SharedDispatcher(Dispatcher):
         return run
 
     def _add_ready_run(self, run: Sequence[Position], entries: Sequence[Entry]) -> None:
-        """Add entries that were read for `run` to `_ready`; positions that the read did not reach are read next."""
+        """Add the entries that a read for the positions in `run` returned to `_ready`. Positions after the last
+        returned entry are read by the next read.
+        """
         members = self._replay
         self._ready.extend(entry for entry in entries if entry.position in members)
         read_to = entries[-1].position if entries else run[-1]
@@ -413,5 +421,7 @@ class SharedDispatcher(Dispatcher):
 
 
 def _is_few(unacked: int, limit: int) -> bool:
-    """Return whether so few messages are unacknowledged that more may be delivered. A `limit` of 0 means no limit."""
+    """Return whether deliveries may resume: at most half of `limit` messages are unacknowledged. A `limit` of 0 means
+    no limit.
+    """
     return limit <= 0 or unacked <= limit // 2

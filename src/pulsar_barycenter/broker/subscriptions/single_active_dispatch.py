@@ -21,7 +21,9 @@ from pulsar_barycenter.protocol.frames import is_readable
 
 
 class SingleActiveDispatcher(Dispatcher):
-    """One consumer gets all entries, in order. A failover subscription has standby consumers."""
+    """The dispatcher of Exclusive and Failover subscriptions. One consumer, the active one, gets all entries in order.
+    The other consumers of a Failover subscription stand by.
+    """
 
     __slots__ = ("_announcing", "_choice", "_paused", "active", "is_failover")
 
@@ -64,8 +66,8 @@ class SingleActiveDispatcher(Dispatcher):
         self.active = None
 
     def _pick_active_consumer(self) -> bool:
-        """Choose the active consumer; return whether it changed. If it changed with Failover, all consumers are
-        notified after `failover_delay_s`.
+        """Choose the active consumer by `FailoverChoice`, and return whether it is another one than before. If it is,
+        and the type is Failover, notify all consumers `failover_delay_s` seconds later.
         """
         previous = self.active
         chosen = self._choice.active
@@ -137,9 +139,11 @@ class SingleActiveDispatcher(Dispatcher):
             self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer, permits: int) -> bool:
-        """Send consecutive cached entries until they have `permits` messages together, or no more are cached; return
-        True. Return False, and send nothing, if no entry is cached, or if one of the cached entries may be acknowledged
-        already.
+        """Send entries from the cache as one run of consecutive entries, until they have `permits` messages together or
+        no more are cached, and return True.
+
+        Return False and send nothing if the next entry is not cached, or if an entry after the read position is
+        possibly acknowledged, so that each entry has to be checked.
         """
         subscription = self.subscription
         start = self.read_position

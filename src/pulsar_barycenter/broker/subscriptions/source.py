@@ -16,8 +16,8 @@ from pulsar_barycenter.naming.topic import TopicName
 class DispatchSettings:
     """The settings of dispatchers. A limit of 0 unacknowledged messages means no limit.
 
-    `delays` says whether messages wait until the time that they name. `auto_split` divides the keys of a Key_Shared
-    subscription among its consumers.
+    If `delays` is True, a message with a delivery time waits until that time. `auto_split` creates the selector that
+    divides the slots of a Key_Shared subscription among its consumers.
     """
 
     failover_delay_s: float = 1.0
@@ -29,8 +29,8 @@ class DispatchSettings:
 
 
 class DispatchSource(Protocol):
-    """The methods of a subscription that its dispatcher needs; see `PersistentSubscription`. `str` returns topic and
-    name.
+    """The methods of a subscription that its dispatcher needs; see `PersistentSubscription`. `str()` of it is the name
+    of the topic, a slash, and the name of the subscription.
     """
 
     cursor: Cursor
@@ -55,17 +55,23 @@ class DispatchSource(Protocol):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether deliveries must not exceed a rate, or have to wait for acknowledgements."""
+        """Whether a dispatcher must check before each delivery if it may deliver: because of a throttle, or because of
+        `pauses`.
+        """
         ...
 
     @property
     def pauses(self) -> bool:
-        """Whether nothing is delivered while the cursor has more ranges of acknowledged entries than it stores."""
+        """Whether deliveries have to pause while the cursor has more separate ranges of acknowledged entries than can
+        be stored. Acknowledgements that join ranges end the pause.
+        """
         ...
 
     @property
     def allotment(self) -> Allotment:
-        """How much the rates of deliveries allow now; without limit if there are no rates."""
+        """How many messages and bytes the throttles of the topic and of this subscription have allowed in advance;
+        unlimited if there are no throttles.
+        """
         ...
 
     def now_ms(self) -> int: ...

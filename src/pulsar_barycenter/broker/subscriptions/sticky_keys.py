@@ -55,8 +55,8 @@ def murmur3(data: bytes) -> int:
 
 
 def point_hashes(text: str, numbers: range) -> list[int]:
-    """Return the Murmur3 hashes of `text` followed by each of the numbers. The common beginning is hashed once, because
-    a name may be long.
+    """Return a list of Murmur3 hashes, one for each number: the hash of `text` with the number's decimal digits at the
+    end.
     """
     data = text.encode()
     whole = len(data) & ~3
@@ -66,7 +66,9 @@ def point_hashes(text: str, numbers: range) -> list[int]:
 
 
 def _murmur3_behind(state: int, before: int, data: bytes) -> int:
-    """Return the hash of `before` bytes (whole blocks, whose hash state is `state`) followed by `data`."""
+    """Continue the computation of a Murmur3 hash. `before` is the number of bytes hashed so far, a multiple of 4, and
+    `state` the hash state after them. `data` are the remaining bytes. Return the hash of all bytes.
+    """
     whole = len(data) & ~3
     h = _with_blocks(state, data[:whole])
     tail = data[whole:]
@@ -93,20 +95,20 @@ def _mixed(k: int) -> int:
 
 
 def slot_of(key: bytes) -> int:
-    """Return the slot of a key where slots are divided by ranges, 1 ≤ slot < 65536."""
+    """Return the slot of a key for selectors that divide the slots into ranges: 1 ≤ slot < 65536."""
     return _hash_of_key(key) % RANGE_SIZE or 1
 
 
 def ring_slot_of(key: bytes) -> int:
-    """Return the slot of a key on a ring, 1 ≤ slot ≤ 65535."""
+    """Return the slot of a key for the selector with a consistent-hash ring: 1 ≤ slot ≤ 65535."""
     return _hash_of_key(key) % RING_SIZE + 1
 
 
 def _hash_of_key(key: bytes) -> int:
-    """Return the hash of a key, of which the slot is computed.
+    """Return the hash from which the slot of a key is computed: the Murmur3 hash of the key.
 
-    For a key of more than LONGEST_KEY bytes it is the hash of its CRC32C. Hashing the key as Pulsar does would block
-    the event loop, and caching it would fill the memory.
+    For a key of more than LONGEST_KEY bytes it is the Murmur3 hash of the key's CRC32C. Hashing such a key itself, as
+    Pulsar does, would block the event loop, and caching it would fill the memory.
     """
     return _cached_murmur3(key if len(key) <= LONGEST_KEY else crc32c(key).to_bytes(4, "big"))
 
@@ -115,9 +117,9 @@ _cached_murmur3 = lru_cache(maxsize=65536)(murmur3)
 
 
 def sticky_key(metadata: MessageMetadata) -> bytes:
-    """Return the key of an entry: the ordering key, else the partition key, else one made of producer and sequence id.
-
-    With the last kind of key, messages without a key are distributed over all slots.
+    """Return the key by which an entry is assigned to a slot: the ordering key; if there is none, the partition key; if
+    there is none either, a key made of producer name and sequence id, so that messages without a key are distributed
+    over all slots.
     """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
@@ -132,8 +134,8 @@ def sticky_key(metadata: MessageMetadata) -> bytes:
 
 
 class Candidate(Protocol):
-    """The fields of a consumer that decide about its slots. `hash_ranges` are the slots that it wants, both ends
-    inclusive.
+    """The attributes of a consumer from which a selector decides its slots. `hash_ranges` are the ranges of slots that
+    its client requested (STICKY mode), both ends inclusive.
     """
 
     @property
@@ -150,8 +152,8 @@ C = TypeVar("C", bound=Candidate)
 
 
 class NamesakePlaces(Generic[C]):
-    """Numbers the consumers of one name from 0 on. (Several consumers may have the same name, or none.) A consumer
-    keeps its number; a new one gets the lowest free number.
+    """Gives each consumer a number that distinguishes it from other consumers of the same name, counted from 0. A
+    consumer keeps its number until it leaves. A new consumer gets the lowest number that is free for its name.
     """
 
     __slots__ = ("_free", "_next", "_taken")
@@ -184,10 +186,10 @@ class StickySelector(Protocol[C]):
     """Selects the consumer of each slot."""
 
     def add(self, consumer: C) -> None:
-        """Add a consumer.
+        """Add a consumer, and give it slots.
 
         Raises:
-            ConsumerAssignError: there are no slots for it.
+            ConsumerAssignError: no slots can be given to it. The selector is unchanged.
         """
         ...
 
@@ -209,10 +211,12 @@ AutoSplit: TypeAlias = Callable[[], StickySelector[Any]]
 
 
 class HashRing(Generic[C]):
-    """A consistent-hash ring over consumers by name. A slot belongs to the first point at or after it.
+    """A selector that uses a consistent-hash ring. Each consumer has up to `points` points on the ring, computed from
+    its name. A slot belongs to the consumer with the first point that is equal to or higher than the slot; after the
+    highest point, the lowest one follows.
 
-    Each consumer has up to `points` points. A point that several consumers have belongs to the consumer that joined
-    first. The time to add or remove a consumer does not depend on the number of other consumers.
+    A point that several consumers have belongs to the one that joined first. The time to add or remove a consumer does
+    not depend on the number of other consumers.
     """
 
     __slots__ = ("_claims", "_members", "_places", "_points", "_points_per_consumer")
@@ -256,13 +260,13 @@ class HashRing(Generic[C]):
             del self._points[bisect_left(self._points, point)]
 
     def _claim(self, point: int, consumer: C) -> bool:
-        """Record that a consumer has a point of the ring. Return whether no other consumer has the same point."""
+        """Record that `consumer`, too, has this point of the ring. Return True if no other consumer had it before."""
         claims = self._claims.setdefault(point, [])
         claims.append(consumer)
         return len(claims) == 1
 
     def _give_up(self, point: int, consumer: C) -> bool:
-        """Remove the record that a consumer has a point of the ring. Return whether no consumer has it any more."""
+        """Remove the record that `consumer` has this point of the ring. Return True if no consumer has it any more."""
         claims = self._claims[point]
         del claims[next(index for index, claimant in enumerate(claims) if claimant is consumer)]
         if not claims:
@@ -299,7 +303,7 @@ class HalvedRanges(Generic[C]):
         size, are removed when they reach the top."""
 
     def add(self, consumer: C) -> None:
-        """Give a consumer the lower half of the largest range.
+        """Give the consumer the lower half of the largest range; the first consumer gets all slots.
 
         Raises:
             ConsumerAssignError: no range has two slots.
@@ -339,14 +343,16 @@ class HalvedRanges(Generic[C]):
         self._ends_of[id(consumer)] = end
 
     def _size_of(self, end: int) -> int:
-        """Return the number of slots of the range with this end, 0 if there is none."""
+        """Return the number of slots of the range whose upper end (inclusive) is `end`; 0 if there is no such range."""
         index = bisect_left(self._ends, end)
         if end not in self._owners:
             return 0
         return end - (self._ends[index - 1] if index else 0)
 
     def _push(self, end: int) -> None:
-        """Add the range with this end to the heap, in its present size."""
+        """Add the range whose upper end is `end` to the heap with its present size. Items of the heap with a former
+        size are dropped later.
+        """
         if len(self._largest) > 2 * len(self._ends) + 8:
             self._largest = [(-self._size_of(present), present) for present in self._ends]
             heapify(self._largest)
@@ -360,7 +366,9 @@ class HalvedRanges(Generic[C]):
 
 
 class StickyRangeSelector(Generic[C]):
-    """Selects consumers by the ranges of slots that each of them states. Messages of slots without a consumer wait."""
+    """A selector for STICKY mode: each consumer gets the ranges of slots that its client requested. Messages of a slot
+    that no consumer has are not delivered until a consumer has it.
+    """
 
     __slots__ = ("_ranges",)
 
@@ -370,11 +378,11 @@ class StickyRangeSelector(Generic[C]):
         self._ranges: list[tuple[int, int, C]] = []
 
     def add(self, consumer: C) -> None:
-        """Add a consumer, and assign to it the ranges of slots that it states.
+        """Add a consumer, and give it the ranges of slots in its `hash_ranges`.
 
         Raises:
-            ConsumerAssignError: the consumer has no ranges, one is not within 0..65535, or its ranges overlap each
-                other or those of a connected consumer.
+            ConsumerAssignError: the consumer has no ranges, one of them is not within 0..65535 (inclusive), or one
+                overlaps another of them or a range of a connected consumer.
         """
         if not consumer.hash_ranges:
             raise ConsumerAssignError("Ranges for KeyShared policy must not be empty")

@@ -35,7 +35,7 @@ C = TypeVar("C", bound=Ranked)
 
 
 class ConsumerTurns(Generic[C]):
-    """The consumers of one Shared subscription, by priority level, with the order of their turns."""
+    """The consumers of one Shared subscription, by priority level. Within a level they take turns to get messages."""
 
     __slots__ = ("_levels",)
 
@@ -60,10 +60,11 @@ class ConsumerTurns(Generic[C]):
         self._levels.clear()
 
     def next(self, is_able: Callable[[C], bool]) -> C | None:
-        """Return the consumer whose turn it is, for the best priority level that has an able consumer; None if
-        `is_able` is false for all consumers.
+        """Return the consumer that gets the next messages: among the consumers for which `is_able` is true, those with
+        the best priority level take turns. None if `is_able` is false for all consumers.
 
-        A call does not use up the turn: the answer stays the same until `took` is called or the consumers change.
+        A call does not change whose turn it is: the result stays the same until `took` is called, consumers are added
+        or removed, or `is_able` gives another result.
         """
         for level in self._levels:
             consumer = level.next(is_able)
@@ -72,7 +73,9 @@ class ConsumerTurns(Generic[C]):
         return None
 
     def took(self, consumer: C, messages: int) -> None:
-        """Count messages that were sent to a consumer; the next turn is that of the consumer after it."""
+        """Record that `messages` messages were sent to `consumer`. The next turn in its priority level is that of the
+        consumer after it.
+        """
         level = self._level_of(consumer)
         if level is not None:
             level.took(consumer, messages)
@@ -83,10 +86,11 @@ class ConsumerTurns(Generic[C]):
 
 
 class _Level(Generic[C]):
-    """The consumers of one priority level, in the order of their turns.
+    """The consumers of one priority level (`members`), in the order of their turns.
 
-    `taken` is the number of messages that each consumer got. A consumer may take a turn while this number is not above
-    `mark`. `next_index` is the index of the member that is next.
+    `taken` has the number of messages that each consumer got. A consumer whose number exceeds `mark` waits until the
+    others that are able have reached it; then `mark` is raised. `next_index` is the index in `members` of the consumer
+    whose turn is next.
     """
 
     __slots__ = ("mark", "members", "next_index", "priority", "taken")

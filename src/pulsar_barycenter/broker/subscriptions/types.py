@@ -15,7 +15,9 @@ class SubscriptionType(enum.Enum):
 
     @property
     def is_shared(self) -> bool:
-        """Whether several consumers get messages at once."""
+        """Whether messages are distributed over several consumers (Shared and Key_Shared), and not sent to a single
+        active one.
+        """
         return self in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 
 

@@ -29,29 +29,34 @@ class Connections(Protocol):
 
     @property
     def hints(self) -> int:
-        """The number of notifications since the start that the owner may have changed."""
+        """How often since the start of this client the client was notified that another broker may serve the system
+        topics. A caller that reads it before and after a step sees whether a notification came in between.
+        """
         ...
 
     def new_back_off(self) -> BackOff: ...
 
     async def connection(self) -> BrokerConnection:
-        """Look up the broker that serves the topics, and return an open connection to it.
+        """Look up the broker that serves the system topics, and return an open connection to it.
 
         Raises:
-            UnreachableError: no broker serves the topics, or that broker cannot be reached.
+            UnreachableError: no broker serves the system topics now, or that broker cannot be reached.
         """
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Wait for `seconds`, or until the next notification that the owner of the topics may have changed."""
+        """Wait for `seconds`, but return earlier if a notification comes that another broker may serve the system
+        topics.
+        """
         ...
 
     def forget(self, attachment: "Attachment") -> None: ...
 
 
 class Attachment(ABC):
-    """The base class of publisher and reader. Each object is one publisher or one reader, of one topic. It begins to
-    attach when it is created, which requires a running event loop.
+    """The base class of `Publisher` and `Reader`. Each object is one publisher or one reader of one topic. From its
+    creation, which requires a running event loop, until `close`, it attaches to the topic and attaches again whenever
+    it is detached.
     """
 
     role: str
@@ -69,7 +74,9 @@ class Attachment(ABC):
         return self._is_attached is True
 
     async def close(self) -> None:
-        """Detach this publisher or reader, and do not attach again. No task is left. Idempotent."""
+        """Detach this publisher or reader, and do not attach again. When this returns, its task has ended. No effect if
+        it is closed already.
+        """
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._connections.forget(self)
@@ -87,7 +94,9 @@ class Attachment(ABC):
         return await self._detached
 
     def detached(self, reason: str) -> None:
-        """Record that this publisher or reader is detached: the broker closed it, or the connection is lost."""
+        """Called when the broker has closed this publisher or reader, or the connection is lost. This object then
+        attaches again.
+        """
         if not self._detached.done():
             self._detached.set_result(reason)
 

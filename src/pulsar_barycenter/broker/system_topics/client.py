@@ -30,7 +30,9 @@ the topics, None if no broker does now.
 
 
 class SystemTopicClient:
-    """Creates publishers, readers and views in a running event loop; `close` ends all of them."""
+    """A client for system topics: topics in which brokers publish records for one another. It creates publishers,
+    readers and table views in a running event loop; `close` ends all of them.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,10 @@ class SystemTopicClient:
         settings: ClientSettings | None = None,
         tls: ClientTls | None = None,
     ) -> None:
-        """`tls` has the certificate authorities that this client trusts, and the credentials that it sends."""
+        """`find_broker` returns the service URL of the broker that serves the system topics, None if no broker does.
+        `source` generates names and the jitter of back-offs. `tls` has the certificate authorities that this client
+        trusts, and the credentials that it sends.
+        """
         self._tls = tls or ClientTls()
         self._settings = settings or ClientSettings()
         self._find_broker = find_broker
@@ -92,16 +97,19 @@ class SystemTopicClient:
         return reader
 
     def table_view(self, topic: str, *, accepts: Accepts = newest_wins, read_compacted: bool = False) -> TableView:
-        """Return a new table view of a topic. The caller has to call its `start`."""
+        """Return a new table view of a topic. It reads nothing until the caller calls its `start`. `accepts` decides
+        whether a new value of a key replaces the present one.
+        """
         return TableView(self, topic, accepts=accepts, read_compacted=read_compacted, settings=self._settings)
 
     # ---- the owner ----
 
     def owner_changed(self) -> None:
-        """Look up the owner of the topics at once, because it may have changed.
+        """Called when another broker may serve the system topics: look the owner up at once. This returns without
+        waiting for the look-up.
 
-        The connection is dropped if another broker is the owner, or no owner is found in time. If the owner is the
-        same, its connection is probed with a PING.
+        If the look-up finds another owner, or none in time, the connection is dropped, and publishers and readers
+        attach again. If the owner is the same, the connection is probed with a PING.
         """
         if self._closed:
             return
@@ -177,7 +185,9 @@ class SystemTopicClient:
     # ---- close ----
 
     async def close(self) -> None:
-        """Close all publishers, readers and views, and the connection. No task is left. Idempotent."""
+        """Close all publishers, readers and table views, and the connection. When this returns, no task is left.
+        Idempotent.
+        """
         self._closed = True
         await asyncio.gather(*(attachment.close() for attachment in list(self._attachments)))
         await self._tasks.close()

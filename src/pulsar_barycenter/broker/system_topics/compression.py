@@ -15,12 +15,13 @@ _ARROW_NAMES: Final[dict[int, str]] = {api.LZ4: "lz4_raw", api.ZSTD: "zstd", api
 
 
 def decompress(kind: int, data: bytes, size: int, *, limit: int) -> bytes:
-    """Decompress `data`, and return the `size` bytes that it contains; `limit` is their maximum number. `kind` is the
-    protocol's CompressionType.
+    """Return the decompressed form of `data`. `size` is the number of bytes that it must have, and `limit` the maximum
+    of `size`. `kind` is the protocol's CompressionType; for NONE, return `data` itself.
 
     Raises:
-        UnreadableEntryError: `data` is damaged, too large, or does not have `size` bytes. An uncompressed payload with
-            another size than `size` (unless that is 0) has a compression that this client does not know.
+        UnreadableEntryError: `size` exceeds `limit`, `data` is damaged, or the result does not have `size` bytes. For
+            NONE: `size` is neither 0 nor the length of `data`, so that the payload is damaged or compressed in an
+            unknown way.
     """
     if kind == api.NONE:
         if size not in (0, len(data)):

@@ -66,7 +66,9 @@ def address_of(url: str) -> tuple[str, int, bool]:
 
 
 class BrokerConnection(asyncio.Protocol):
-    """A connection to the broker at `url`. It sends the credentials in `tls`, and needs a running event loop."""
+    """A connection of a client to the broker at `url`. It begins to connect when it is created, which requires a
+    running event loop. `tls` has the credentials that it sends.
+    """
 
     def __init__(self, url: str, settings: ClientSettings, tls: ClientTls | None = None) -> None:
         self.url: Final = url
@@ -114,10 +116,10 @@ class BrokerConnection(asyncio.Protocol):
     # ---- for its users ----
 
     async def opened(self) -> None:
-        """Wait until the broker has answered the CONNECT command, so that the connection is open.
+        """Wait until the connection is open: the broker has answered the CONNECT command with CONNECTED.
 
         Raises:
-            UnreachableError: the connection is lost.
+            UnreachableError: the connection is lost, or could not be opened.
         """
         await asyncio.shield(self._opened)
 
@@ -178,7 +180,9 @@ class BrokerConnection(asyncio.Protocol):
         return self._next_id
 
     def close_producer(self, producer_id: int) -> None:
-        """Close a producer here and at the broker. No effect if this was done already, or the broker has closed it."""
+        """Close a producer on this connection, and send the broker CLOSE_PRODUCER. No effect if the producer is closed
+        already.
+        """
         if self._producers.pop(producer_id, None) is not None:
             self._close_at_broker(commands.close_producer, producer_id)
 
@@ -210,7 +214,9 @@ class BrokerConnection(asyncio.Protocol):
         self._lose("the connection was closed", abort=False)
 
     def drop(self, reason: str) -> None:
-        """Abort the connection. Its publishers and readers get the reason. Idempotent."""
+        """Abort the connection. Its publishers and readers are notified with `reason` that they are detached, and
+        waiting requests fail with UnreachableError. Idempotent.
+        """
         self._lose(reason, abort=True)
 
     def _lose(self, reason: str, *, abort: bool) -> None:

@@ -47,7 +47,9 @@ class ReadEntry(NamedTuple):
 
 
 def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: str, value: bytes | None) -> bytes:
-    """Return the entry of one message. The value None is a null value: compaction removes the key."""
+    """Return the entry of one message of the producer named `producer`. `key` is the message's key. With the value
+    None, the message is a null value: compaction removes the key.
+    """
     metadata = api.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=publish_time_ms, partition_key=key
     )
@@ -57,10 +59,11 @@ def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: s
 
 
 def read_entry(entry: bytes) -> ReadEntry:
-    """Parse an entry, and return its messages in order. A marker has none, because markers are not for applications.
+    """Parse an entry, and return its messages in order. A marker has no messages, because markers are not for
+    applications.
 
     Raises:
-        UnreadableEntryError: the entry is damaged, contradicts itself, is chunked or is encrypted.
+        UnreadableEntryError: the entry is damaged or inconsistent, or its messages are chunked or encrypted.
     """
     try:
         verify_checksum(entry)
@@ -92,8 +95,8 @@ def _messages(metadata: api.MessageMetadata, payload: bytes, batched: int) -> Se
 
 
 def _unpacked(payload: bytes, count: int) -> list[Content]:
-    """Return the messages of a batch. Messages that compaction removed are left out, but the others keep their
-    index.
+    """Return the messages of a batch of `count` messages. Messages that compaction removed are left out; the others
+    keep their index in the batch.
     """
     found: list[Content] = []
     offset = 0

@@ -60,12 +60,12 @@ class NoReceiptError(SystemTopicError):
 
 
 class NotPublishedError(NoReceiptError):
-    """The publisher did not send the message, and will not send it."""
+    """Raised by `Publisher.publish`: the message was never sent, and will not be sent."""
 
 
 class PublishOutcomeUnknownError(NoReceiptError):
-    """The message was sent at least once, and no receipt came.
+    """Raised by `Publisher.publish`: the message was sent at least once, but no receipt came in time.
 
-    The message may be stored, may be stored later because a connection delivers it late, or may be lost. It is not sent
-    again.
+    The message may be stored already, may be stored later because a connection delivers it late, or may be lost. After
+    this error the publisher does not send it again.
     """

@@ -62,7 +62,8 @@ class Reader(Attachment):
         start: Start = Start.EARLIEST,
         read_compacted: bool = False,
     ) -> None:
-        """`subscription` is a unique name. A non-persistent topic is always read from the latest message on.
+        """`subscription` is a unique name. `start` says where to begin in a persistent topic; a non-persistent topic is
+        always read from the latest message on.
 
         If `deliver` raises an exception, it is logged, and the message counts as delivered.
         """
@@ -185,9 +186,11 @@ class Reader(Attachment):
         return signed(answer.last_message_id.ledgerId), signed(answer.last_message_id.entryId)
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Wait until this reader is detached; return the reason. Ask for the last message again on request
-        (`reach_end`), and at intervals until the reader has caught up: the last message may have been trimmed
-        meanwhile, or the first answer may have been an error.
+        """Wait until this reader is detached; return the reason. Until then, request the id of the last message again
+        whenever `reach_end` asks for this.
+
+        Also request it at intervals until the reader has caught up. Otherwise the reader could wait for ever for a last
+        message that was trimmed, or for which the first answer was an error.
         """
         while not self._detached.done():
             must_ask = asyncio.ensure_future(self._must_ask.wait())
@@ -265,8 +268,8 @@ class Reader(Attachment):
             log.warning("system_topic_entry_skipped", topic=self.topic, entry=f"{place[0]}:{place[1]}", reason=reason)
 
     def _go_on(self, permits: int) -> None:
-        """Count used permits; when half of them are used, send new permits. Acknowledge at intervals, so that operators
-        see the true backlog.
+        """Count the permits that an entry used. When at least half of the permits are used, give the broker that number
+        of new ones. Also start a timer that acknowledges what was read, so that operators see the true backlog.
         """
         connection = self._connection
         if connection is None or not self._is_reading:

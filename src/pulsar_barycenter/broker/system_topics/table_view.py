@@ -42,9 +42,9 @@ class Topics(Protocol):
 
 
 class TableView:
-    """A table of the newest value of each key of a topic. It has at most `max_keys` keys, with values of at most
-    `max_value_bytes` bytes; further keys and larger values are ignored, and each reason is logged once. If the
-    new value of a key is ignored, the key keeps its former value.
+    """A table with the newest value of each key of a topic, unless `accepts` refuses it. It has at most `max_keys`
+    keys, with values of at most `max_value_bytes` bytes. A further key or a larger value is ignored, which is logged
+    once for each reason; the key then keeps its former value.
     """
 
     def __init__(
@@ -62,21 +62,22 @@ class TableView:
         self._publisher: Publisher | None = None
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` after each accepted change, also after a null value for an absent key.
+        """Call `listener` after each change that `accepts` has accepted. This includes a null value for a key that is
+        not in the table.
 
-        A listener must not wait. Its exceptions are logged.
+        A listener must not wait. If it raises an exception, this is logged.
         """
         self._listeners.append(listener)
 
     # ---- start and close ----
 
     async def start(self, timeout_s: float) -> None:
-        """Clear the view, start to read the topic, and wait until the view contains everything that is in the topic
-        now. No effect if the view is started already.
+        """Clear the view, start to read the topic, and wait until the view contains everything that was in the topic
+        when the reader attached. Do nothing if the view is started already.
 
         Raises:
-            NotCaughtUpError: the view did not catch up within `timeout_s`; it is closed again.
-            ClosedError: the client is closed, or the view was closed meanwhile.
+            NotCaughtUpError: the view did not contain everything within `timeout_s`; it is closed again.
+            ClosedError: the client is closed, or the view was closed during this call.
         """
         if self._reader is not None:
             return
@@ -113,7 +114,9 @@ class TableView:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the view is attached, and contains all messages that were in the topic when it attached."""
+        """Whether the view's reader is attached, and the view contains everything that was in the topic when the reader
+        attached.
+        """
         return self._reader is not None and self._reader.is_caught_up
 
     # ---- the table ----
@@ -122,21 +125,24 @@ class TableView:
         return self._values.get(key)
 
     def items(self) -> list[tuple[str, bytes]]:
-        """Return a copy of all keys with their values."""
+        """Return all keys with their values, as a list that later changes do not affect."""
         return list(self._values.items())
 
     def __len__(self) -> int:
         return len(self._values)
 
     async def put(self, key: str, value: bytes, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a value of `key`, and wait for the receipt. The view has the value only when its own reader gets the
-        message, which may be later. Raises the errors of `Publisher.publish`.
+        """Publish a value of `key`, and wait for the receipt. Return the position of the message.
+
+        The table does not have the value at that moment: it gets the value when its own reader receives the message.
+        Call `reach_end` to wait for this. Raises the errors of `Publisher.publish`, and ClosedError if the view is not
+        started.
         """
         return await self._to_publish().publish(key, value, timeout_s=timeout_s)
 
     async def remove(self, key: str, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a null value, which removes `key`, and wait for the receipt; see `put`. Raises the errors of
-        `Publisher.publish`.
+        """Publish a null value, which removes `key`, and wait for the receipt. Return the position of the message. As
+        with `put`, the table changes when its own reader receives the message. Raises the errors of `put`.
         """
         return await self._to_publish().publish(key, None, timeout_s=timeout_s)
 

@@ -19,11 +19,13 @@ _LONGEST_NUMBER: Final = 10
 
 
 class NotOfSchemaError(ValueError):
-    """The value or the data does not fit the Avro schema. The text says where."""
+    """Raised if a value, or encoded data, does not fit the Avro schema. The text of the error says where."""
 
 
 class AvroCodec:
-    """Encodes and decodes values of `schema`, which is decoded JSON; each named type is defined before it is used."""
+    """Encodes values to Avro's binary format and decodes them. `schema` is an Avro schema, as decoded JSON; each of its
+    named types is defined before it is used.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self._named: dict[str, dict[str, Any]] = {}
@@ -54,11 +56,15 @@ class AvroCodec:
         except (IndexError, UnicodeDecodeError, struct.error) as error:
             raise NotOfSchemaError(f"{len(data)} bytes are not data of the schema: {error!r}") from error
         if source.offset != len(data):
-            raise NotOfSchemaError(f"{len(data)} bytes are not data of the schema, which ends at byte {source.offset}")
+            raise NotOfSchemaError(
+                f"{len(data)} bytes are too many for one value of the schema: the value ends at byte {source.offset}"
+            )
         return value
 
     def _resolved(self, schema: Schema, namespace: str) -> Schema:
-        """Return the schema in which the name of each type is replaced by the type's definition."""
+        """Return a schema in which each reference to a named type is replaced by that type's definition. `namespace` is
+        the Avro namespace for names without one.
+        """
         if isinstance(schema, list):
             return [self._resolved(branch, namespace) for branch in schema]
         if isinstance(schema, str):
@@ -117,7 +123,7 @@ def _write_union(out: bytearray, schema: Any, value: Any) -> None:
             _write_number(out, "long", index)
             _write(out, branch, value)
             return
-    raise ValueError(f"no type of the union is that of {value!r}")
+    raise ValueError(f"the union in the schema has no type for the value {value!r}")
 
 
 def _write_record(out: bytearray, schema: Any, value: Any) -> None:
@@ -199,13 +205,13 @@ class _Source:
             count = -count
             self.number()
         if count > len(self.data) - self.offset:
-            raise NotOfSchemaError(f"byte {self.offset} announces {count} items, more than there are bytes")
+            raise NotOfSchemaError(f"the block at byte {self.offset} announces {count} items, but fewer bytes follow")
         return count
 
 
 def _chosen(symbols: Any, index: int) -> Any:
     if not 0 <= index < len(symbols):
-        raise NotOfSchemaError(f"there are {len(symbols)} choices, and none has the number {index}")
+        raise NotOfSchemaError(f"a union or enum with {len(symbols)} choices has no choice with the number {index}")
     return symbols[index]
 
 

@@ -24,18 +24,22 @@ _CODEC: Final = AvroCodec(msgspec.json.decode(files(__package__).joinpath("pulsa
 
 
 def events_topic(namespace: NamespaceName) -> TopicName:
-    """Return the topic that stores the policies of a namespace's topics."""
+    """Return the system topic that stores the policies of a namespace's topics: `__change_events` in the same
+    namespace.
+    """
     return TopicName.of(PERSISTENT, namespace, CHANGE_EVENTS)
 
 
 def key_of(topic: TopicName) -> str:
-    """Return the key of the messages with the policies of a topic, or of the topic of a partition."""
+    """Return the key of the messages that set the policies of a topic. All partitions of a topic have the key, and so
+    the policies, of their partitioned topic.
+    """
     return str(topic.partitioned_name)
 
 
 def is_key(key: str) -> bool:
-    """Return whether a message with this key has policies of this cluster's topics, and not policies that are copied to
-    other clusters.
+    """Return whether a message with this key sets policies for this cluster. If not, it sets policies that Pulsar
+    copies to other clusters, which this broker does not use.
     """
     return not key.startswith(_GLOBAL_KEY)
 
@@ -62,7 +66,7 @@ def encode_event(topic: TopicName, policies: OwnPolicies, cluster: str) -> bytes
 
 
 def decode_event(value: bytes) -> OwnPolicies:
-    """Decode the policies that a message sets. If it is another kind of event, return empty policies.
+    """Decode the policies that a message sets. Return empty policies if the message is an event of another type.
 
     Raises:
         NotOfSchemaError: the value is not a `PulsarEvent`.

@@ -28,8 +28,10 @@ deleted nevertheless, and its policies possibly stay.
 
 
 class NamespaceView:
-    """Reads the policies of the topics of `namespace` until it is closed. `on_change` is called with the key of each
-    topic whose policies changed after the first reading, and with None after the first reading.
+    """Reads the policies of the topics of `namespace` from the topic `__change_events`, until it is closed.
+
+    When everything in that topic was read for the first time, `on_change` is called with None. After that it is called
+    for each change, with the key of the topic whose policies changed (see `key_of`).
     """
 
     def __init__(
@@ -51,21 +53,25 @@ class NamespaceView:
         self._task = asyncio.create_task(self._read(), name=f"read policies of {namespace}")
 
     async def known(self) -> None:
-        """Wait until the policies of the namespace's topics are known. The caller limits the time."""
+        """Wait until everything in `__change_events` was read for the first time. The caller limits the time."""
         await asyncio.shield(self._known)
 
     def of(self, topic: TopicName) -> OwnPolicies:
-        """Return the own policies of a topic, or of the topic of a partition, as far as they are known."""
+        """Return the own policies of a topic; for a partition, those of its partitioned topic. Before the first reading
+        has ended, they may be missing.
+        """
         return self._own.get(key_of(topic), NO_OWN_POLICIES)
 
     async def change(self, topic: TopicName, modify: Callable[[OwnPolicies], OwnPolicies]) -> None:
-        """Replace the policies of a topic by the result of `modify`; when this returns, this broker knows them.
+        """Replace the own policies of a topic by the result of `modify`, which is called with the present ones. When
+        this returns, `of` returns the new policies.
 
-        The broker is the owner of the topic with the policies, so no other broker changes them meanwhile.
+        Only the owner of the namespace's topic `__change_events` calls this, so no other broker changes policies at the
+        same time.
 
         Raises:
-            TimeoutError, SystemTopicError: the policies could not be written in time; whether they are changed is not
-                known.
+            TimeoutError, SystemTopicError: the policies were not written within CHANGE_S seconds; it is not known
+                whether they are changed.
             NotOfSchemaError: a value cannot be stored.
         """
         async with self._change_lock, asyncio.timeout(CHANGE_S):
@@ -90,7 +96,7 @@ class NamespaceView:
             await self._table.remove(key_of(topic))
 
     async def close(self) -> None:
-        """Stop reading. Callers that wait for the policies get a CancelledError. Idempotent."""
+        """Stop reading. Calls of `known` that still wait get a CancelledError. Idempotent."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._table.close()

@@ -30,14 +30,18 @@ _END: Final = f"/persistent/{CHANGE_EVENTS}"
 
 
 def is_events_path(path: str) -> bool:
-    """Return whether a path of the store is the record of a `__change_events`."""
+    """Return whether a path in the metadata store is the record of a topic `__change_events`, which stores policies of
+    topics.
+    """
     return path.endswith(_END) and path.startswith(_ROOT)
 
 
 class PolicyViews:
-    """The policies of single topics that this broker knows. Implements `OwnPolicySource`. `client` creates a client
-    that connects to the owner of a topic. `apply` is awaited after each change, with a function that returns whether
-    the change concerns a topic.
+    """The own policies of topics that this broker knows, in one `NamespaceView` for each namespace. Implements
+    `OwnPolicySource`.
+
+    `client` creates a client that connects to the owner of the given topic. `apply` is awaited after changes, with a
+    function that returns whether the policies of a given topic have changed.
     """
 
     def __init__(
@@ -83,19 +87,21 @@ class PolicyViews:
     # ---- changes ----
 
     async def exist(self, namespace: NamespaceName) -> bool:
-        """Return whether the topics of a namespace have, or had, policies of their own."""
+        """Return whether the topics of a namespace have, or once had, policies of their own: their topic
+        `__change_events` exists.
+        """
         return await self._store.exists(_path(namespace))
 
     async def change(self, topic: TopicName, modify: Callable[[OwnPolicies], OwnPolicies]) -> None:
-        """Change the policies of a topic. This broker must own the namespace's topic `__change_events`, which must
-        exist. Raises the errors of `NamespaceView.change`.
+        """Change the own policies of a topic; see `NamespaceView.change`, also for errors. Call this only on the broker
+        that owns the namespace's topic `__change_events`, and only if that topic exists.
         """
         view = self._followed.get(topic.namespace) or self._start(topic.namespace)
         await view.change(topic, modify)
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the own policies of a deleted topic, within REMOVE_S seconds. A failure is logged and not raised: a
-        new topic of the same name then has these policies.
+        """Remove the own policies of a deleted topic, within REMOVE_S seconds. If this fails, it is logged and no error
+        is raised. The policies then stay, and apply again if a topic of the same name is created later.
         """
         if is_change_events(topic):
             return
@@ -121,7 +127,7 @@ class PolicyViews:
     # ---- following ----
 
     async def refresh(self, used: Collection[NamespaceName]) -> None:
-        """Check which of the namespaces in `used` have policies of topics now, and stop following all others."""
+        """For each namespace in `used`, start or stop its view, as `look` does. Stop the views of all others."""
         for namespace in list(self._followed):
             if namespace not in used:
                 self._stop(namespace)
@@ -130,7 +136,9 @@ class PolicyViews:
                 await self.look(namespace)
 
     async def look(self, namespace: NamespaceName) -> None:
-        """Start the view of a namespace if its topic `__change_events` exists, else stop it."""
+        """Start to read the policies of a namespace's topics if the topic `__change_events` exists; stop if it does not
+        exist.
+        """
         exists = await self.exist(namespace)
         present = self._followed.setdefault(namespace, None)
         if exists and present is None:
@@ -150,7 +158,7 @@ class PolicyViews:
             self._tasks.start(view.close(), f"stop to read policies of {namespace}")
 
     async def close(self) -> None:
-        """Stop following all namespaces. Idempotent."""
+        """Stop reading the policies of all namespaces. Idempotent."""
         if self._applying is not None:
             self._applying.cancel()
         for namespace in list(self._followed):

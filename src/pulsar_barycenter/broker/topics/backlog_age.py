@@ -19,14 +19,19 @@ NO_BACKLOG: Final = -1
 
 
 class OldestInBacklog(NamedTuple):
-    """The slowest subscription, "" without a backlog, and the age of its oldest message in seconds, or NO_BACKLOG."""
+    """The name of the slowest subscription of a topic, and the age in seconds of the oldest message that it has not
+    acknowledged. Without a backlog they are "" and NO_BACKLOG.
+    """
 
     subscription: str
     age_s: int
 
 
 def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
-    """Return the slowest subscription and the age of its oldest message. Takes one step for each subscription."""
+    """Return which durable subscription of clients has the oldest unacknowledged message, and the age of that message.
+    If the index of the message's ledger is not in memory, the message may be older than this age. The call takes time
+    in proportion to the number of subscriptions.
+    """
     behind = [
         subscription
         for subscription in topic.subscriptions.values()
@@ -45,7 +50,8 @@ def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
 
 
 async def exact_publish_time(subscription: PersistentSubscription) -> int:
-    """Return when the oldest message in a backlog was published, in ms since 1970; 0 without a backlog.
+    """Return when the oldest message in the backlog of a subscription was published, in ms since 1970; 0 if the backlog
+    is empty.
 
     Raises:
         LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger of the message cannot be opened.

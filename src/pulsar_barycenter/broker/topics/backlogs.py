@@ -45,7 +45,9 @@ class StoredTopic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A quota that a backlog exceeds: `found` and `limit` in bytes, or in seconds if `is_age`."""
+    """A quota that a backlog exceeds. If `is_age` is False, `found` is the size of the backlog and `limit` the quota,
+    in bytes. If it is True, `found` is the age of the oldest message and `limit` the quota, in seconds.
+    """
 
     found: float
     limit: int
@@ -59,18 +61,22 @@ class Excess:
 
 
 def clients_subscriptions(topic: StoredTopic) -> list[PersistentSubscription]:
-    """Return the subscriptions of a topic that are not the broker's own."""
+    """Return the subscriptions of a topic that clients created, without those of the broker itself."""
     return [subscription for name, subscription in topic.subscriptions.items() if name not in BROKERS_CURSORS]
 
 
 def backlog_mark(topic: StoredTopic) -> Position | None:
-    """Return the lowest mark-delete position of the durable subscriptions of clients, None if there are none."""
+    """Return the lowest mark-delete position of the durable subscriptions of clients: the topic's backlog begins after
+    it. None if there are no such subscriptions.
+    """
     durable = (subscription for subscription in clients_subscriptions(topic) if subscription.is_durable)
     return min((subscription.cursor.mark_delete for subscription in durable), default=None)
 
 
 def backlog_size(topic: StoredTopic) -> int:
-    """Return the size of the topic's backlog in bytes. It may be an estimate, see `Segments.bytes_between`."""
+    """Return the size in bytes of the topic's backlog: of all entries after the slowest durable subscription of
+    clients. It may be an estimate, see `Segments.bytes_between`.
+    """
     mark, ledger = backlog_mark(topic), topic.ledger
     return 0 if mark is None else ledger.segments.bytes_between(mark, ledger.last_position)
 
@@ -89,10 +95,11 @@ async def oldest_publish_time_ms(topic: StoredTopic) -> int | None:
 
 
 async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Excess | None:
-    """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota of the size is checked
-    first.
+    """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota for the size is checked
+    before the quota for the age, so only the first is returned if both are exceeded.
 
-    A backlog of exactly the limit exceeds it, as in Pulsar; so an empty backlog exceeds a limit of 0 bytes.
+    A backlog that is as large or as old as the limit exceeds it, as in Pulsar; so an empty backlog exceeds a limit of 0
+    bytes.
 
     Raises:
         LedgerError: the oldest message cannot be read.
@@ -126,8 +133,8 @@ async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
 
 
 async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
-    """Remove the oldest messages from the backlog of every subscription of clients, until the topic's backlog is
-    reduced to the fraction EVICTED_TO of the quota. Return the number of removed messages, summed over the
+    """Remove the oldest messages from the backlog of every subscription of clients, so that the topic's backlog is at
+    most the fraction EVICTED_TO of the quota in `exceeded`. Return the number of removed messages, summed over the
     subscriptions.
 
     Raises:

@@ -53,10 +53,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeduplicationSettings:
-    """When a snapshot of the sequence ids is stored, and when a producer name is removed.
+    """The settings of deduplication.
 
-    A snapshot is stored after `snapshot_entries` entries, and `snapshot_interval_ms` after the last one (0: not because
-    of time). At most `max_producers` names are kept. The name of a producer that left is removed after `inactivity_ms`.
+    A snapshot of the sequence ids is stored when `snapshot_entries` entries were written since the last snapshot, or
+    when `snapshot_interval_ms` have passed since it and there are new entries. An interval of 0 means that time has no
+    effect. At most `max_producers` producer names are recorded. The name of a producer that left is removed after
+    `inactivity_ms`.
     """
 
     snapshot_entries: int = 1_000
@@ -85,8 +87,9 @@ class DuplicateStatus(enum.Enum):
 class SequenceIds:
     """The highest stored sequence id of each producer name. Times are from the caller's clock, in ms.
 
-    It keeps at most `max_names` names; only if more producers are attached than this, it keeps the names of all
-    attached ones. A name whose producer is not attached is *absent*, since its last message or since the producer left.
+    At most `max_names` names are recorded. If there would be more, the names that have been absent longest are removed,
+    but never the name of an attached producer. A name is *absent* if its producer is not attached: since the producer
+    left, or since its last stored message if this is later.
     """
 
     __slots__ = ("_absent", "_attached", "_highest", "_max_names")
@@ -106,8 +109,8 @@ class SequenceIds:
         return self._highest.get(name, -1)
 
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
-        """Record that a message of the producer `name` with the sequence id `highest` is stored. Return the names that
-        were removed because there were too many.
+        """Record that a message of the producer `name` with the sequence id `highest` is stored. If there are more than
+        `max_names` names then, remove absent ones, and return the removed names.
         """
         self._highest[name] = max(highest, self._highest.get(name, -1))
         if name not in self._attached:
@@ -120,8 +123,8 @@ class SequenceIds:
         self._absent.pop(name, None)
 
     def detached(self, name: str, now_ms: int) -> list[str]:
-        """Record that the producer of that name left; return the names that were removed because there were too
-        many.
+        """Record that the producer of that name left. If there are more than `max_names` names, remove absent ones, and
+        return the removed names.
         """
         self._attached.discard(name)
         if name in self._highest:
@@ -152,10 +155,11 @@ class SequenceIds:
         return name
 
     def snapshot(self, max_bytes: int) -> dict[str, int]:
-        """Return the highest sequence id by producer name: attached producers first, then the others, the last to leave
-        first.
+        """Return the highest sequence ids by producer name, for a snapshot. If the limits leave names out, these are
+        the names that have been absent longest: first come the attached producers, then the absent ones, beginning with
+        the one that left last.
 
-        The result has at most the number of names that this object keeps, and at most `max_bytes` bytes as JSON.
+        The result has at most `max_names` names, and at most `max_bytes` bytes as JSON.
         """
         found: dict[str, int] = {}
         for name in self._by_weight():
@@ -171,7 +175,9 @@ class SequenceIds:
 
 
 class Deduplication:
-    """The sequence ids of one topic's producers: the stored ids, and the ids of messages that are being written."""
+    """The sequence ids of one topic's producers: the highest stored ids, and the ids of entries that the ledger is
+    writing (pending entries).
+    """
 
     __slots__ = (
         "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_since_snapshot", "_snapshot_at_ms",
@@ -198,12 +204,12 @@ class Deduplication:
 
     @staticmethod
     async def open(ledger: ManagedLedger[Any], settings: DeduplicationSettings, clock: Clock) -> "Deduplication":
-        """Return the sequence ids of a topic's producers, from the snapshot and the entries after it.
+        """Return the sequence ids of a topic's producers, read from the last snapshot and from the entries after it.
 
-        Damaged and missing entries are skipped: a message that is lost has no duplicate.
+        Damaged and missing entries are skipped: a repetition of a lost message is not a duplicate, but the only copy.
 
         Raises:
-            LedgerError: an entry could not be read, and damage is not the reason.
+            LedgerError: an entry could not be read for another reason than damage.
         """
         cursor = await ledger.open_cursor(CURSOR_NAME, EARLIEST)
         memory = Deduplication(ledger, cursor, settings, clock)
@@ -250,7 +256,9 @@ class Deduplication:
         self._stored.attached(name)
 
     def producer_detached(self, name: str) -> None:
-        """Record that the producer of that name left; after a time without it, its name is removed."""
+        """Record that the producer of that name left. If it does not come back, its name is removed after
+        `inactivity_ms`.
+        """
         self._log_forgotten(self._stored.detached(name, self._clock.now_ms()))
 
     def last_sequence_id(self, producer: str) -> int:
@@ -258,8 +266,8 @@ class Deduplication:
         return self._stored.get(producer)
 
     def check(self, producer: str, sequence_id: int, highest_id: int) -> DuplicateStatus:
-        """Return the status of a message: NEW, STORED or PENDING (being written). The higher of `sequence_id` and
-        `highest_id` decides: clients that do not set `highest_id` send 0.
+        """Return the status of a message: NEW, STORED or PENDING (being written). The higher one of `sequence_id` and
+        `highest_id` is compared with the known ids, because clients that do not set `highest_id` send 0.
         """
         highest = max(sequence_id, highest_id)
         if highest <= self._stored.get(producer):
@@ -268,19 +276,22 @@ class Deduplication:
 
     def ids_of_new(self, producer: str, sequence_ids: Sequence[int], highest_ids: Sequence[int]) -> list[int]:
         """Return the ids of messages of one producer, if all messages are new and their ids ascend. Otherwise return an
-        empty list: the caller then has to check each message alone, after it pushed the message before.
+        empty list. In this case the caller must handle the messages one by one: `check` a message, give it to the
+        ledger, call `pushed`, then check the next one.
         """
         ids = list(map(max, sequence_ids, highest_ids))
         known = max(self._stored.get(producer), self._pushed.get(producer, -1))
         return ids if known < ids[0] and all(map(lt, ids, ids[1:])) else []
 
     def pushed_new(self, producer: str, ids: Sequence[int]) -> None:
-        """Record that the messages of these ids, a result of `ids_of_new`, were given to the ledger."""
+        """Record that messages with these ids were given to the ledger. `ids` is a result of `ids_of_new`."""
         self._pushed[producer] = ids[-1]
         self._queue.extend(zip(repeat(producer), ids))
 
     def pushed(self, producer: str, sequence_id: int, highest_id: int, entry: bytes, *, is_chunk: bool) -> None:
-        """Record that a new message was given to the ledger."""
+        """Record that a new message of `producer` was given to the ledger. `entry` is its entry. `is_chunk` is True if
+        the entry is a chunk; only the last chunk of a message counts for its sequence id.
+        """
         if is_chunk and _more_chunks(read_metadata(entry)):
             self._queue.append((producer, _NO_ID))
         else:
@@ -288,8 +299,8 @@ class Deduplication:
             self._queue.append((producer, highest))
 
     def persisted(self, entries: int) -> bool:
-        """Record that the oldest `entries` pending entries are durable; return whether a snapshot has to be stored
-        now.
+        """Record that the oldest `entries` pending entries are durable. Return True if the caller has to store a
+        snapshot now, because `snapshot_entries` entries were written since the last one.
         """
         now_ms = self._clock.now_ms()
         durable = list(islice(iter(self._queue.popleft, None), entries))
@@ -306,21 +317,23 @@ class Deduplication:
         return self._since_snapshot >= self.settings.snapshot_entries and not self._is_storing
 
     def failed(self) -> None:
-        """Record that all pending entries have failed: none of them will become durable."""
+        """Record that all pending entries have failed: none of them will become durable, so their ids are new if they
+        come again.
+        """
         self._queue.clear()
         self._pushed.clear()
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether a snapshot has to be stored because of time: the interval is over, ids have changed, and no
-        snapshot is being stored.
+        """Return whether a snapshot has to be stored because of time: the interval since the last one has passed, ids
+        have changed since then, and no snapshot is being stored.
         """
         interval_ms = self.settings.snapshot_interval_ms
         is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
         return is_over and self._since_snapshot > 0 and not self._is_storing
 
     def forget_inactive(self, now_ms: int) -> bool:
-        """Remove the names of producers that left more than `inactivity_ms` ago. Return whether a snapshot has to be
-        stored because of this.
+        """Remove the names of producers that left more than `inactivity_ms` ago. Return True if names were removed and
+        no snapshot is being stored: then the caller has to store one.
         """
         forgotten = self._stored.forget_absent(now_ms - self.settings.inactivity_ms)
         self._log_forgotten(forgotten)
@@ -332,11 +345,11 @@ class Deduplication:
             log.debug("deduplication_forgot_producers", topic=self._ledger.name, producers=len(forgotten))
 
     async def snapshot(self) -> None:
-        """Store a snapshot of the sequence ids up to the last durable entry, unless nothing has changed since the last
-        one.
+        """Store a snapshot of the sequence ids up to the last durable entry. If no entry was stored and no name was
+        removed since the last snapshot, do nothing.
 
         Raises:
-            LedgerError: the snapshot could not be stored. Loading the topic then has to read more entries again.
+            LedgerError: the snapshot could not be stored. The next load of the topic then reads more entries.
         """
         new, self._since_snapshot = self._since_snapshot, 0
         if new == 0:

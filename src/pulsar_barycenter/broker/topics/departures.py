@@ -20,9 +20,10 @@ log = structlog.get_logger(__name__)
 
 
 class Departures:
-    """Runs at most one task that closes or deletes a topic. `forget` is called with each topic when it is closed or
-    deleted; `deleted` is awaited with each topic that is deleted, before `forget` is called for it, and while clients
-    cannot attach to it.
+    """Closes, transfers and deletes topics; for each topic at most one task that closes or deletes it runs.
+
+    `forget` is called with each topic when it is closed or deleted. `deleted` is awaited with the name of each deleted
+    topic before `forget` is called; until then no client can attach to a topic of that name.
     """
 
     def __init__(self, forget: Callable[[Topic], None], deleted: Callable[[TopicName], Awaitable[None]]) -> None:
@@ -33,11 +34,11 @@ class Departures:
         """The task of the first phase of a transfer, by topic; removed when the topic is closed."""
 
     def close(self, topic: Topic, reason: str, owner: NextOwner | None = None) -> asyncio.Task[None]:
-        """Start to close a topic, and return the task. If a task closes or deletes the topic already, do nothing but
-        return that task.
+        """Start to close a topic, and return the task. If a task is closing or deleting the topic already, return that
+        task and do nothing else.
 
-        If the topic is in transfer, its clients are disconnected before this returns, and sent to `owner` if it is
-        given.
+        If the topic is in transfer, its clients are disconnected before this method returns. They are sent to `owner`;
+        without `owner` they look the topic up.
         """
         closing = self._closings.get(topic)
         if closing is not None:
@@ -66,7 +67,9 @@ class Departures:
             self._transfers.pop(topic, None)
 
     def delete(self, topic: Topic, *, force: bool, only_unused: bool) -> asyncio.Task[None]:
-        """Start to delete a topic, see `Topic.delete`; return the task, which raises the errors of `Topic.delete`."""
+        """Start to delete a topic, as `Topic.delete` does, and return the task. Awaiting the task raises the errors of
+        `Topic.delete`.
+        """
         return self._start(topic, self._run_delete(topic, force=force, only_unused=only_unused), "delete")
 
     async def _run_delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
@@ -80,8 +83,9 @@ class Departures:
                 self._forget(topic)
 
     def transfer(self, topic: Topic) -> asyncio.Task[None]:
-        """Start the first phase of a transfer, and return the task. If a task closes, deletes or transfers the topic
-        already, do nothing but return that task.
+        """Start the first phase of a transfer: stop the topic and close its ledger, while its clients stay attached.
+        Return the task of this phase. If a task is closing, deleting or transferring the topic already, return that
+        task and do nothing else.
         """
         leaving = self._closings.get(topic) or self._transfers.get(topic)
         if leaving is not None:
@@ -101,10 +105,11 @@ class Departures:
             topic.on(TopicEvent.RELEASED)
 
     async def wait(self, topic: Topic) -> None:
-        """Wait until a topic that is leaving has left.
+        """Wait until a topic that is closing, being deleted or in transfer is removed from memory. Call this before the
+        topic is loaded again.
 
-        The caller wants to load the topic again. So a transfer of the topic that is in progress has been abandoned, and
-        this method closes the topic.
+        If the topic is in transfer, close it: that it is loaded here again means that this broker owns its bundle
+        again, so that the transfer was abandoned.
         """
         closing = self._closings.get(topic)
         if closing is None and topic in self._transfers:

@@ -20,15 +20,18 @@ _PERIOD_S: Final = 1.0
 
 
 class GroupThrottles:
-    """The throttles of resource groups by name."""
+    """The throttles of resource groups, by the name of the group: one throttle for all topics of a group on this
+    broker.
+    """
 
     def __init__(self) -> None:
         self._kept: Recent[str, tuple[GroupRate, SharedThrottle]] = Recent(MOST_GROUPS)
 
     def of(self, rate: GroupRate) -> Throttle | None:
-        """Return the throttle that the topics of a group share, None if `rate` sets no limit.
+        """Return the throttle that the topics of a resource group share, None if `rate` sets no limit.
 
-        If the kept throttle of the group has another rate, it is changed to `rate`, for all topics that share it.
+        If the group's throttle has another rate than `rate`, this method changes that throttle, and so the limit of all
+        topics that share it.
         """
         if not rate.is_limit:
             return None

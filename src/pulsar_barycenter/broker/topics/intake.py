@@ -37,11 +37,12 @@ one by one.
 
 
 class Intake:
-    """The checks of one topic for messages that producers send. Its `throttle` is shared by all producers of the topic,
-    `of_group` by all topics of its resource group.
+    """The checks of the messages that producers send to one topic. `throttle` limits the topic, `of_group` all topics
+    of its resource group together; None means no limit.
 
-    `may_refuse(messages)` returns False if the policies refuse none of the messages, True if `refusals` has to check
-    them. The object `rates` counts all messages, also the refused ones, and holds back producers that exceed a rate.
+    `may_refuse(messages)` returns False if it is certain that the policies refuse none of the messages; otherwise call
+    `refusals` to find those that are refused. `rates` counts all messages, also the refused ones, and stops reading
+    from producers that exceed a rate.
     """
 
     __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttle", "may_refuse", "rates")
@@ -65,8 +66,8 @@ class Intake:
 
     @staticmethod
     def asked(rules: TopicRules) -> tuple[object, ...]:
-        """Return those rules on which the result of `of` depends. When one of these rules changes, the topic replaces
-        its `Intake`.
+        """Return the rules from which `of` makes its result, for a comparison. When one of them changes, the topic
+        replaces its `Intake`.
         """
         return (
             rules.publish_rate,
@@ -94,8 +95,9 @@ class Intake:
         return Intake(rules.max_message_size, max_delay_ms, throttle, of_group=of_group, requires_encryption=encrypted)
 
     def close(self, now_s: float) -> None:
-        """Lift the topic's own rate, so that connections do not wait for it any more, and give back to the throttle of
-        the group what it allowed in advance. `now_s` is the time of the event loop.
+        """End the use of this object, because another one replaces it. Remove the limit of the topic's own throttle, so
+        that no connection waits for it any more. Give back to the throttle of the resource group what it allowed in
+        advance. `now_s` is the time of the event loop.
         """
         self.rates.close(now_s)
         if self._throttle is not None:
@@ -104,7 +106,9 @@ class Intake:
     def refusals(
         self, sent: Sequence[Sent], entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool
     ) -> Iterator[tuple[int, str]]:
-        """Yield the index of each entry that is refused, ascending, and the reason."""
+        """For each entry that the policies refuse, yield its index in `entries`, and the reason; in ascending order.
+        `sent` has the fields of the SEND of each entry.
+        """
         max_size = 0 if are_chunks else self._max_size
         for index, send in enumerate(sent):
             refusal = self._refusal(entries[index][0], max_size, send[5] - now_ms)
@@ -122,7 +126,9 @@ class Intake:
 
 
 class PublishRates:
-    """Counts the messages that producers send to a topic, for its own rate and that of its resource group."""
+    """Counts the messages that producers send to one topic, and stops reading from producers that exceed a rate: the
+    topic's own rate, or that of its resource group.
+    """
 
     __slots__ = ("_allotment",)
 
@@ -130,14 +136,16 @@ class PublishRates:
         self._allotment = Allotment(throttles)
 
     def count(self, sent: Sequence[Sent]) -> None:
-        """Count messages that one producer sent, also refused ones. If a rate is reached, stop reading from the
-        producer's connection until the rate lets messages pass again.
+        """Count the messages in `sent`, which one producer sent, also the refused ones. If a rate is reached by this,
+        stop reading from the producer's connection; reading resumes when the rate lets messages pass again.
         """
         if not self._allotment.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))):
             self._check(sent[0][0].link)
 
     def _check(self, link: ClientLink) -> None:
-        """Stop reading from `link` if no message may pass now, until every throttle lets messages pass again."""
+        """If a throttle lets no message pass now, stop reading from `link`. Reading resumes when all throttles let
+        messages pass again.
+        """
         now_s = asyncio.get_running_loop().time()
         if not self._allotment.allowance(now_s):
             for throttle in self._allotment.throttles:
@@ -145,7 +153,9 @@ class PublishRates:
                     link.hold_reading(throttle)
 
     def close(self, now_s: float) -> None:
-        """Give back what the throttles allowed in advance."""
+        """Give the messages and bytes that the throttles allowed in advance, and that were not used, back to them.
+        `now_s` is the time of the event loop.
+        """
         self._allotment.give_back(now_s)
 
 

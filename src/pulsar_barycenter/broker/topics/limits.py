@@ -29,7 +29,7 @@ BROKERS_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUPLICATION_CURSOR})
 
 
 class ConsumedTopic(Protocol):
-    """The fields of a topic that the check of its limits needs."""
+    """The attributes of a topic that are needed to check its number of consumers."""
 
     name: TopicName
 
@@ -65,7 +65,8 @@ def require_consumer_room(
 
 
 def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
-    """Check that the topic may get another subscription; the subscription of compaction is not counted.
+    """Check that the topic may get another subscription. `subscriptions` are the present ones by name; the broker's own
+    subscription for compaction does not count.
 
     Raises:
         TooManySubscriptionsError: the topic has as many subscriptions as it may have.
@@ -75,7 +76,7 @@ def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, obje
 
 
 def require_free_subscription(subscription: str) -> None:
-    """Check that a subscription of that name would not share a cursor with the broker.
+    """Check that a client may use this subscription name, because no cursor of the broker itself has it.
 
     Raises:
         NotAllowedError: a cursor of the broker itself has this name.

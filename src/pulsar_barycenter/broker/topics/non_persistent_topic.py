@@ -49,7 +49,10 @@ class NonPersistentTopic(Topic):
         present = self.subscriptions.get(request.subscription)
         if present is not None and present.type is not request.sub_type and present.consumers:
             raise SubscriptionBusyError(
-                self.name, request.subscription, f"consumers of a different type are connected ({present.type.label})"
+                self.name,
+                request.subscription,
+                f"consumers of a different type are connected ({present.type.label}): "
+                "subscribe with the same type, or close these consumers first",
             )
         attached = () if present is None else present.consumers
         require_consumer_room(self, request.subscription, attached, limits)

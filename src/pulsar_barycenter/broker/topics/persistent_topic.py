@@ -84,8 +84,9 @@ class PersistentTopic(Topic):
         self._last_message_id: tuple[Position, int] | None = None
 
     async def opened(self, ledger: ManagedLedger[Sent], *, deduplicate: bool) -> None:
-        """Finish opening the topic, whose managed ledger was opened. The durable cursors of the ledger become the
-        subscriptions.
+        """Make the topic ready for clients after its managed ledger was opened. The durable cursors of the ledger
+        become the subscriptions. With `deduplicate`, the sequence ids of producers are read; without it, the cursor of
+        a former deduplication is deleted.
 
         Raises:
             LedgerFencedError: a later owner has opened the ledger.
@@ -136,8 +137,9 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Append entries of one producer to the ledger. Return False if the ledger refused all of them. In this case
-        `write_failed` has answered them; if the topic is being terminated, `_drop` has handled them.
+        """Append entries of one producer to the ledger. Return False if the ledger accepted none of them. Then nothing
+        is left to do for the caller: `write_failed` has sent errors to the producer, or, if the topic is being
+        terminated, `_drop` has dropped the entries.
         """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
@@ -156,12 +158,11 @@ class PersistentTopic(Topic):
         return True
 
     def _drop(self, sent: Sequence[Sent]) -> None:
-        """Give no answer to entries that arrived while the topic is being terminated, as if they had arrived after
-        CLOSE_PRODUCER, which follows when the end is stored. The producer's client then reconnects, and gets the error
-        that the topic is terminated.
+        """Drop entries that arrived while the topic is being terminated, and send no answer. When the end is stored,
+        the producer gets CLOSE_PRODUCER. Its client then reconnects, and gets the error that the topic is terminated.
 
-        Pulsar sends CLOSE_PRODUCER before the errors, too. An error that comes first makes the client for Go forget the
-        producer, so that it would miss the close and wait for ever.
+        Pulsar, too, sends CLOSE_PRODUCER before the errors. If an error came first, the client for Go would remove the
+        producer, miss the CLOSE_PRODUCER, and wait for ever.
         """
         producer = sent[0][0]
         producer.pushed -= len(sent)
@@ -172,8 +173,8 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish those messages that were not sent before. If a message may have been sent before, each message is
-        checked only after the previous one was published.
+        """Publish those messages that are no duplicates. If one of them is possibly a duplicate, they are handled one
+        by one: each message is checked after the one before it was published.
         """
         _, sequence_ids, highest_ids, _, _, _ = zip(*sent, strict=True)
         first = sent[0][0]
@@ -190,7 +191,9 @@ class PersistentTopic(Topic):
                 known.pushed(producer.name, sequence_id, highest_id, entry[0], is_chunk=are_chunks)
 
     def _is_new(self, known: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
-        """Return whether a message has to be stored. If not, its producer gets a receipt or an error."""
+        """Return whether a message is new and has to be stored. If it is a duplicate, send the answer: a receipt if it
+        is stored already; an error and CLOSE_PRODUCER if it is still being written.
+        """
         status = known.check(producer.name, sequence_id, highest_id)
         if status is DuplicateStatus.NEW:
             return True
@@ -204,8 +207,9 @@ class PersistentTopic(Topic):
         return False
 
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
-        """Send the receipts of `group`, which is durable from position `first` on, then dispatch to consumers. The
-        managed ledger calls this.
+        """Called by the managed ledger when the entries of `group` are durable, the first one at position `first`. Send
+        their receipts, then dispatch to consumers. If this broker may not acknowledge messages any more, because its
+        term has ended, send no receipts.
         """
         owned = self.owned
         if self.room.is_full:
@@ -241,8 +245,8 @@ class PersistentTopic(Topic):
                 entry_id += len(sent)
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop, because a later owner has fenced the ledger; called by the ledger. While the topic is being opened, do
-        nothing: `opened` raises the error.
+        """Called by the ledger when a later owner has fenced it. Refuse clients and messages from now on, end the term
+        of the bundle, and close the topic. While the topic is being opened, do nothing: then `opened` raises the error.
         """
         if not hasattr(self, "ledger"):
             return
@@ -250,9 +254,9 @@ class PersistentTopic(Topic):
         self.host.ledger_fenced(self, str(error))
 
     def write_failed(self, group: Sequence[Sent], error: LedgerError) -> None:
-        """Send errors to the producers of `group`, which could not be stored, and close them. Called by the ledger.
-        If the ledger was fenced, no errors are sent: `fenced` disconnects the clients, which look the topic up and send
-        the messages to the next owner.
+        """Called by the ledger when the messages of `group` could not be stored. Send an error for each message, and
+        close their producers. If the ledger was fenced, do neither: `fenced` disconnects the clients, which look the
+        topic up and send the messages to the next owner.
         """
         fenced = isinstance(error, LedgerFencedError)
         self.room.write_failed(error, asyncio.get_running_loop().time())
@@ -275,7 +279,7 @@ class PersistentTopic(Topic):
 
     @property
     def lock(self) -> asyncio.Lock:
-        """The lock that is held while subscriptions are created and deleted."""
+        """The lock of the topic's set of subscriptions: hold it while a subscription is created or deleted."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         return self._lock
@@ -326,7 +330,12 @@ class PersistentTopic(Topic):
             present = self.subscriptions.get(name)
             if present is not None:
                 if present.is_durable != request.is_durable and present.consumers:
-                    raise SubscriptionBusyError(self.name, name, "durable and non-durable consumers do not mix")
+                    raise SubscriptionBusyError(
+                        self.name,
+                        name,
+                        "a subscription cannot have durable and non-durable consumers at the same time; "
+                        "close the connected consumers first, or use another subscription",
+                    )
                 if present.is_durable or present.consumers or present.is_sought:
                     if request.properties and present.is_durable and not present.cursor.properties:
                         await present.cursor.set_properties(request.properties)
@@ -368,7 +377,12 @@ class PersistentTopic(Topic):
     async def make_subscription(
         self, name: str, start: Position, properties: dict[str, str] | None = None
     ) -> PersistentSubscription:
-        """Create a durable subscription without the checks of `create_subscription`. The caller holds `lock`."""
+        """Create a durable subscription that gets the entry at `start` first, without the checks of
+        `create_subscription`. The caller holds `lock`.
+
+        Raises:
+            LedgerError: the cursor could not be stored.
+        """
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         subscription.follow(self.rules, self._dispatch)
@@ -388,7 +402,9 @@ class PersistentTopic(Topic):
         return request.start if request.start is not None else LATEST
 
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
-        """Return the position of the first entry published at or after that time, LATEST if there is none."""
+        """Return the position of the first entry published at or after that time, LATEST if there is none. With
+        `compacted`, search the compacted ledger, too, and return the lower of the two positions.
+        """
         found = await self.ledger.find_by_publish_time(publish_time_ms)
         kept = await self.ledger.compacted.find_by_publish_time(publish_time_ms) if compacted else None
         return min(found or LATEST, kept or LATEST)
@@ -427,7 +443,8 @@ class PersistentTopic(Topic):
 
         Raises:
             SubscriptionNotFoundError: the subscription does not exist.
-            SubscriptionBusyError: consumers are connected and `force` is not set, or the topic is being compacted.
+            SubscriptionBusyError: consumers are connected and `force` is not set, or it is the broker's own
+                subscription for compaction and the topic is being compacted.
         """
         async with self.lock:
             self.check_subscription_deletable(name, force=force)
@@ -483,7 +500,9 @@ class PersistentTopic(Topic):
         raise (ProducerHeldError if is_held else BacklogQuotaExceededError)(self.name, str(exceeded))
 
     async def backlog_excess(self, now_ms: int) -> Excess | None:
-        """Return the quota that the backlog exceeds, None if it exceeds none or cannot be read."""
+        """Return the quota that the backlog exceeds. None if it exceeds none, or the backlog cannot be measured because
+        entries cannot be read.
+        """
         try:
             return await excess(self, self.storage.backlog, now_ms)
         except LedgerError as error:
@@ -491,18 +510,20 @@ class PersistentTopic(Topic):
             return None
 
     def disconnect_producers(self) -> None:
-        """Close every attached producer; the next one that waits for exclusive access attaches."""
+        """Close every attached producer and notify its client, which may connect again. If producers wait for exclusive
+        access, the first of them attaches.
+        """
         for producer in list(self.producers.values()):
             self.close_producer(producer)
 
     @property
     def storage(self) -> StoragePolicies:
-        """The rules how long stored messages of this topic are kept."""
+        """The rules for how long and how much of this topic's messages is stored."""
         return self.rules.storage
 
     def follow(self, rules: TopicRules) -> None:
-        """Apply these rules to the topic from now on. If the retention changed, start to delete the consumed ledgers
-        that the new rules do not keep.
+        """Apply the given rules to the topic and its subscriptions from now on. If the retention changed, start to
+        delete the consumed ledgers that the new rules no longer keep.
         """
         before, settings_before = self.rules, self.settings
         super().follow(rules)
@@ -521,7 +542,9 @@ class PersistentTopic(Topic):
             subscription.follow(rules, self._dispatch)
 
     def throttle_of(self, rate: DispatchRate) -> Throttle | None:
-        """Return a new throttle for a rate of deliveries, None if the rate sets no limit."""
+        """Return a new throttle for a rate of deliveries, None if the rate sets no limit. If the rate is relative to
+        the publish rate, the topic's present rate of inbound messages is added to it.
+        """
         messages, size = rate.dispatch_throttling_rate_in_msg, rate.dispatch_throttling_rate_in_byte
         if messages <= 0 and size <= 0:
             return None
@@ -536,13 +559,12 @@ class PersistentTopic(Topic):
     async def truncate(self) -> None:
         """Acknowledge every entry on all subscriptions, also on the broker's own, so that closed ledgers are deleted.
 
-        The entries of the ledger that is being written are not deleted until it is full. Compacted messages are not
-        deleted.
+        The ledger that is being written is kept with its entries until it is full. Compacted messages are not deleted.
 
         Raises:
             CompactionRunningError: the topic is being compacted.
             TopicFencedError: the topic is closing.
-            LedgerError: a cursor could not be stored: truncate the topic again.
+            LedgerError: a cursor could not be stored. Call this again to complete it.
         """
         self.check_open()
         if self.ledger.compacted.is_running:
@@ -560,15 +582,15 @@ class PersistentTopic(Topic):
 
     async def terminate(self) -> Position:
         """Terminate the topic: accept no message any more. Return the position of the last message, EARLIEST if there
-        is none.
+        is none. If the topic is terminated already, the same position is returned.
 
-        Messages that are being written get their receipts; then the producers are closed. Messages that arrive
-        meanwhile get no answer. Consumers read to the end.
-        If the topic is terminated already, the same position is returned.
+        Messages that are being written get their receipts; then the producers are closed. Messages that arrive during
+        this call get no answer. Consumers can read to the end of the topic.
 
         Raises:
             TopicFencedError: the topic is closing.
-            LedgerError: the end could not be stored. Messages are refused nevertheless: terminate the topic again.
+            LedgerError: the end could not be stored. The topic refuses messages nevertheless. Call this again to
+                complete it.
         """
         async with self.lock:
             self.check_open()
@@ -584,7 +606,8 @@ class PersistentTopic(Topic):
     # ---- compaction ----
 
     async def prepare_compaction(self) -> None:
-        """Create the compaction's subscription: its cursor protects entries that are not compacted from being trimmed.
+        """Create the broker's own subscription for compaction, if it does not exist. Its cursor protects entries that
+        are not compacted from being trimmed.
 
         Raises:
             LedgerError: the cursor could not be stored.
@@ -597,11 +620,11 @@ class PersistentTopic(Topic):
                 )
 
     async def compact(self) -> None:
-        """Start a compaction.
+        """Start a compaction, and return while it runs.
 
         Raises:
-            CompactionRunningError: a compaction is running.
-            NotAllowedError: brokers of this cluster compact no topic, because the records are in Pulsar's form.
+            CompactionRunningError: a compaction is running already.
+            NotAllowedError: compaction is switched off, because the records of ledgers are in Pulsar's form.
             TopicFencedError: the topic is closing.
             LedgerError: the cursor of the compaction could not be stored.
         """
@@ -645,8 +668,8 @@ class PersistentTopic(Topic):
             await self.ledger.close()
 
     async def _keep_last_message_id(self) -> None:
-        """Keep the last message id in memory, for readers that request it during the transfer: without an answer, their
-        clients would report an error.
+        """Keep the last message id in memory before the ledger is closed. Readers that request it during the transfer
+        get this one: without an answer, their clients would report an error.
         """
         try:
             self._last_message_id = await self.last_message_id()
@@ -683,7 +706,9 @@ class PersistentTopic(Topic):
 
     @property
     def _is_relative(self) -> bool:
-        """Whether a rate of deliveries depends on the rate at which messages arrive."""
+        """Whether at least one rate of deliveries is relative to the publish rate, so that throttles have to be
+        computed again at each `update_rates`.
+        """
         of_subscriptions = (rate for _, rate in self.rules.subscription_rates)
         rates = (self.rules.dispatch_rate, self.rules.subscription_dispatch_rate, *of_subscriptions)
         return any(rate.relative_to_publish_rate for rate in rates)

@@ -50,10 +50,11 @@ class _Preparation:
 
 
 class Preparations:
-    """The topics that were opened in advance, before this broker's term as owner of their bundle began.
+    """The topics that this broker opened in advance, before its term as owner of their bundle began.
 
-    `open_topic` opens an existing topic with a new ledger, and does not register it. The event that it gets is set when
-    the former owner has closed the topic. Until then, `open_topic` only creates the ledger, and waits.
+    `open_topic` is called with a topic, the term and an event. It opens the existing topic with a new ledger, and does
+    not register it. The event is set when the former owner has closed the topic. Before that, `open_topic` only creates
+    the new ledger, and waits.
     """
 
     def __init__(self, open_topic: OpenTopic) -> None:
@@ -62,11 +63,11 @@ class Preparations:
         self._closed = False
 
     def begin(self, bundle: Bundle, names: Iterable[str], epoch: int, now_ms: int, *, are_closed: bool) -> None:
-        """Start to open topics of a bundle in the background, for the term with `epoch`.
+        """Start to open the topics with these names in the background, for the term with `epoch` as owner of `bundle`.
 
-        Unless `are_closed`, the former owner still has the topics open, and only their ledgers are created. Names that
-        are not persistent topics of the bundle are ignored. If a topic cannot be opened, the error is logged, and
-        the topic is loaded when a client uses it.
+        If `are_closed` is False, the former owner still has the topics open: only their new ledgers are created, and a
+        later call with True continues. Names that are not persistent topics of the bundle are ignored. If a topic
+        cannot be opened, the error is logged, and the topic is loaded when a client first uses it.
         """
         term = OwnedBundle(bundle, epoch, now_ms, active=False)
         loop = asyncio.get_running_loop()
@@ -88,11 +89,10 @@ class Preparations:
             return None
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
-        """Return the topic if it was prepared for the term with `epoch`; None if it was not, or if opening it failed.
-        From then on the caller is responsible for closing the returned topic.
+        """Return the topic if it was prepared for the term with `epoch`, after waiting until it is open. From then on
+        the caller is responsible for closing it. Return None if it was not prepared, or opening it failed.
 
-        This waits while the topic is being opened. A topic prepared for another term is closed before this returns
-        None.
+        A topic that was prepared for another term is closed, and then None is returned.
         """
         preparation = self._prepared.get(name)
         if preparation is None:
@@ -107,12 +107,12 @@ class Preparations:
         return None
 
     def drop(self, bundle: Bundle) -> list[asyncio.Task[None]]:
-        """Close the prepared topics of a bundle; return the tasks that close them."""
+        """Start to close the prepared topics of a bundle, and return the tasks that do so."""
         prepared = list(self._prepared.items())
         return [self._close(name, preparation) for name, preparation in prepared if bundle.contains(name)]
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Close all prepared topics and prepare no more; return the tasks that close them."""
+        """Start to close all prepared topics, and return the tasks that do so. No topic is prepared after this."""
         self._closed = True
         for preparation in self._prepared.values():
             preparation.opening.cancel()

@@ -59,7 +59,8 @@ EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
 
 
 def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
-    """Return the epoch in the properties of a topic's ledger, None if there is none.
+    """Return the epoch of the last exclusive producer, read from the properties of a topic's ledger; None if it is not
+    there.
 
     Raises:
         NotAllowedError: the property is not a valid epoch.
@@ -76,7 +77,9 @@ def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
 
 
 class Claimant(Protocol):
-    """The fields of a producer that the state machine needs. Producers are compared by identity."""
+    """The attributes of a producer that the state machine reads. Two producers are equal only if they are the same
+    object.
+    """
 
     @property
     def name(self) -> str: ...
@@ -96,15 +99,16 @@ class Situation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attach(Generic[P]):
-    """Action: the shared producer `producer` is attached."""
+    """A result of the state machine: the caller must attach the shared producer `producer`."""
 
     producer: P
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[P]):
-    """Action: `producer` is the next to get exclusive access. It is attached when it has taken an epoch and the epoch
-    is stored.
+    """A result of the state machine: `producer` is the next to get exclusive access. The caller must call `take_epoch`,
+    store the epoch, and then call `stored`, which attaches the producer. `brought` is the epoch with which it came,
+    None without one.
     """
 
     producer: P
@@ -113,7 +117,9 @@ class Claim(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Generic[P]):
-    """Action: refuse `producer`, which arrived or waited, with this error."""
+    """A result of the state machine: the caller must refuse `producer`, which has just arrived or was waiting, with
+    this error.
+    """
 
     producer: P
     error: ServiceError
@@ -121,7 +127,7 @@ class Refuse(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Generic[P]):
-    """Action: close the attached `producer`, because another producer fences it."""
+    """A result of the state machine: the caller must close the attached `producer`, because another one fences it."""
 
     producer: P
 
@@ -131,15 +137,15 @@ Action: TypeAlias = Attach[P] | Claim[P] | Refuse[P] | Fence[P]
 
 
 class ProducerAccess(Generic[P]):
-    """The state machine for the producers of one topic. `epoch` is the epoch of the last exclusive producer, None if
-    there was none.
+    """The state machine that decides which producers of one topic may attach. Its methods return actions, which the
+    caller must carry out in order. `epoch` is the epoch of the last exclusive producer, None if there was none.
     """
 
     __slots__ = ("_claim", "_highest", "_holder", "_shared", "_taken", "_topic", "_waiting", "epoch")
 
     def __init__(self, topic: TopicName, *, epoch: int | None = None, shared: Iterable[P] = ()) -> None:
-        """Begin with the `epoch` that is stored with the topic, and with the attached producers, which are all shared
-        (`shared`).
+        """Begin with `epoch`, which is stored with the topic, and with the producers in `shared`, which are attached
+        now and are all shared ones.
         """
         self.epoch = epoch
         self._topic = topic
@@ -171,8 +177,8 @@ class ProducerAccess(Generic[P]):
     # ---- events ----
 
     def arrive(self, producer: P, brought: int | None = None) -> list[Action[P]]:
-        """Decide about a producer that requests to attach. `brought` is the epoch that it had when it was attached
-        before, None if it had none.
+        """Decide about a producer that requests to attach. `brought` is the epoch that it had when it was attached to
+        the topic before, None if it was not. Without an action for `producer` in the result, it has to wait.
         """
         if (error := self._refusal(producer, brought)) is not None:
             return [Refuse(producer, error)]
@@ -187,11 +193,12 @@ class ProducerAccess(Generic[P]):
         return []
 
     def succeed(self, former: P, producer: P, brought: int | None = None) -> list[Action[P]]:
-        """Decide about `producer`, by which a client that reconnected replaces its attached producer `former`.
+        """Decide about `producer`, with which a reconnected client replaces its own attached producer `former`.
+        `brought` is as in `arrive`.
 
-        `former` is always removed. If it has the topic exclusively, and `producer` is exclusive with a valid epoch,
-        `producer` gets the claim before all producers that wait. Otherwise the result is as if `former` left, and
-        `producer` arrived after that.
+        `former` is removed in each case. If `former` had exclusive access, and `producer` is not shared and `brought`
+        is not outdated, `producer` gets exclusive access next, before all producers that wait. Otherwise the result is
+        as if `former` had left and `producer` arrived after that.
         """
         keeps = former is self._holder and producer.access_mode is not AccessMode.SHARED
         if not keeps or self._is_stale(brought):
@@ -200,9 +207,11 @@ class ProducerAccess(Generic[P]):
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that `producer` has to store, or None if it lost its claim because it was fenced or left.
-        The epoch is the one that the producer brought, if the topic has the same epoch or none; else it is the next
-        epoch of the topic.
+        """Return the epoch that `producer` has to store before it is attached. Return None if it is not the next to get
+        exclusive access any more, because it was fenced or left.
+
+        The epoch is the one that the producer brought, if this is the topic's present epoch, or the topic has none.
+        Otherwise it is the next higher epoch.
         """
         if self._claim is None or self._claim.producer is not producer:
             return None
@@ -216,14 +225,18 @@ class ProducerAccess(Generic[P]):
         return self._taken
 
     def stored(self, producer: P) -> bool:
-        """Record that the epoch of `producer` is stored; return whether it is attached, False if it lost its claim."""
+        """Record that the epoch of `producer` is stored. Return True: the producer is attached and has exclusive
+        access. Return False if it was fenced or left in the meantime; then it is not attached.
+        """
         if self._claim is None or self._claim.producer is not producer:
             return False
         self._holder, self.epoch, self._claim = producer, self._taken, None
         return True
 
     def leave(self, producer: P) -> list[Action[P]]:
-        """Remove a producer that detached, was cancelled while it waited, or could not store its epoch. Idempotent."""
+        """Remove a producer that detached, stopped waiting, or could not store its epoch. Return the actions that
+        follow, for example that the next waiting producer gets exclusive access. Idempotent.
+        """
         self._shared.pop(producer, None)
         self._waiting.pop(producer, None)
         if self._holder is producer:
@@ -233,8 +246,8 @@ class ProducerAccess(Generic[P]):
         return self._next()
 
     def close(self) -> list[Action[P]]:
-        """Refuse all producers that wait, because the topic is being closed. The topic itself closes the attached
-        producers.
+        """Return the actions that refuse all waiting producers, because the topic is being closed. There are no actions
+        for attached producers: the topic itself closes them.
         """
         refused: list[Action[P]] = [
             Refuse(producer, TopicFencedError(self._topic, "the topic was closed")) for producer in self._waiting

@@ -38,15 +38,15 @@ class AdmittingTopic(Protocol):
 
 
 class ProducerAdmission:
-    """Decides which producers of one topic may attach. It is created for the first exclusive producer, and used for all
-    after it.
+    """Decides which producers of one topic may attach. The topic creates it when an exclusive producer first wants to
+    attach, and from then on uses it for every producer.
     """
 
     __slots__ = ("_access", "_topic", "_turns")
 
     def __init__(self, topic: AdmittingTopic, *, epoch: int | None, attached: Iterable[Producer]) -> None:
-        """Begin with the `epoch` that is stored with the topic, and with the producers `attached`, which are all
-        shared.
+        """Begin with `epoch`, which is stored with the topic, and with the producers in `attached`, which are all
+        shared ones.
         """
         self._topic = topic
         self._access: ProducerAccess[Producer] = ProducerAccess(topic.name, epoch=epoch, shared=attached)
@@ -66,12 +66,13 @@ class ProducerAdmission:
         """Wait until `producer` may attach in its access mode. For a shared producer this returns without yielding to
         the event loop.
 
-        `brought` is the epoch that the producer had when it was attached before. `former` is the still attached
-        producer of the same client, which `producer` replaces. `queued` is called once if the producer has to wait.
+        `brought` is the epoch that the producer had when it was attached before, None if it was not. `former` is the
+        producer of the same client that is still attached and that `producer` replaces, None without one. `queued` is
+        called once if the producer has to wait.
 
         Raises:
             ExclusiveProducerError: `producer` is shared, and an exclusive producer has the topic or waits for it.
-            ProducerFencedError: `producer` is exclusive, and other producers are attached, another producer had the
+            ProducerFencedError: `producer` is exclusive, and other producers are attached, or another producer had the
                 topic since `producer` had it, or a producer fenced it while it waited.
             TopicFencedError: the topic closed while `producer` waited.
             NotAllowedError: the epoch `brought` is one that the topic never had.
@@ -99,14 +100,21 @@ class ProducerAdmission:
             await self._topic.store_producer_epoch(epoch)
         self._topic.check_open()
         if not self._access.stored(producer):
-            raise ProducerFencedError(f"Another producer took topic {self._topic.name} over")
+            raise ProducerFencedError(
+                f"Another producer got exclusive access to topic {self._topic.name}, so this producer was not created. "
+                "To take the access back, create the producer again"
+            )
 
     def left(self, producer: Producer) -> None:
-        """Record that a producer detached, and let the next waiting producer have the access. Idempotent."""
+        """Record that a producer detached. If it had exclusive access, the first producer that waits gets it.
+        Idempotent.
+        """
         self._perform(self._access.leave(producer))
 
     def close(self) -> None:
-        """Refuse all producers that wait, because the topic is being closed."""
+        """Refuse all producers that wait, because the topic is being closed. Their calls of `admit` raise
+        TopicFencedError.
+        """
         self._perform(self._access.close())
 
     def _perform(self, actions: Iterable[Action[Producer]]) -> None:

@@ -75,8 +75,8 @@ class TopicRegistry:
         policies: TopicPolicies,
         compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
-        """`compaction_strategies` has a compaction strategy for each topic in which the newest message of a key is not
-        always the valid one.
+        """`authority` returns the terms in which this broker serves bundles. `compaction_strategies` has a function for
+        each topic in which compaction must not always keep the newest message of a key.
         """
         self._config = config
         self._env = env
@@ -125,12 +125,12 @@ class TopicRegistry:
         return found
 
     def throttle_of(self, group: GroupRate) -> Throttle | None:
-        """Return the throttle that all topics of a resource group share on this broker, None without a limit."""
+        """Return the throttle that all topics of a resource group on this broker share, None without a limit."""
         return self._group_throttles.of(group)
 
     @property
     def counters(self) -> BrokerCounters:
-        """The number of messages and bytes in and out of this broker since it started."""
+        """The counters of messages and bytes that this broker received and sent since it started."""
         return self._counters
 
     @property
@@ -138,8 +138,9 @@ class TopicRegistry:
         return self._compactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`. The other
-        settings have an effect on loaded topics at the next `apply_policies`.
+        """Apply changed settings. Ledgers that are open keep their present settings, except
+        `autoSkipNonRecoverableData`, which changes at once. The settings of loaded topics change at the next
+        `apply_policies`.
         """
         self._config = config
         self._settings = TopicSettings.of(config)
@@ -155,7 +156,8 @@ class TopicRegistry:
         return self._policies
 
     def ledger_fenced(self, topic: Topic, detail: str) -> None:
-        """End the term of a topic's bundle, and close the topic: a later owner writes its ledger.
+        """Called by a topic when a later owner has fenced its ledger. End the term of the topic's bundle, and start to
+        close the topic.
 
         The fence proves that there is a later owner, even if this broker still seems to have the ownership lock.
         """
@@ -211,8 +213,9 @@ class TopicRegistry:
                     raise
 
     async def _refresh_change(self, topic: Topic) -> None:
-        """Read again whether the partitioned topic is being changed. If the change is over, clients may attach to
-        `topic` from now on; if it is not, call `on_change_seen`.
+        """Read again whether the topic's partitioned topic is being changed. If the change has ended, clients may
+        attach to `topic` from now on. If it has not, call `on_change_seen`, so that a change that its broker abandoned
+        is completed.
         """
         before, now = topic.change, await self._policies.pending_change(topic.name)
         if topic.change is before:
@@ -221,7 +224,9 @@ class TopicRegistry:
             self.on_change_seen(topic.name, now)
 
     async def create(self, topic: TopicName) -> Topic:
-        """Load a topic; create it if it does not exist, also if the policies forbid that clients create topics."""
+        """Return the topic; load it if it is not in memory, and create it if it does not exist. Unlike `get_or_create`,
+        this creates it even if the policies forbid that clients create topics. Raises the errors of `get_or_create`.
+        """
         owned = await self._authority.require_served(topic)
         found = self._topics.get(topic)
         if found is not None and found.state is TopicState.OPEN:
@@ -240,8 +245,8 @@ class TopicRegistry:
         return await asyncio.shield(load)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background before this broker's term with `epoch` as owner of the bundle begins; see
-        `preparations`.
+        """Start to open topics of `bundle` in the background, before this broker's term with `epoch` as its owner
+        begins. `are_closed` is False while the former owner still has them open; see `Preparations.begin`.
         """
         self._preparations.begin(bundle, topics, epoch, self.clock.now_ms(), are_closed=are_closed)
 
@@ -267,13 +272,15 @@ class TopicRegistry:
         except TopicNotFoundError:
             if change is not None and create:
                 self.on_change_seen(name, change)
-                raise TopicFencedError(name, f"a change of its partitioned topic is in progress: {change}") from None
+                raise TopicFencedError(name, f"a change of the partitioned topic is in progress: {change}") from None
             raise
         finally:
             del self._loads[name]
 
     async def _let_follow(self, topic: Topic) -> None:
-        """Apply the present policies to a topic. If they cannot be read, close the topic."""
+        """Apply the present policies to a topic that is being loaded. If they cannot be read, close the topic and raise
+        the error.
+        """
         try:
             topic.follow(await self._policies.rules(topic.name))
         except BaseException:
@@ -290,7 +297,9 @@ class TopicRegistry:
         self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
     ) -> Topic:
         if not self._config.enable_non_persistent_topics:
-            raise NotAllowedError(f"Topic {name}: non-persistent topics are not served by this broker")
+            raise NotAllowedError(
+                f"Topic {name}: this broker serves no non-persistent topics, because enableNonPersistentTopics is false"
+            )
         # A partition exists while the record of its partitioned topic exists, whether it is in memory or not.
         if not (create and not ask_policies) and not (
             (create or name.is_partition) and await self._policies.may_create(name)
@@ -318,7 +327,9 @@ class TopicRegistry:
         closed: asyncio.Event | None = None,
     ) -> PersistentTopic:
         if not self._config.enable_persistent_topics:
-            raise NotAllowedError(f"Topic {name}: persistent topics are not served by this broker")
+            raise NotAllowedError(
+                f"Topic {name}: this broker serves no persistent topics, because enablePersistentTopics is false"
+            )
         if create and ask_policies and not await self._policies.may_create(name):
             create = False
         topic = PersistentTopic(name, owned, self)
@@ -365,8 +376,10 @@ class TopicRegistry:
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:
-        """Add a topic that was just loaded to the registry, and return it. If the term of the topic's bundle has ended,
-        close the topic and raise NotServedError.
+        """Add a topic that was just loaded to the registry, and return it.
+
+        Raises:
+            NotServedError: this broker stopped serving the topic's bundle during the load; the topic is closed.
         """
         owned = self._authority.served(topic.name)
         if owned is None:
@@ -416,8 +429,8 @@ class TopicRegistry:
         return closed
 
     async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:
-        """Call `start` for each topic of a bundle, and wait for the tasks that it returns and for topics that are being
-        loaded.
+        """Call `start` for each topic of a bundle. Wait for the tasks that `start` returns, and for topics that are
+        being loaded, for which `start` is called after their load. Prepared topics of the bundle are closed.
 
         Return the number of topics.
         """
@@ -435,26 +448,28 @@ class TopicRegistry:
     # ---- transfer to another broker, in two phases (`states`) ----
 
     async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
-        """Stop every topic of a bundle and close its ledger, while its clients stay; return the number of topics.
+        """Begin a transfer of a bundle: stop each of its topics and close its ledger, while its clients stay. Wait
+        until this is done, and return the number of topics.
 
         For each topic: no client attaches any more. SENDs, ACKs, FLOWs and redelivery requests are ignored, and
         dispatch stops. Entries already written become durable and get their receipts. Cursors and the snapshot of
-        deduplication are stored. The ledger is closed, so that the next owner can open it. This waits for running
-        loads, and for topics that are being closed. The caller makes the term inactive first, and limits the time; the
-        tasks continue if the caller stops waiting. The caller must call `finish_transfer`, or close the topics,
-        afterwards. Idempotent.
+        deduplication are stored. The ledger is closed, so that the next owner can open it. Topics that are being loaded
+        or closed are waited for.
+
+        The caller makes the term inactive first, and limits the time; if it stops waiting, the tasks continue.
+        Afterwards the caller must call `finish_transfer`, or close the topics. Idempotent.
         """
         topics = await self._leave(bundle, self._departures.transfer)
         log.info("bundle_transfer_begun", bundle=str(bundle), topics=topics, reason=reason)
         return topics
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
-        """Send the clients of a bundle to its next owner, and remove its topics from memory; return the number of
-        topics.
+        """Finish a transfer: send the clients of a bundle to its next owner, and remove its topics from memory; return
+        the number of topics.
 
-        Clients are disconnected at once, even if the first phase is not done; then this waits for the first phase. A
-        client looks up the topic if there is no `owner`, or no address of the owner is known for that client. Topics
-        that a later term of this broker has opened stay open, so this may be called late, and again.
+        Clients are disconnected at once, even if `begin_transfer` has not closed all ledgers yet; then this waits until
+        they are closed. A client looks up the topic if `owner` is None, or if it cannot use any address of the owner.
+        Topics that a later term of this broker has opened stay open, so this may be called late or repeatedly.
         """
         topics = [topic for topic in self._topics.values() if _is_of(topic, bundle) and not topic.is_served]
         closings = [self._departures.close(topic, reason, owner) for topic in topics]
@@ -475,7 +490,7 @@ class TopicRegistry:
         return True
 
     async def close(self, *, reason: str = "broker stops") -> None:
-        """Close all topics and cancel running loads, because the broker stops."""
+        """Cancel running loads, close all topics, and wait until they are closed. Called when the broker stops."""
         for load in list(self._loads.values()):
             load.cancel()
         waiting: list[asyncio.Task[Any]] = [*self._loads.values(), *self._preparations.close()]
@@ -484,7 +499,8 @@ class TopicRegistry:
             await asyncio.wait(waiting)
 
     async def delete_topic(self, topic: TopicName, *, force: bool, only_unused: bool = False) -> None:
-        """Delete a topic with its subscriptions and everything that is stored; see `get_or_create` for other errors.
+        """Delete a topic with its subscriptions and everything that is stored of it. If the topic is not loaded, it is
+        loaded first, so the errors of `get_or_create` are raised, too.
 
         Raises:
             TopicNotFoundError, NotServedError: the topic does not exist, or this broker does not serve it.
@@ -504,11 +520,11 @@ class TopicRegistry:
         return {name.namespace for names in (self._topics, self._loads) for name in names}
 
     async def apply_policies(self, concerned: Callable[[TopicName], bool] = lambda _topic: True) -> int:
-        """Apply changed policies to the loaded topics for which `concerned` is true; return the number of topics that
-        were closed.
+        """Apply the present policies to the loaded topics for which `concerned` returns True, at once. Return the
+        number of topics that were closed by this.
 
-        The policies have an effect at once. A topic for which deduplication was switched on or off is closed: its
-        clients reconnect, and it is loaded again with the new policy.
+        A topic for which deduplication was switched on or off is closed: its clients reconnect, and it is loaded again
+        with the new policy.
         """
         loaded = [topic for topic in self._topics.values() if concerned(topic.name)]
         for topic in loaded:
@@ -531,11 +547,11 @@ class TopicRegistry:
         return len(closings)
 
     def refresh_bundles(self) -> int:
-        """After a split, assign each topic to the present term of its bundle. Return the number of topics whose term
-        changed.
+        """Move each loaded topic to the bundle to which it belongs now, after a split. Return the number of moved
+        topics.
 
-        Topics stay open. Only a topic whose bundle this broker no longer serves, and whose former term has ended, is
-        closed; it is not counted.
+        Topics stay open. Only a topic is closed, and not counted, whose bundle this broker does not serve any more and
+        whose former term has ended.
         """
         moved = 0
         for topic in list(self._topics.values()):
@@ -556,12 +572,12 @@ class TopicRegistry:
     # ---- stats ----
 
     def update_rates(self, now_ms: int) -> None:
-        """Compute all rates over the time since the last call; the statistics task calls this.
+        """Compute all rates over the time since the last call. The statistics task calls this.
 
         The rates of a topic that was loaded after the last call are over the time since it was loaded, as in Pulsar.
-        Otherwise a bundle that has just moved would seem to have less load than it has. But the time is at least a
-        sixth of that since the last call, so that what clients send at once after they reconnect does not count as a
-        high rate.
+        Otherwise a bundle that has just moved would seem to have less load than it has. But that time counts as at
+        least a sixth of the time since the last call: otherwise the messages that clients send at once when they
+        reconnect would look like a high rate.
         """
         seconds = (now_ms - self.rates_at_ms) / 1000
         if seconds <= 0:
@@ -597,16 +613,17 @@ class TopicRegistry:
 
 
 def _is_of(topic: Topic, bundle: Bundle) -> bool:
-    """Return whether a topic belongs to a bundle. An internal topic, which the leader serves, belongs only to the
-    bundle of the leader's own term.
+    """Return whether a topic is served in a term for `bundle`. A topic may also be served in a term for another bundle,
+    of which a later split made `bundle` a part. The internal topics, which the leader serves, belong only to the bundle
+    for which they are served.
     """
     served_for = topic.owned.bundle
     return served_for == bundle or (served_for.namespace == bundle.namespace and bundle.contains(topic.name))
 
 
 def _observe(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a finished load, so that asyncio does not log it even if no client waits for it any
-    more.
+    """A callback for finished loads: read the exception, so that asyncio does not log it as never retrieved if no
+    client waits for the load any more.
     """
     if not task.cancelled():
         task.exception()

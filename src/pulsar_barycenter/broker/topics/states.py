@@ -33,7 +33,9 @@ class TopicState(enum.Enum):
 
     @property
     def is_transfer(self) -> bool:
-        """Whether the topic is in transfer: its clients are attached and wait for the next owner."""
+        """Whether the topic is in transfer: it accepts nothing any more, and its clients are still attached until they
+        are sent to the next owner.
+        """
         return self in (TopicState.TRANSFERRING, TopicState.TRANSFERRED)
 
 
@@ -63,10 +65,10 @@ TRANSITIONS: Final[Mapping[tuple[TopicState, TopicEvent], TopicState]] = {
 
 
 def after(state: TopicState, event: TopicEvent) -> TopicState:
-    """Return the state that follows `state` after `event`.
+    """Return the state of a topic that was in `state` when `event` happened.
 
     Raises:
-        AssertionError: TRANSITIONS does not have this event in this state.
+        AssertionError: TRANSITIONS does not allow this event in this state.
     """
     found = TRANSITIONS.get((state, event))
     assert found is not None, f"{event.value} of a topic that is {state.value}"

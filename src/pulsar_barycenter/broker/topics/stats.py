@@ -47,7 +47,9 @@ def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
 
 
 def topic_loads(topics: Iterable[Topic]) -> list[TopicLoad]:
-    """Return the load of each topic, inbound plus outbound. Rates are those of the last `update_rates`."""
+    """Return the load of each topic for the choice of a split boundary: its hash, and its messages and bytes per
+    second, inbound plus outbound. The rates are those of the last `update_rates`.
+    """
     return [
         TopicLoad(
             topic.name.hash32,
@@ -203,7 +205,9 @@ def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
 
 
 def _backlog_size(subscription: PersistentSubscription, entries: int) -> int:
-    """Return the estimated size of the backlog in bytes: its entries times the mean size of the topic's entries."""
+    """Return an estimate of the size of a subscription's backlog in bytes: the number of entries in it (`entries`)
+    times the mean size of the topic's entries.
+    """
     stats = subscription.ledger.stats
     return round(stats.size * entries / stats.entries) if stats.entries else 0
 

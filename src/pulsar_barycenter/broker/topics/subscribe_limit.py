@@ -14,7 +14,9 @@ removed: it starts again from 0.
 
 
 class SubscribeLimit:
-    """Counts how often each consumer attached. A consumer is identified by its host, name and consumer id."""
+    """Limits how often each consumer may attach within a period, as `SubscribeRate` says. A consumer is identified by
+    its host, name and consumer id.
+    """
 
     __slots__ = ("_rate", "_taken")
 
@@ -29,10 +31,11 @@ class SubscribeLimit:
         return SubscribeLimit(rate) if limited else None
 
     def require(self, host: str, name: str, consumer_id: int, now_s: float) -> None:
-        """Count that a consumer attaches.
+        """Count an attempt of a consumer to attach at `now_s`.
 
         Raises:
-            NotAllowedError: the consumer attached too often. This attempt is not counted.
+            NotAllowedError: the consumer has attached as often as the rate allows, and has to try again later. This
+                attempt is not counted.
         """
         most, period_s = self._rate.subscribe_throttling_rate_per_consumer, self._rate.rate_period_in_second
         key = (host, name, consumer_id)

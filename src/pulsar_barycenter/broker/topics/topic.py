@@ -48,10 +48,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """A SUBSCRIBE command, decoded.
+    """A decoded SUBSCRIBE command.
 
-    `start` is for non-durable subscriptions: the entry to deliver first, or `EARLIEST` or `LATEST`, the ends of the
-    topic. `start_rollback_s` > 0 overrides it: start with messages published that many seconds ago.
+    `start` is only for non-durable subscriptions: the position of the entry to deliver first, or EARLIEST or LATEST for
+    the ends of the topic; None means LATEST. If `start_rollback_s` is above 0, it replaces `start`: deliver the
+    messages that were published in the last `start_rollback_s` seconds, and all later ones.
     """
 
     consumer_id: int
@@ -68,9 +69,10 @@ class SubscribeRequest:
 
 
 class BrokerCounters:
-    """Counters of the whole broker since it started: bytes, messages and transfers of topics. They only grow.
+    """Counters of the whole broker since it started: bytes, messages, and transfers of topics. They only grow.
 
-    `dropped_sends` counts messages, and `dropped_acks` acknowledged ids, that arrived for topics in transfer.
+    `dropped_sends` is the number of messages that arrived for topics in transfer, and `dropped_acks` the number of
+    acknowledged message ids that did.
     """
 
     __slots__ = ("bytes_in", "bytes_out", "dropped_acks", "dropped_sends", "messages_in", "messages_out", "transfers")
@@ -99,7 +101,7 @@ class TopicHost(Protocol):
         ...
 
     def throttle_of(self, group: GroupRate) -> Throttle | None:
-        """Return the throttle that all topics of a resource group share on this broker, None without a limit."""
+        """Return the throttle that all topics of a resource group on this broker share, None without a limit."""
         ...
 
     @property
@@ -109,7 +111,9 @@ class TopicHost(Protocol):
     def compactions(self) -> BrokerCompactions: ...
 
     def ledger_fenced(self, topic: "Topic", detail: str) -> None:
-        """End the term of the topic's bundle, because a later owner has fenced the topic's ledger."""
+        """Called by a topic when a later owner has fenced its ledger: end the term of the topic's bundle, and start to
+        close the topic.
+        """
         ...
 
     @property
@@ -169,7 +173,9 @@ class Topic:
     # ---- policies ----
 
     def follow(self, rules: TopicRules) -> None:
-        """Apply these rules from now on, with the present settings of the broker. Attached clients stay attached."""
+        """Apply the given rules to the topic from now on, together with the present settings of the broker. Attached
+        clients stay attached.
+        """
         before, self.rules = self.rules, rules
         self.settings = self.host.settings_under(rules)
         if Intake.asked(before) != Intake.asked(rules):
@@ -181,10 +187,11 @@ class Topic:
             self.subscribe_limit = SubscribeLimit.of(rules.subscribe_rate)
 
     def require_subscribable(self, link: ClientLink, request: SubscribeRequest) -> None:
-        """Check that the policies allow the type of subscription, and that the consumer does not attach too often.
+        """Check that the policies allow the requested type of subscription, and that the consumer does not attach too
+        often.
 
         Raises:
-            NotAllowedError: the policies do not allow the type, or the consumer attaches too often.
+            NotAllowedError: the policies do not allow the type, or the consumer attached as often as they allow.
         """
         if request.sub_type.label not in self.rules.subscription_types:
             allowed = ", ".join(self.rules.subscription_types)
@@ -235,7 +242,7 @@ class Topic:
         if not self.is_served:
             raise TopicFencedError(self.name, "the topic is being closed or moved to another broker")
         if self.change is not None and self.change.blocks_clients:
-            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
+            raise TopicFencedError(self.name, f"a change of the partitioned topic is in progress: {self.change}")
 
     def check_writable(self) -> None:
         """Check that the topic accepts messages.
@@ -251,7 +258,7 @@ class Topic:
             TopicFencedError: a change is deleting the subscription.
         """
         if self.change is not None and self.change.blocks_subscription(name):
-            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
+            raise TopicFencedError(self.name, f"a change of the partitioned topic is in progress: {self.change}")
 
     async def add_producer(
         self,
@@ -261,17 +268,18 @@ class Topic:
         topic_epoch: int | None = None,
         queued: Callable[[], None] | None = None,
     ) -> Producer:
-        """Attach a producer and return it. It replaces an attached producer of the same name if that producer belongs
-        to the same client or is dead.
+        """Attach a producer and return it. If an attached producer has the same name, the new one replaces it if both
+        belong to the same client, or if the client of the attached one does not answer a PING.
 
-        `topic_epoch` is the epoch that an exclusive producer had when it attached before. `queued` is called once if
-        the producer has to wait for exclusive access.
+        `topic_epoch` is the epoch that an exclusive producer had when it was attached before, None if it was not.
+        `queued` is called once if the producer has to wait for exclusive access.
 
         Raises:
-            ProducerBusyError: a connected producer of another client has the name.
-            TooManyProducersError: the topic has reached its limit.
+            ProducerBusyError: a producer of another client, which answers, has the name.
+            TooManyProducersError: the topic has as many producers as it may have.
             TopicFencedError: the topic is being closed, moved or changed.
-            BacklogQuotaExceededError: a backlog quota keeps producers away; see `check_backlog`.
+            BacklogQuotaExceededError: the backlog exceeds a quota whose policy is to refuse producers; see
+                `check_backlog`.
             TopicTerminatedError: the topic was terminated.
             EncryptionRequiredError: the topic accepts encrypted messages only, and the client does not encrypt.
             ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: the errors of
@@ -300,10 +308,10 @@ class Topic:
         return producer
 
     def _require_writable(self, producer: Producer) -> None:
-        """Check that the topic still accepts messages, because an admitted producer may have waited.
+        """Check that the topic accepts messages, because it may have been terminated while the producer waited.
 
         Raises:
-            TopicTerminatedError: the topic was terminated meanwhile; the producer is detached.
+            TopicTerminatedError: the topic was terminated; the producer is detached.
         """
         try:
             self.check_writable()
@@ -312,14 +320,14 @@ class Topic:
             raise
 
     async def _former_self(self, link: ClientLink, producer_id: int, options: ProducerOptions) -> Producer | None:
-        """Return the attached producer that the new one replaces, None if there is none. A dead producer of the same
-        name is removed.
+        """Return the attached producer of the same client that the new producer replaces, None if there is none. If a
+        producer of the same name belongs to a client that does not answer a PING, that producer is removed.
 
-        A new producer may have the same name as an attached producer of another client, if it waits until that producer
+        None is also returned if a producer of another client has the name, and the new one waits until that producer
         leaves, or fences it.
 
         Raises:
-            ProducerBusyError: a connected producer of another client has the name.
+            ProducerBusyError: a producer of another client, which answers, has the name.
         """
         while (present := self.producers.get(options.name)) is not None:
             if _is_successor(options, producer_id, link, present):
@@ -335,16 +343,17 @@ class Topic:
         return None
 
     async def check_backlog(self) -> None:
-        """Check that no backlog quota keeps producers away: the backlog is within its quotas, or the exceeded quota has
-        another policy.
+        """Check that producers may attach in spite of the backlog quotas: the backlog exceeds no quota, or the policy
+        of the exceeded quota is to evict messages.
 
         Raises:
-            BacklogQuotaExceededError: a quota keeps producers away; this is a ProducerHeldError if the client should
-                try again.
+            BacklogQuotaExceededError: the policy of the exceeded quota is to refuse producers. It is a
+                ProducerHeldError if the policy is to hold them, so that their clients try again.
         """
 
     def stored_producer_epoch(self) -> int | None:
-        """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none.
+        """Return the epoch of the last exclusive producer, which is stored with the topic. Return None if no epoch is
+        stored.
 
         Raises:
             NotAllowedError: the stored value is not a valid epoch.
@@ -352,10 +361,11 @@ class Topic:
         return None
 
     async def store_producer_epoch(self, epoch: int) -> None:
-        """Store the epoch of an exclusive producer before it is admitted. A non-persistent topic stores nothing.
+        """Store the epoch of an exclusive producer with the topic; the producer is admitted after this. A
+        non-persistent topic stores nothing.
 
         Raises:
-            LedgerError: the epoch could not be stored, or it is unknown whether it is stored.
+            LedgerError: the epoch could not be stored, or it is not known whether it is stored.
         """
 
     @property
@@ -382,7 +392,9 @@ class Topic:
         return -1
 
     def forget_producer(self, producer: Producer) -> None:
-        """Detach a producer without notifying its client. Its pending entries still become durable. Idempotent."""
+        """Detach a producer without notifying its client. Its messages that are being written still become durable.
+        Idempotent.
+        """
         self._detach(producer)
         if self._admission is not None:
             self._admission.left(producer)
@@ -398,14 +410,18 @@ class Topic:
             self.last_active_ms = self.clock.now_ms()
 
     def close_producer(self, producer: Producer, owner: NextOwner | None = None) -> None:
-        """Detach a producer and notify its client; send it to the next owner if that is known."""
+        """Detach a producer and notify its client with CLOSE_PRODUCER. The client then connects to `owner`, or looks
+        the topic up if `owner` is None.
+        """
         self.forget_producer(producer)
         producer.link.close_producer(producer, owner)
 
     def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
-        """Accept the entries that one producer sent, at least one. `sent` has the fields of the SEND of each entry.
+        """Publish entries that one producer sent, at least one. `sent` has the fields of the SEND of each entry.
+        Policies may refuse some of them.
 
-        Receipts and errors go to the producer's link in the order of the SENDs.
+        This does not wait: for each SEND, the producer's link sends a receipt or an error later, in the order of the
+        SENDs.
         """
         intake = self.intake
         if intake is None:
@@ -418,14 +434,16 @@ class Topic:
         intake.rates.count(sent)
 
     def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
-        """Accept entries that the policies allow. Arguments and answers are those of `publish`."""
+        """Publish entries that the policies allow; `publish` calls this. The arguments and the answers are those of
+        `publish`.
+        """
         raise NotImplementedError
 
     def _accept_allowed(
         self, intake: Intake, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Accept the entries that the policies allow; the producer gets an error for each of the others, in the order
-        of the SENDs.
+        """Publish those entries that the policies allow. For each of the other entries, the producer gets an error.
+        Receipts and errors are sent in the order of the SENDs.
         """
         start = 0
         for index, reason in intake.refusals(sent, entries, self.clock.now_ms(), are_chunks=are_chunks):
@@ -439,7 +457,7 @@ class Topic:
             self.accept(sent[start:], entries[start:], are_chunks=are_chunks)
 
     def published(self, producer: Producer, messages: int, size: int) -> None:
-        """Count accepted messages for the stats; `size` is their total size in bytes."""
+        """Count `messages` published messages of `producer` for the stats; `size` is their total size in bytes."""
         for rates in (producer.rates, self.in_rates):
             rates.messages += messages
             rates.bytes += size
@@ -448,12 +466,16 @@ class Topic:
         counters.bytes_in += size
 
     def sends_dropped(self, messages: int) -> None:
-        """Count messages that came from a closed producer, if the topic is in transfer."""
+        """Called for messages that a closed producer sent. If the topic is in transfer, count them in `dropped_sends`;
+        otherwise do nothing.
+        """
         if self.state.is_transfer:
             self.host.counters.dropped_sends += messages
 
     def acks_dropped(self, acks: int) -> None:
-        """Count the ids that a closed consumer acknowledged, if the topic is in transfer."""
+        """Called for message ids that a closed consumer acknowledged. If the topic is in transfer, count them in
+        `dropped_acks`; otherwise do nothing.
+        """
         if self.state.is_transfer:
             self.host.counters.dropped_acks += acks
 
@@ -468,7 +490,9 @@ class Topic:
     # ---- consumers ----
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
-        """Attach a consumer; create its subscription if it does not exist. `Consumable.attached` must follow."""
+        """Attach a consumer and return it; create its subscription if it does not exist. It gets no messages until the
+        caller has answered the client and called `attached` of the subscription.
+        """
         raise NotImplementedError
 
     def consumers(self) -> Iterable[Consumer]:
@@ -476,12 +500,16 @@ class Topic:
 
     @property
     def has_messages(self) -> bool:
-        """Whether messages are stored; of a non-persistent topic, whether any were sent since it was loaded."""
+        """Whether the topic has stored messages. For a non-persistent topic: whether it got messages since it was
+        loaded.
+        """
         return self.in_rates.messages > 0
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a subscription has messages that are not acknowledged. Non-persistent topics have none."""
+        """Whether at least one subscription has messages that are not acknowledged. Always False for a non-persistent
+        topic.
+        """
         return False
 
     @property
@@ -506,24 +534,27 @@ class Topic:
         raise NotImplementedError
 
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
-        """Return the position of the first entry published at or after that time, or a position after all entries.
+        """Return the position of the first entry published at or after that time, or a position after all entries if
+        there is none.
 
-        With `compacted`, in this method and in `last_message_id`, the entries of the compacted ledger are searched
-        instead of the original ones.
+        With `compacted`, search the compacted ledger, too, and return the lower of the two positions.
         """
         raise NotImplementedError
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """Delete the subscription of a consumer; without `force` it must be the only consumer.
+        """Detach a consumer and delete its subscription. With `force`, other consumers of the subscription are closed.
 
         Raises:
-            SubscriptionBusyError: other consumers are connected.
+            SubscriptionBusyError: other consumers are connected, and `force` is not set.
         """
         raise NotImplementedError
 
     async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
         """Return the position of the last durable entry, (-1, -1) if there is none, and the index of the last message
-        in the batch, -1 if the entry is not a batch.
+        in it, -1 if the entry is not a batch.
+
+        With `compacted`, if compaction has reached the end of the topic, the last entry is that of the compacted
+        ledger.
         """
         raise NotImplementedError
 
@@ -533,8 +564,8 @@ class Topic:
         self.state = after(self.state, event)
 
     def begin_closing(self) -> None:
-        """Refuse new clients, and drop the messages that arrive from now on; the clients send them again to the next
-        owner.
+        """From now on, refuse new clients and drop messages that arrive. Producers' clients get no answer to these
+        messages, and send them again when they are attached to the next owner.
         """
         self.on(TopicEvent.CLOSE)
         self._close_to_sends()
@@ -555,24 +586,29 @@ class Topic:
             self.intake.rates.close(asyncio.get_running_loop().time())
 
     def hold_consumers(self) -> None:
-        """Stop dispatch to the consumers and ignore their requests, until they are disconnected."""
+        """Stop dispatch to all consumers, and ignore their requests from now on. They stay attached until they are
+        disconnected.
+        """
         raise NotImplementedError
 
     async def release(self) -> None:
-        """Wait for the pending entries and their receipts, then close the ledger, so that the next owner can open it.
+        """Wait until no entry is pending: each is durable and has its receipt, or has failed. Then close the ledger, so
+        that the next owner can open it.
 
         Raises:
             LedgerError: a snapshot or a cursor could not be stored, or the ledger could not be closed. This topic does
-                not use the ledger any more.
+                not use the ledger any more in this case, either.
         """
         raise NotImplementedError
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
-        """Disconnect all clients, and send them to `owner`; if that is None, they look the topic up."""
+        """Close all producers and consumers, and notify their clients. The clients connect to `owner`; if it is None,
+        they look the topic up.
+        """
         raise NotImplementedError
 
     async def close(self, reason: str, owner: NextOwner | None = None) -> None:
-        """Wait for the pending entries and their receipts, disconnect all clients, close the ledger. Idempotent.
+        """Close the topic: wait until no entry is pending, disconnect all clients, then close the ledger. Idempotent.
 
         Raises:
             LedgerError: as in `release`. The clients are disconnected, and the topic is closed nevertheless.
@@ -616,14 +652,16 @@ class Topic:
             await asyncio.shield(self._drained)
 
     def completed(self, entries: int) -> None:
-        """Record that `entries` entries are no longer pending."""
+        """Record that `entries` entries are no longer pending: they are durable, or have failed."""
         self.pending -= entries
         if not self.pending and self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
 
     def close_producers(self, owner: NextOwner | None = None) -> None:
-        """Refuse the producers that wait for exclusive access, and close all others as `close_producer` does."""
+        """Refuse the producers that wait for exclusive access. Detach all attached ones and notify their clients, as
+        `close_producer` does.
+        """
         if self._admission is not None:
             self._admission.close()
         for producer in list(self.producers.values()):
@@ -640,11 +678,11 @@ class Topic:
 
 
 def _is_successor(options: ProducerOptions, producer_id: int, link: ClientLink, present: Producer) -> bool:
-    """Return whether a new producer and the attached producer of the same name belong to the same client, which has
-    reconnected.
+    """Return whether a new producer and the attached producer `present` of the same name belong to the same client,
+    which has reconnected.
 
-    A higher epoch and the same connection prove it. If a broker generated the name, no other client has it, so a higher
-    epoch proves it on any connection.
+    The new one must have a higher epoch. In addition, either it has the same connection and producer id, or a broker
+    generated the name, so that no other client can have it.
     """
     if options.epoch <= present.epoch:
         return False

@@ -29,7 +29,7 @@ class TopicSettings(DispatchSettings):
         )
 
     def under(self, rules: TopicRules) -> "TopicSettings":
-        """Return these settings, changed by the policies of a topic."""
+        """Return a copy of these settings. The values that the rules of a topic set replace the broker's values."""
         interval_ms = round(rules.deduplication_interval_s * 1000)
         return replace(
             self,
@@ -41,7 +41,9 @@ class TopicSettings(DispatchSettings):
 
 
 def auto_split_of(config: BrokerConfig) -> AutoSplit:
-    """Return how the keys of Key_Shared subscriptions are divided, from the configuration of the broker."""
+    """Return the function that creates the selector for Key_Shared subscriptions, which divides the slots of keys among
+    consumers: a hash ring or halved ranges, as the configuration says.
+    """
     if config.subscription_key_shared_use_consistent_hashing:
         return partial(HashRing, config.subscription_key_shared_consistent_hashing_replica_points)
     return HalvedRanges

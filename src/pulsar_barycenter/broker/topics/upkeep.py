@@ -30,7 +30,9 @@ STEP_TOPICS: Final = 50
 
 
 class TopicUpkeep:
-    """The periodic work on the topics that `registry` has loaded. Each public method is one round; a timer calls it."""
+    """The periodic work on the loaded topics in `registry`. Each public method does one kind of work once for all
+    topics; a timer calls it.
+    """
 
     def __init__(self, registry: TopicRegistry) -> None:
         self._registry = registry
@@ -39,9 +41,7 @@ class TopicUpkeep:
         return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
 
     async def _open(self) -> AsyncIterator[PersistentTopic]:
-        """Yield the persistent topics that are open. After each STEP_TOPICS topics other tasks of the event loop may
-        run.
-        """
+        """Yield the open persistent topics. After each STEP_TOPICS topics, let other tasks of the event loop run."""
         for number, topic in enumerate(self._persistent(), 1):
             if topic.state is TopicState.OPEN:
                 yield topic
@@ -49,9 +49,11 @@ class TopicUpkeep:
                 await asyncio.sleep(0)
 
     async def delete_inactive(self, now_ms: int) -> int:
-        """Delete the topics that were unused for as long as their policies require, and for the time of their
-        retention; return the number of deleted topics. Of a non-persistent topic nothing is stored, so it is only
-        removed from memory; it counts too.
+        """Delete the topics that have been unused for as long as their policies require, and whose retention time has
+        passed. Return the number of deleted topics.
+
+        A non-persistent topic stores nothing, so it is only removed from memory; it counts, too. If a topic cannot be
+        deleted, this is logged.
         """
         idle = [
             topic
@@ -73,8 +75,8 @@ class TopicUpkeep:
         return deleted
 
     async def expire_subscriptions(self, now_ms: int) -> int:
-        """Delete the subscriptions that had no consumer for as long as the policies require; return the number of
-        subscriptions.
+        """Delete the subscriptions of clients that have had no consumer for as long as the policies require. Return the
+        number of deleted subscriptions.
         """
         expired = 0
         async for topic in self._open():
@@ -91,8 +93,9 @@ class TopicUpkeep:
         return expired
 
     async def trim(self) -> int:
-        """For each open persistent topic, start to roll its ledger if the ledger is too old, and to delete consumed
-        ledgers whose retention has ended; return the number of these topics, also those where nothing is due.
+        """For each open persistent topic, start two things: roll its ledger if the ledger is too old, and delete
+        consumed ledgers whose retention has ended. Return the number of topics, including those for which neither was
+        necessary.
         """
         trimmed = 0
         async for topic in self._open():
@@ -115,8 +118,8 @@ class TopicUpkeep:
         return expired
 
     async def check_backlogs(self, now_ms: int) -> int:
-        """Disconnect the producers of topics whose backlog exceeds a quota, or evict the oldest messages, as the
-        policy of the quota says; return the number of topics whose backlog exceeded a quota before that.
+        """For each topic whose backlog exceeds a quota, do what the policy of the quota says: disconnect the producers,
+        or evict the oldest messages. Return the number of topics whose backlog exceeded a quota before this.
         """
         exceeded = 0
         async for topic in self._open():
@@ -127,10 +130,10 @@ class TopicUpkeep:
         return exceeded
 
     async def compact_due(self) -> int:
-        """Start to compact the topics with more uncompacted bytes than their threshold; return the number of started
-        compactions.
+        """Start a compaction of each topic that has more uncompacted bytes than its threshold. Return the number of
+        started compactions.
 
-        A topic without a threshold is compacted on request only.
+        A topic without a threshold is compacted only when an operator requests it.
         """
         started = 0
         for topic in self._persistent():
@@ -148,16 +151,17 @@ class TopicUpkeep:
         return started
 
     async def snapshot_deduplication(self) -> int:
-        """Store the snapshots of deduplication whose interval has passed; return the number of topics that stored one.
+        """Store a snapshot of deduplication for each topic whose interval for this has passed and that has new entries.
+        Return the number of topics that stored one.
 
-        The interval is `brokerDeduplicationSnapshotIntervalSeconds`.
+        The interval is `brokerDeduplicationSnapshotIntervalSeconds`, unless policies set another one.
         """
         now_ms = self._registry.clock.now_ms()
         return await self._store([memory for memory in self._deduplications() if memory.is_due(now_ms)])
 
     async def forget_producers(self) -> int:
-        """Remove inactive producer names from the deduplication; return the number of topics that stored a snapshot
-        because of this.
+        """Remove inactive producer names from the deduplication of each topic, and store a snapshot for each topic that
+        had such names. Return the number of topics that stored one.
 
         A name is inactive when its producer left more than `brokerDeduplicationProducerInactivityTimeoutMinutes` ago.
         """
@@ -180,7 +184,7 @@ class TopicUpkeep:
 
 
 def _is_idle(topic: Topic, now_ms: int) -> bool:
-    """Return whether a topic is unused for so long that its policies let it be deleted.
+    """Return whether a topic has been unused for so long that its policies require to delete it.
 
     Source: Pulsar's `PersistentTopic.checkGC`, `isActive`.
     """
@@ -196,8 +200,8 @@ def _is_idle(topic: Topic, now_ms: int) -> bool:
 
 
 def _is_retained(topic: Topic, now_ms: int) -> bool:
-    """Return whether an unused topic must be kept, because the time of its retention has not passed. Source: Pulsar's
-    `PersistentTopic.shouldTopicBeRetained`.
+    """Return whether an unused topic must be kept, because it has been unused for less than the time of its retention.
+    Source: Pulsar's `PersistentTopic.shouldTopicBeRetained`.
     """
     if not isinstance(topic, PersistentTopic):
         return False
@@ -206,7 +210,9 @@ def _is_retained(topic: Topic, now_ms: int) -> bool:
 
 
 async def _bound_backlog(topic: PersistentTopic, now_ms: int) -> bool:
-    """Enforce the backlog quotas of a topic; return whether its backlog exceeded a quota before that."""
+    """If the backlog of an open topic exceeds a quota, do what the policy of the quota says, and return True. Otherwise
+    return False.
+    """
     exceeded = await topic.backlog_excess(now_ms)
     if exceeded is None or topic.state is not TopicState.OPEN:
         return False

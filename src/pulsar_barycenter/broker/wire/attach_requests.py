@@ -42,7 +42,9 @@ Request = TypeVar("Request", api.CommandProducer, api.CommandSubscribe)
 
 
 def producer(connection: Connection, request: api.CommandProducer) -> None:
-    """Answer PRODUCER: attach a producer to a topic."""
+    """Handle PRODUCER: attach a producer to a topic, in a task, and answer. If this producer is attached already,
+    answer with success at once.
+    """
     present = connection.producers.get(request.producer_id)
     if present is not None and not present.closed and request.epoch <= present.epoch:
         _send_producer_success(connection, request.request_id, present)
@@ -51,7 +53,9 @@ def producer(connection: Connection, request: api.CommandProducer) -> None:
 
 
 def subscribe(connection: Connection, request: api.CommandSubscribe) -> None:
-    """Answer SUBSCRIBE: attach a consumer to a subscription."""
+    """Handle SUBSCRIBE: attach a consumer to a subscription, in a task, and answer. If the consumer is attached
+    already, answer with success at once.
+    """
     present = connection.consumers.get(request.consumer_id)
     if present is not None and not present.closed:
         connection.send(commands.success(request.request_id))
@@ -79,10 +83,10 @@ def _attach(
 
 
 async def _require_rights_again(number: int, connection: Connection, request: Any, detach: Callable[[], None]) -> None:
-    """Check that the client did not lose its rights while it waited. If it did, or the rights cannot be read, call
-    `detach` and raise the error.
+    """Check again that the client has the rights for its request, because they may have changed while it waited to be
+    attached. If it lacks one, or the rights cannot be read, call `detach` and raise the error.
 
-    When rights change, the broker only checks clients that are attached, so it has not checked this client.
+    This is necessary because, when rights change, the broker checks only clients that are attached.
     """
     try:
         await require_rights(number, connection, request)
@@ -92,7 +96,7 @@ async def _require_rights_again(number: int, connection: Connection, request: An
 
 
 def _require_name(kind: str, name: str) -> None:
-    """Check a name, unless it is empty (none was given).
+    """Check a name in a request. An empty name is accepted: the client gave none.
 
     Raises:
         NotAllowedError: the name is not valid. Clients do not try again after this error.
@@ -105,7 +109,9 @@ def _require_name(kind: str, name: str) -> None:
 
 
 def _log_refusal(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
-    """Log why a client is not allowed to attach; a missing right was already logged by the check of the rights."""
+    """Log why a client's request to attach is refused. Nothing is logged for a missing right, because the check of the
+    rights has logged it.
+    """
     if not isinstance(error, AccessError):
         log.log(**about, address=connection.address, reason=error_text(error))
 
@@ -162,8 +168,8 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
 
 
 def _send_producer_queued(connection: Connection, request_id: int, name: str) -> None:
-    """Answer that the producer waits for exclusive access; without this answer its client fails after its operation
-    timeout.
+    """Send the client of a producer the answer that the producer has to wait for exclusive access. Without this answer,
+    the client would give up after its operation timeout.
     """
     connection.send(commands.producer_success(request_id, name, schema_version=b"", producer_ready=False))
 
@@ -183,12 +189,11 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
 
 
 async def _create_initial_subscription(topic: Topic, name: str) -> None:
-    """Create the subscription that a producer of a dead-letter topic asks for, if it does not exist.
-
-    The subscription keeps the messages until its first consumer attaches.
+    """Create the subscription that the PRODUCER command names as initial subscription, if it does not exist. Clients
+    use this for dead-letter topics: the subscription keeps the messages until its first consumer attaches.
 
     Raises:
-        NotAllowedError: the policies do not allow to create it, or the topic has reached its limit.
+        NotAllowedError: the policies do not allow to create it, or the topic has as many subscriptions as it may have.
         TopicFencedError: the topic is closing.
     """
     if not isinstance(topic, PersistentTopic):
@@ -206,7 +211,9 @@ async def _create_initial_subscription(topic: Topic, name: str) -> None:
 
 
 def close_producer(connection: Connection, request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:
-    """Answer CLOSE_PRODUCER, after every message of the producer was answered."""
+    """Handle CLOSE_PRODUCER: detach the producer, and answer. If messages of the producer are not answered yet, do both
+    after they were. A PRODUCER request for this id that is still running is cancelled.
+    """
     _cancel_attach(connection, "producer", request.producer_id)
     found = connection.producers.get(request.producer_id)
     if found is None or found.pending == 0:
@@ -307,14 +314,14 @@ def _position(message_id: api.MessageIdData) -> Position:
 
 
 def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH) -> dict[str, str] | None:
-    """Return the properties that a client sends about itself, None if there are none.
+    """Return the properties in a request of a client as a dict, None if there are none.
 
     Raises:
-        NotAllowedError: keys and values have more than `longest` characters together, there are more than `longest`
-            properties (also empty ones need memory), or one of them is not UTF-8.
+        NotAllowedError: keys and values together have more than `longest` characters, there are more than `longest`
+            properties (empty ones need memory, too), or a key or value is not UTF-8.
     """
     if len(pairs) > longest:
-        raise NotAllowedError(f"there are {count_of(len(pairs), 'property')}; at most {longest} are allowed")
+        raise NotAllowedError(f"the request has {count_of(len(pairs), 'property')}; at most {longest} are allowed")
     found: dict[str, str] = {}
     length = 0
     for pair in pairs:
@@ -322,13 +329,15 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
             raise NotAllowedError("a property is not UTF-8")
         length += len(pair.key) + len(pair.value)
         if length > longest:
-            raise NotAllowedError(f"the properties have more than {longest} characters together")
+            raise NotAllowedError(f"the properties in the request have more than {longest} characters together")
         found[pair.key] = pair.value
     return found or None
 
 
 def close_consumer(connection: Connection, request: api.CommandCloseConsumer) -> None:
-    """Answer CLOSE_CONSUMER: detach the consumer, or cancel the SUBSCRIBE that is still running."""
+    """Handle CLOSE_CONSUMER: detach the consumer, or cancel its SUBSCRIBE if that is still running. Answer with success
+    in each case.
+    """
     _cancel_attach(connection, "consumer", request.consumer_id)
     consumer: Consumer | None = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:

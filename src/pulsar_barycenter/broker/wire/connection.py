@@ -59,11 +59,13 @@ _LONGEST_HOLD_S: Final = 1.0
 
 
 class Connection(asyncio.Protocol):
-    """A client connection, created by the wire server. The keys of `handlers` are the numbers of the command types.
+    """A connection of a client to this broker. The wire server creates it. `handlers` has the handler for each type of
+    command, by the number of the type.
 
-    Its memory is limited (see `bounds`): one incomplete frame and one read; unanswered SENDs and other requests, by
-    number and bytes; answers and messages that the client has not read, plus the answers to the requests of one read
-    and to the running requests; attached producers and consumers, each with names and properties of limited length.
+    The memory that a connection uses is limited; see `bounds`. There are limits on: one incomplete frame and one read;
+    unanswered SENDs and other running requests, by number and bytes; answers and messages that the client has not read,
+    plus the answers to one read and to the running requests; attached producers and consumers, each with names and
+    properties of limited length.
     """
 
     __slots__ = (
@@ -132,7 +134,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def principal(self) -> Principal:
-        """The principal of the client; NOBODY before CONNECTED."""
+        """The principal of the client; NOBODY until the client is authenticated."""
         return self.handshake.principal
 
     # ---- transport events ----
@@ -247,13 +249,17 @@ class Connection(asyncio.Protocol):
             self._requests.start(work, number, message)
 
     def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
-        """Answer a request of command type `number` in a task; it is cancelled when the connection closes."""
+        """Run `work`, which answers a request of command type `number`, in a task, and return the task. The task is
+        cancelled when the connection closes. If `work` raises an exception, the client gets an error.
+        """
         return self._requests.start(work, number, request)
 
     def _handle_sends(self, received: Sequence[Received], start: int) -> int:
-        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. If a SEND is
-        refused, the SENDs before it are published, the producer gets an error for the refused SEND, and the index after
-        the refused SEND is returned.
+        """Publish consecutive SENDs of one producer, beginning at index `start`, and return the index of the next
+        command. A SEND that is refused ends the series: the SENDs before it are published, the producer gets an error
+        for it, and the index after it is returned.
+
+        If the producer does not accept messages, only the SEND at `start` is skipped.
         """
         producer_id, _, _, messages, are_chunks, _ = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
@@ -281,11 +287,12 @@ class Connection(asyncio.Protocol):
             self.abort(f"a message could not be published: {error_text(error)}")
 
     def _publishing(self, producer_id: int, messages: int) -> Producer | None:
-        """Return the producer with that id, or None if it accepts no messages.
+        """Return the producer with that id, or None if it accepts no messages now; the caller then drops the SEND.
+        `messages` is the number of messages in it.
 
-        If the producer is closed because its topic is leaving this broker, `messages` are counted as dropped: the
-        client sends them again. For a producer that the broker closed less than CLOSED_ID_LIFE_S ago, only None is
-        returned. Any other unknown id aborts the connection.
+        If the topic is leaving this broker, the messages are counted as dropped: the client sends them again to the
+        next owner. If the broker closed the producer less than CLOSED_ID_LIFE_S seconds ago, the messages are ignored.
+        Any other unknown id aborts the connection.
         """
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -298,7 +305,9 @@ class Connection(asyncio.Protocol):
         return None
 
     def _refuse_send(self, producer: Producer, refused: Refused) -> None:
-        """Send the error for one message, in the order of the SENDs: clients reconnect if the order is wrong."""
+        """Send the error for one message, but not before the answers to earlier messages of the producer: clients
+        reconnect if answers come in another order.
+        """
         sequence_id = refused.sequence_id
         about = {"topic": str(producer.topic.name), "producer": producer.name, "sequence_id": str(sequence_id)}
         self._services.logs.message_refused.log(**about, error=refused.reason)
@@ -306,7 +315,9 @@ class Connection(asyncio.Protocol):
         self._send_in_turn(producer, answer)
 
     def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
-        """Send an answer after the answers to all earlier messages of the producer."""
+        """Send an answer to a message of `producer`, but not before the answers to all its earlier messages: until then
+        it waits in a queue of the producer.
+        """
         if producer.pending == 0:
             self.send(frame)
             return
@@ -351,7 +362,9 @@ class Connection(asyncio.Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """The number of bytes for this client that the kernel has not accepted yet."""
+        """The number of bytes for this client that the broker holds in memory, because the operating system has not
+        accepted them yet.
+        """
         return self._out_bytes + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
@@ -359,8 +372,8 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        """Call the dispatchers that wait until they may write. Stop when the connection is not writable any more; the
-        dispatchers that were not called stay first in the queue.
+        """Call the dispatchers that wait until this connection is writable, in the order of their queue. Stop when the
+        connection is not writable any more; those that were not called stay at the head of the queue.
         """
         waiting, self._stalled = self._stalled, {}
         while waiting and self.writable:
@@ -475,8 +488,8 @@ class Connection(asyncio.Protocol):
             self._look_at_holds()
 
     def _look_at_holds(self) -> None:
-        """Resume reading if every throttle lets messages pass; otherwise check again at the time at which they may
-        pass.
+        """Check the throttles because of which nothing is read from the client. If all of them let messages pass now,
+        resume reading. Otherwise set a timer that checks again.
         """
         self._hold_timer = None
         now_s = self._loop.time()
@@ -509,7 +522,9 @@ class Connection(asyncio.Protocol):
         self._send_close(commands.close_producer(producer.producer_id, assigned_url=url, assigned_url_tls=url_tls))
 
     def forget_producer(self, producer: LinkedProducer) -> None:
-        """Remove a producer from this connection; its late SENDs are ignored for CLOSED_ID_LIFE_S."""
+        """Remove a producer from this connection without notifying the client. SENDs with its id that arrive within
+        CLOSED_ID_LIFE_S seconds are ignored.
+        """
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]
             now = self._loop.time()

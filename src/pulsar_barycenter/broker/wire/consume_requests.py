@@ -42,7 +42,9 @@ _Refusal: TypeAlias = tuple[api.ServerError.ValueType, str] | None
 
 
 def ack(connection: Connection, request: api.CommandAck) -> Coroutine[Any, Any, None] | None:
-    """Handle ACK; answer only if it has a request id."""
+    """Handle ACK. The client gets an answer only if the command has a request id; the answer has an error if the
+    acknowledgement was refused.
+    """
     consumer = connection.consumers.get(request.consumer_id)
     problem: _Refusal = None
     if consumer is None or consumer.closed:
@@ -74,8 +76,8 @@ def _ack_individual(consumer: Consumer, ids: Sequence[api.MessageIdData]) -> _Re
 
 
 def _ack_parts(consumer: Consumer, whole: Sequence[Position], of_parts: Sequence[api.MessageIdData]) -> _Refusal:
-    """Acknowledge the entries at `whole`, and the messages of batches that `of_parts` lists. If one of them is refused,
-    nothing is acknowledged.
+    """Acknowledge the entries at `whole`, and the messages of batches in `of_parts`. Return None, or the reason of a
+    refusal. If one of `of_parts` is refused, nothing is acknowledged.
     """
     try:
         parts = [_part(id_) for id_ in of_parts]
@@ -88,21 +90,24 @@ def _ack_parts(consumer: Consumer, whole: Sequence[Position], of_parts: Sequence
 
 
 def _part(id_: api.MessageIdData) -> tuple[Position, int]:
-    """Return the position of a batch, and the bit set of its messages that are not acknowledged.
+    """Return the position of a batch, and the bit set of the messages that are still unacknowledged after this
+    acknowledgement.
 
     Raises:
-        NotAllowedError: the bit set is longer than the largest batch.
+        NotAllowedError: the bit set is longer than that of the largest batch.
     """
     words = len(id_.ack_set)
     if words > ACK_SET_WORDS:
         entry = f"{id_.ledgerId}:{id_.entryId}"
-        raise NotAllowedError(f"The ack_set of {entry} has {words} words: send up to {ACK_SET_WORDS}")
+        raise NotAllowedError(
+            f"The ack_set of entry {entry} has {words} 64-bit words; at most {ACK_SET_WORDS} are allowed"
+        )
     return Position(id_.ledgerId, id_.entryId), bits_of(id_.ack_set)
 
 
 async def _ack_in_steps(connection: Connection, consumer: Consumer, request: api.CommandAck) -> None:
-    """Acknowledge the ids in steps of at most IDS_AT_ONCE ids. After a refusal the remaining ids are not acknowledged;
-    the ids of earlier steps stay acknowledged.
+    """Acknowledge the ids of an ACK in steps of at most IDS_AT_ONCE ids; other tasks run between two steps. If a step
+    is refused, its ids and all later ones are not acknowledged; the ids of earlier steps stay acknowledged.
     """
     problem: _Refusal = None
     for ids in _in_steps(request.message_id):
@@ -145,7 +150,9 @@ def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> _Refusal:
 def redeliver(
     connection: Connection, request: api.CommandRedeliverUnacknowledgedMessages
 ) -> Coroutine[Any, Any, None] | None:
-    """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES: deliver the given messages again, or all if none is given."""
+    """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES: deliver the unacknowledged messages with the given ids again, or all
+    unacknowledged messages of the consumer if no id is given. If the consumer does not exist, do nothing.
+    """
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         return None
@@ -169,7 +176,9 @@ def _positions(ids: Sequence[api.MessageIdData]) -> list[Position]:
 
 
 def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:
-    """Answer SEEK, after all consumers of the subscription were closed; they attach again by themselves."""
+    """Handle SEEK: move the cursor, and answer when it is moved. Before that, all consumers of the subscription are
+    closed; their clients attach them again by themselves.
+    """
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
@@ -200,7 +209,9 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
 
 
 def last_message_id(connection: Connection, request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
-    """Answer GET_LAST_MESSAGE_ID, also for a consumer of a topic in transfer."""
+    """Answer GET_LAST_MESSAGE_ID with the id of the topic's last message. Consumers of a topic in transfer get this
+    answer, too.
+    """
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
@@ -225,7 +236,7 @@ async def _last_message_id(connection: Connection, consumer: Consumer, request_i
 
 
 def consumer_stats(connection: Connection, request: api.CommandConsumerStats) -> None:
-    """Answer CONSUMER_STATS with the stats of one consumer."""
+    """Answer CONSUMER_STATS with the stats of the consumer that the request names."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.consumer_stats_failed(request.request_id, api.ConsumerNotFound, _NO_CONSUMER))
@@ -257,7 +268,9 @@ def consumer_stats(connection: Connection, request: api.CommandConsumerStats) ->
 
 
 def unsubscribe(connection: Connection, request: api.CommandUnsubscribe) -> Coroutine[Any, Any, None] | None:
-    """Answer UNSUBSCRIBE: delete the subscription, and with it the consumer."""
+    """Handle UNSUBSCRIBE: delete the subscription of the consumer, which is closed by this, and answer with success or
+    an error.
+    """
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))

@@ -82,8 +82,8 @@ def error_text(error: BaseException) -> str:
 
 
 def error_code(error: BaseException) -> ErrorCode:
-    """Return the code for `error`. For an exception without a code this is UnknownError, and its traceback is
-    logged.
+    """Return the protocol's error code for `error`. If the table of codes has none for this exception, return
+    UnknownError, and log the exception with its traceback.
     """
     for kind, code in _CODES:
         if isinstance(error, kind):

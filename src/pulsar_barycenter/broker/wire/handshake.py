@@ -28,7 +28,7 @@ _FEATURES: Final = api.FeatureFlags(
 
 
 class Handshake:
-    """Authenticates the client of one connection."""
+    """Authenticates the client of one connection: when it connects, and again when its credentials expire."""
 
     __slots__ = (
         "_awaits_response",
@@ -57,15 +57,20 @@ class Handshake:
 
     @property
     def principal(self) -> Principal:
-        """The principal of the client; NOBODY before CONNECTED."""
+        """The principal of the client; NOBODY until the client is authenticated."""
         return self._session.principal
 
     def made(self, transport: asyncio.BaseTransport) -> None:
-        """Read the client certificate of the TLS handshake, if there is one, when the connection is made."""
+        """Called when the connection is made: read the name in the client certificate of the TLS handshake, if there is
+        one.
+        """
         self._certificate_name = common_name(transport.get_extra_info("peercert"))
 
     def connect(self, request: api.CommandConnect) -> Coroutine[Any, Any, None] | None:
-        """Answer CONNECT, and then handle the commands that the client sent without waiting for the answer."""
+        """Handle CONNECT: authenticate the client if authentication is enabled, and answer with CONNECTED. Then handle
+        the commands that the client sent without waiting for this answer. If the credentials are not valid, send an
+        error and close the connection.
+        """
         self._connection.client_version = request.client_version[:TEXT_LENGTH]
         if self._services.authentication.enabled:
             return self._authenticate(request)
@@ -100,7 +105,7 @@ class Handshake:
         self._connection.data_received(b"")
 
     def _refuse(self, error: AuthenticationError) -> None:
-        """Send the error of the authentication, and close the connection."""
+        """Send the client an error because its credentials are not valid, log it, and close the connection."""
         self._services.authentication.log_refused(
             error, address=self._connection.address, client=self._connection.client_version
         )
@@ -110,8 +115,8 @@ class Handshake:
     # ---- after CONNECTED ----
 
     def respond(self, request: api.CommandAuthResponse) -> Coroutine[Any, Any, None] | None:
-        """Handle AUTH_RESPONSE: check the new credentials, and close the connection if they are not valid. If the
-        broker did not ask for credentials, ignore the command.
+        """Handle AUTH_RESPONSE, with which a client answers the broker's AUTH_CHALLENGE: check the new credentials, and
+        close the connection if they are not valid. Ignore the command if no AUTH_CHALLENGE is unanswered.
         """
         if not self._awaits_response:
             return None

@@ -26,7 +26,9 @@ _MODES: Final = {0: "PERSISTENT", 1: "NON_PERSISTENT", 2: "ALL"}
 
 
 def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
-    """Answer LOOKUP: at once if the owner is known, otherwise in a task."""
+    """Handle LOOKUP. If the owner of the topic's bundle is known, answer at once and return None; otherwise return a
+    coroutine that looks it up and answers.
+    """
     listener = request.advertised_listener_name
     answer: LookupAnswer | Exception
     try:
@@ -77,7 +79,9 @@ async def partitions(connection: Connection, request: api.CommandPartitionedTopi
 
 
 async def topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOfNamespace) -> None:
-    """Answer GET_TOPICS_OF_NAMESPACE with all topics: clients apply their patterns themselves."""
+    """Answer GET_TOPICS_OF_NAMESPACE with all topics of the namespace. The pattern in the request has no effect:
+    clients apply it themselves.
+    """
     request_id = request.request_id
     try:
         namespace = NamespaceName.parse(request.namespace)
@@ -93,7 +97,9 @@ async def topics_of_namespace(connection: Connection, request: api.CommandGetTop
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """A request that waits in the same queue as the dispatchers until the connection is writable."""
+    """A request that waits until the connection is writable. It is in the same queue as the dispatchers, so it has
+    their method `dispatch`, which ends the wait.
+    """
 
     woken: asyncio.Future[None]
 
@@ -103,7 +109,7 @@ class _Waiting:
 
 
 async def wait_writable(connection: Connection) -> None:
-    """Wait until the client has read enough of the earlier answers and messages."""
+    """Wait until the connection is writable: the client has read enough of the earlier answers and messages."""
     while not connection.writable:
         waiting = _Waiting(asyncio.get_running_loop().create_future())
         connection.wake_when_writable(waiting)
@@ -111,7 +117,7 @@ async def wait_writable(connection: Connection) -> None:
 
 
 async def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
-    """Answer GET_SCHEMA with the requested version, or the latest."""
+    """Answer GET_SCHEMA with the schema version that the request names, or with the latest version if it names none."""
     topic = TopicName.parse(request.topic)
     schemas = connection.services.registry.schemas
     # One at a time, and only when the client has read earlier answers: a short request may have a long one.
@@ -128,7 +134,9 @@ async def get_schema(connection: Connection, request: api.CommandGetSchema) -> N
 
 
 async def get_or_create_schema(connection: Connection, request: api.CommandGetOrCreateSchema) -> None:
-    """Answer GET_OR_CREATE_SCHEMA with the version of the schema, which is added if the rules of the topic allow it."""
+    """Answer GET_OR_CREATE_SCHEMA with the version of the schema in the request. If the topic does not have this
+    schema, and its rules allow it, add it first; if they do not allow it, the client gets an error.
+    """
     services = connection.services
     schema = received(request.schema)
     topic = await services.registry.get_or_create(TopicName.parse(request.topic), create=False)
@@ -137,7 +145,9 @@ async def get_or_create_schema(connection: Connection, request: api.CommandGetOr
 
 
 def refuse_watch(connection: Connection, request: api.CommandWatchTopicList | api.CommandWatchTopicListClose) -> None:
-    """Refuse WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE; this broker does not announce topic watchers."""
+    """Refuse WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE. Clients do not normally send them, because this broker's
+    CONNECTED does not say that it supports them.
+    """
     connection.send(
         commands.error(request.request_id, api.NotAllowedError, "Topic watchers are not supported by this broker")
     )

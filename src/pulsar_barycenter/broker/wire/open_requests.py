@@ -19,7 +19,9 @@ from pulsar_barycenter.cluster_logs.request_ids import new_connection_id, servin
 
 
 class OpenRequests:
-    """The running requests of one connection. `refused` logs those that fail; `ended` is called after each request."""
+    """The requests of one connection that are being answered in tasks. `refused` is the log event for those that fail.
+    `ended` is called after each request.
+    """
 
     __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_refused", "_tasks", "id")
 
@@ -35,16 +37,22 @@ class OpenRequests:
 
     @property
     def are_many(self) -> bool:
-        """Whether there are too many open requests, so that reading has to stop."""
+        """Whether reading has to stop, because the number or the bytes of the requests that are being answered exceed
+        their limit.
+        """
         return len(self._tasks) > OPEN_REQUESTS or self._bytes > PENDING_BYTES
 
     @property
     def are_few(self) -> bool:
-        """Whether there are so few requests that reading may resume after it stopped: half the limits."""
+        """Whether reading may resume after it stopped because of `are_many`: the number and the bytes of the requests
+        are at most half of their limits.
+        """
         return len(self._tasks) * 2 <= OPEN_REQUESTS and self._bytes * 2 <= PENDING_BYTES
 
     def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
-        """Answer a request of command type `number` in a task; it is cancelled when the connection closes."""
+        """Run `work`, which answers a request of command type `number`, in a task, and return the task. The task is
+        cancelled when the connection closes. If `work` raises an exception, `failed` sends the error.
+        """
         name = f"{request_name(number)}:{self._connection.address}"
         task = self._loop.create_task(self._run(work, number, request), name=name)
         size = self._tasks[task] = request.ByteSize()
@@ -66,7 +74,9 @@ class OpenRequests:
         self._ended()
 
     def failed(self, number: int, request: Any, error: Exception) -> None:
-        """Send the error response to a request that failed, and log it; a missing right was already logged."""
+        """Send the client the error response to its request, if the command has one, and log the error. A missing right
+        is not logged again here.
+        """
         text = error_text(error)
         if not isinstance(error, AccessError):
             about = {"connection": self.id, "address": self._connection.address}

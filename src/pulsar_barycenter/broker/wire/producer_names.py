@@ -9,7 +9,9 @@ PRODUCER_NAME_COUNTER: Final = "/counters/producer-name"
 
 
 class ProducerNames:
-    """Names of the form `<cluster>-<n>-<k>`: each broker process takes one number n from the store, and counts k."""
+    """Generates producer names of the form `<cluster>-<n>-<k>`. n is a number that each broker process takes once from
+    the metadata store, and k counts the names of this process from 0 on.
+    """
 
     def __init__(self, store: MetadataStore, cluster: str) -> None:
         self._store = store
@@ -18,10 +20,11 @@ class ProducerNames:
         self._count = 0
 
     async def next(self) -> str:
-        """Return a new name.
+        """Return a new name, which no other producer of the cluster has.
 
         Raises:
-            MetadataError: the store could not be read, and this process has no number yet.
+            MetadataError: the store could not be read or written; this is only possible until this process has its
+                number.
         """
         if self._prefix is None:
             # Two callers at the start may take two numbers. The count continues, so no name is returned twice.

@@ -25,8 +25,8 @@ _ERROR_RESPONSES: Final[dict[int, Callable[[int, ErrorCode, str], bytes]]] = {
 
 
 def refusal(number: int, request: Any, code: ErrorCode, text: str) -> bytes | None:
-    """Return the frame that refuses a request; None if the command has no answer, for example FLOW or an ACK without an
-    id.
+    """Return the frame with the error for a refused request. Return None if a client expects no answer to the request,
+    for example to FLOW, or to an ACK without a request id.
     """
     if number == _TYPE.SCALABLE_TOPIC_LOOKUP:
         return commands.scalable_topic_failed(request.session_id, code, text)
@@ -48,8 +48,9 @@ def request_name(number: int) -> str:
 
 
 def miscounted(declared: int, counted: int) -> str:
-    """Return the text of the refusal of a SEND whose declared number of messages differs from the `counted` number in
-    the metadata of its entry, or is not allowed.
+    """Return the error text for a SEND with a wrong number of messages. `declared` is the number in the SEND, `counted`
+    the number in the metadata of its entry. If both are equal, the error is that the number is not in the allowed
+    range.
     """
     if declared != counted:
         return f"the SEND has {count_of(declared, 'message')}, but the metadata of its entry says {counted}"

@@ -22,10 +22,11 @@ _HASHES: Final = 0x10000
 
 
 def segments_of(topic: TopicName, partitions: int) -> list[api.SegmentInfoProto]:
-    """Return the segments of an ordinary topic: one for each partition, or for the topic if it has none.
+    """Return a topic's layout for clients that know topics of segments: one segment for each partition, or one for the
+    topic if it has no partitions.
 
-    The ranges are inclusive and cover all hashes. Clients do not route by them, but choose partitions as older clients
-    do.
+    The hash ranges of the segments are inclusive and together cover all hashes. But clients do not choose a partition
+    by them: they choose partitions of such a topic in the same way as older clients.
     """
     names = [topic.partition(index) for index in range(partitions)] or [topic]
     width = _HASHES // len(names)
@@ -44,9 +45,9 @@ def segments_of(topic: TopicName, partitions: int) -> list[api.SegmentInfoProto]
 
 
 async def look_up(connection: Connection, request: api.CommandScalableTopicLookup) -> None:
-    """Answer SCALABLE_TOPIC_LOOKUP with the layout of an ordinary topic.
+    """Answer SCALABLE_TOPIC_LOOKUP with the layout of an ordinary topic; see `segments_of`.
 
-    The topic need not exist: whether it exists or may be created is decided when the client attaches to it.
+    The topic need not exist: when the client attaches to it, the broker checks whether it exists or may be created.
 
     Raises:
         NotAllowedError: the name is that of one partition of a topic.
@@ -55,7 +56,7 @@ async def look_up(connection: Connection, request: api.CommandScalableTopicLooku
     topic = TopicName.parse(request.topic)
     if topic.is_partition:
         raise NotAllowedError(
-            f"{topic} is one partition, which has no layout. Open the topic {topic.partitioned_name} instead"
+            f"{topic} is a partition, which has no layout of segments. Open the topic {topic.partitioned_name} instead"
         )
     # One at a time, and only when the client has read earlier answers: a short request may have a long one.
     async with connection.listing:
@@ -71,16 +72,17 @@ async def look_up(connection: Connection, request: api.CommandScalableTopicLooku
 def close_session(
     connection: Connection, request: api.CommandScalableTopicClose | api.CommandWatchScalableTopicsClose
 ) -> None:
-    """Do nothing. The layout of an ordinary topic never changes, and the list of topics of segments is always empty, so
-    the broker keeps no session.
+    """Do nothing, because the broker keeps no session of the client. It has nothing to report in one: the layout of an
+    ordinary topic never changes, and the list of topics of segments is always empty.
     """
 
 
 async def subscribe(connection: Connection, request: api.CommandScalableTopicSubscribe) -> None:
-    """Refuse SCALABLE_TOPIC_SUBSCRIBE, by which a client asks for a part of the segments of a topic.
+    """Refuse SCALABLE_TOPIC_SUBSCRIBE, with which a client requests some of a topic's segments for a consumer of a
+    group.
 
     Raises:
-        NotAllowedError: always.
+        NotAllowedError: the topic is an ordinary one, which has no segments to divide among consumers.
         UnservedDomainError: the topic is of the domain `topic` or `segment`.
     """
     topic = TopicName.parse(request.topic)

@@ -59,7 +59,7 @@ class WireServer:
     ) -> None:
         """Prepare the server; `listen` starts it.
 
-        If `authentication` is None, it is created from `config`. If `authorizer` is None, clients may do everything.
+        If `authentication` is None, it is created from `config`. If `authorizer` is None, rights are not checked.
         """
 
         def now_s() -> float:
@@ -84,7 +84,7 @@ class WireServer:
         self._servers: list[asyncio.Server | TlsListener] = []
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply changed settings. Connections read them each time they need them."""
+        """Apply changed settings, to open connections, too: they read a setting each time they need it."""
         self._services.config = config
 
     async def listen(self, host: str, port: int, tls: ListeningContext | None = None) -> int:
@@ -123,7 +123,8 @@ class WireServer:
         return Connection(self._services, self._handlers)
 
     async def apply_grants(self) -> int:
-        """Close the producers and consumers whose clients lost the right to be attached; return their number.
+        """Close the producers and consumers whose clients do not have the right to be attached any more. Call this
+        after rights changed. Return the number of closed producers and consumers.
 
         Raises:
             MetadataError: the permissions could not be read.
@@ -152,7 +153,7 @@ class WireServer:
         return len(self._services.connections)
 
     async def close(self) -> None:
-        """Close the port and every connection, after sending queued frames. Idempotent."""
+        """Stop listening, and close every connection after its queued frames were sent. Idempotent."""
         self.stop_accepting()
         for connection in list(self._services.connections):
             connection.close()
@@ -161,7 +162,9 @@ class WireServer:
         self._servers.clear()
 
     def abort(self) -> None:
-        """Close the port and every connection at once, as a crash of the process would."""
+        """Stop listening and close every connection at once, without sending queued frames, as a crash of the process
+        would.
+        """
         self.stop_accepting()
         for connection in list(self._services.connections):
             connection.abort("the broker stops at once")

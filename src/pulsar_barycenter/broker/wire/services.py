@@ -29,7 +29,9 @@ SERVER_VERSION: Final = f"Apache Pulsar {PULSAR_VERSION} (Barycenter {version()}
 
 
 class ServedConnection(Protocol):
-    """The methods of a connection that its handshake, its keep-alive and its waiting requests need."""
+    """The methods of a connection that are used by its handshake, its keep-alive, and requests that wait until it is
+    writable.
+    """
 
     client_version: str
 
@@ -39,7 +41,9 @@ class ServedConnection(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def is_reading(self) -> bool:
-        """Whether the broker reads from the client. While it does not, a silent client is not taken for dead."""
+        """Whether the broker reads from the client now. While it does not, the keep-alive must not close the connection
+        for the reason that nothing arrives.
+        """
         ...
 
     def send(self, frame: bytes) -> None: ...
@@ -49,12 +53,14 @@ class ServedConnection(Protocol):
         ...
 
     def abort(self, reason: str) -> None:
-        """Close at once, without sending queued frames."""
+        """Close the connection at once, without sending queued frames."""
         ...
 
 
 class OpenConnection(Protocol):
-    """The members of a connection that the server needs: to close it, and for its producers and consumers."""
+    """The members of a connection that the server uses: to close the connection, and to find and close its producers
+    and consumers.
+    """
 
     producers: dict[int, Producer]
     consumers: dict[int, Consumer]
@@ -70,12 +76,12 @@ class OpenConnection(Protocol):
 
     def maybe_resume_reading(self) -> None: ...
     def abort(self, reason: str) -> None:
-        """Close at once, without sending queued frames."""
+        """Close the connection at once, without sending queued frames."""
         ...
 
 
 class WireLogs:
-    """The log events that clients can cause, each limited in rate; `now_s` is a clock that returns seconds."""
+    """The log events that clients can cause, each limited in rate. `now_s` returns the time in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.connection_closed = BoundedLog("connection_closed", now_s)
@@ -92,8 +98,8 @@ class WireLogs:
 class WireServices:
     """The parts of the broker that connections use.
 
-    `connections` has the host of each open connection; `emptied` is set when the last one has closed, and cleared
-    when a new one is registered. `authorizer` is None if every client may do everything.
+    `connections` has each open connection with the host of its client. `emptied` is set when the last connection has
+    closed, and cleared when a new one is registered. `authorizer` is None if rights are not checked.
     """
 
     config: BrokerConfig

@@ -26,7 +26,7 @@ class SignsOfLife:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def start(self) -> None:
-        """Start the timer of the next check, one keep-alive interval from now."""
+        """Start a timer for the next check. It runs out one keep-alive interval after this call."""
         self._timer = self._loop.call_later(self._services.config.keep_alive_interval_seconds, self._check)
 
     def _check(self) -> None:
@@ -45,7 +45,7 @@ class SignsOfLife:
         self.start()
 
     def heard(self) -> None:
-        """Make all waiting calls of `ask` return, because bytes came from the client, or the connection closed."""
+        """Called when bytes came from the client, or the connection closed. All calls of `ask` that wait return."""
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
@@ -58,8 +58,8 @@ class SignsOfLife:
         self.heard()
 
     async def ask(self) -> bool:
-        """Send a PING; return True as soon as the client sends anything, False if it sends nothing within the liveness
-        timeout, or the connection is closed before or meanwhile.
+        """Send a PING. Return True as soon as the client sends anything. Return False if it sends nothing within the
+        liveness timeout, or if the connection closes before that.
         """
         if self._connection.is_closed:
             return False

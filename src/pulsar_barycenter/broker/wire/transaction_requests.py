@@ -22,17 +22,20 @@ _COORDINATORS: Final = TopicName.parse("persistent://pulsar/system/transaction_c
 
 
 def require_no_coordinator(topic: TopicName) -> None:
-    """Check that a topic, whose number of partitions a client asks for, is not the topic of the coordinators.
+    """Check a topic before a client gets its number of partitions. It must not be the topic whose partitions represent
+    transaction coordinators, because this broker has no coordinators.
 
     Raises:
-        TransactionsNotServedError: the topic is that of the coordinators.
+        TransactionsNotServedError: it is that topic.
     """
     if topic.partitioned_name == _COORDINATORS:
         raise TransactionsNotServedError
 
 
 def refuse(command_type: int) -> Callable[[Connection, Any], None]:
-    """Return the handler that refuses the transaction command of that type with its own response."""
+    """Return a handler for transaction commands of the type `command_type`. It refuses each of them, with the response
+    that belongs to this type.
+    """
 
     def refuse_request(connection: Connection, request: Any) -> None:
         connection.send(commands.refuse_transaction(command_type, request.request_id, NO_TRANSACTIONS))

@@ -132,7 +132,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str,
             raise click.BadParameter(f"{pair!r}: give key=value, separated by commas or as several options")
         key, value = (piece.strip() for piece in pair.split("=", 1))
         if found.setdefault(key, value) != value:
-            raise click.BadParameter(f"{key!r} has two values, {found[key]!r} and {value!r}: give one")
+            raise click.BadParameter(f"{key!r} has two values, {found[key]!r} and {value!r}: give one value")
     return found
 
 

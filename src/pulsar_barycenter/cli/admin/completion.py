@@ -56,8 +56,8 @@ async def _tenants(session: Session, _begun: str) -> list[str]:
 
 
 async def _namespaces(session: Session, begun: str) -> list[str]:
-    """Return the namespaces of the tenant that the user began to type, or all tenants if the user has not typed a
-    tenant yet.
+    """Return the namespaces of the tenant if the user has typed a tenant and the slash after it (`begun`); otherwise
+    return tenants, each with a slash.
     """
     tenant, slash, _ = begun.partition("/")
     if not slash:
@@ -66,8 +66,8 @@ async def _namespaces(session: Session, begun: str) -> list[str]:
 
 
 async def _topics(session: Session, begun: str) -> list[str]:
-    """Return the topics of the typed namespace, in the form in which the user began to type; if no namespace is typed,
-    return namespaces.
+    """Return the topics of the namespace that the user typed, with the prefix persistent:// only if the user typed it;
+    while the user has not typed a whole namespace, return namespaces instead.
     """
     prefix = _PERSISTENT if begun.startswith(_PERSISTENT) else ""
     rest = begun.removeprefix(prefix)

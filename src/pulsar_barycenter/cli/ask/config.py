@@ -170,7 +170,9 @@ def unset(key: str, url: str | None, yes: bool, why: str) -> None:
 
 
 def _dynamic(key: str, settings: Sequence[Setting]) -> Setting:
-    """Return the setting of a key that can be changed while brokers run; end the program if the key cannot."""
+    """Return the setting of `key`. End the program if no broker has this key, or the key cannot be changed while
+    brokers run.
+    """
     known = {setting.key: setting for setting in settings}
     dynamic = [setting.key for setting in settings if setting.is_dynamic]
     if key not in dynamic:
@@ -231,7 +233,10 @@ def _picture(url: str | None) -> Picture:
     except ClusterUnreadableError as error:
         fail(f"cannot ask the cluster: {error}")
     if not any(broker.settings for broker in picture.answering):
-        fail("no broker returned its configuration; this may need a superuser's token in BARYCENTER_TOKEN")
+        fail(
+            "no broker returned its configuration; if the cluster checks tokens, put a superuser's token into"
+            " BARYCENTER_TOKEN"
+        )
     return picture
 
 

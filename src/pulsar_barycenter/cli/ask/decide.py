@@ -119,7 +119,9 @@ def command(
             named = _bundles_named(bundles, found.snapshot.bundles.names)
             rounds = [list(placement_lines(found.snapshot, config, named, seed, manager))]
         elif strategy and role_of(strategy) is Role.PLACEMENT:
-            raise click.UsageError(f"{short_name(strategy)} places bundles: name them with --place BUNDLE")
+            raise click.UsageError(
+                f"{short_name(strategy)} is a placement strategy: name the bundles to assign with --place BUNDLE"
+            )
         else:
             by = f"{shedder_name(config, manager)} sheds, {placer_name(config, manager)} places"
             memory = read_memory(history) if history else found.memory
@@ -162,10 +164,11 @@ def command(
 
 
 def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
-    """Return the snapshot of a file or folder, of a data folder at a time, or of the cluster that runs at `url`.
+    """Return the snapshot of `path` (a file or folder, or a data folder as it was at the time `at`), or the present one
+    of the cluster at `url`.
 
     Raises:
-        click.UsageError: none was given, or several.
+        click.UsageError: neither a path nor a cluster was given, or both; or `at` was given with a cluster.
         ClusterError, SnapshotFileError, ConfigError, OSError: the snapshot cannot be read.
     """
     at_ms = moment_ms("--at", at) if at else None
@@ -178,7 +181,12 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
 
 
 def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the named bundles, and the snapshot's bundles that have the named topics, without duplicates."""
+    """Return the bundles that `names` name, without duplicates: a bundle itself, or the bundle that contains a named
+    topic. `known` are the bundles of the snapshot.
+
+    Raises:
+        click.UsageError: a name is not valid, or no known bundle contains the topic.
+    """
     found: dict[str, None] = {}
     for name in names:
         try:
@@ -186,7 +194,7 @@ def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
         except InvalidNameError as error:
             raise click.UsageError(f"--place {name}: {error}") from error
         if subject.span is None:
-            raise click.UsageError(f"--place {name}: give a bundle or a topic")
+            raise click.UsageError(f"--place {name}: this is neither a bundle nor a topic; give a bundle or a topic")
         bundle = subject.name
         if subject.kind == "topic":
             bundle = next((reported for reported in known if subject.span.is_covered_by(reported)), "")

@@ -35,7 +35,9 @@ _EXPLAINED_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, C
 
 
 def headline(found: SnapshotFile, by: str) -> str:
-    """Return the first line of the output: the snapshot, and the strategies and settings that decide."""
+    """Return the first line of the output. It describes the snapshot; `by` is a text that names the strategies and the
+    settings that decide.
+    """
     snapshot = found.snapshot
     taken = ""
     if snapshot.taken_at_ms:
@@ -131,7 +133,9 @@ def _percents(fractions: Sequence[float]) -> list[str]:
 
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:
-    """Print which brokers shed, or why no broker sheds, and the settings that would change this result."""
+    """Print `sources`, the brokers that shed, or, if there are none, the reason why no broker sheds. Without `explain`
+    add the settings that would change this result.
+    """
     settings = f"; {SETTINGS_MARK}{', '.join(reason.settings)}" if reason.settings and not explain else ""
     whole = _words(reason, "", explain=explain)
     if reason.subject and sources:
@@ -153,7 +157,7 @@ def _print_bundles(title: str, lines: Sequence[Decided], window: str, *, explain
         if line.placement is not None:
             click.echo(f"      to {_words(line.placement, '', explain=explain)}")
     if len(lines) > _MAX_ROWS:
-        click.echo(f"  … and {len(lines) - _MAX_ROWS:,} more; --json prints all")
+        click.echo(f"  … and {len(lines) - _MAX_ROWS:,} more bundles; --json prints all")
 
 
 def _words(reason: Reason, subject: str, *, explain: bool) -> str:

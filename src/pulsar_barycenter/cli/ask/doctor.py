@@ -181,8 +181,8 @@ def _print_text(picture: Picture, diagnosis: Diagnosis, not_given: Sequence[str]
 
 
 def _reasons(unseen: Sequence[Unseen]) -> dict[str, list[str]]:
-    """Return what was not checked, by the reason. Optional checks that need a part that was not read have a common
-    reason, which lists all these parts.
+    """Return a mapping from reason to the checks that were not made for this reason. Optional checks that need
+    something that was not read have one common reason, which lists all that was not read.
     """
     parts = dict.fromkeys(
         left_out.why.removesuffix(NOT_READ)

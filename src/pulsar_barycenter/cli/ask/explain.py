@@ -135,8 +135,8 @@ def _is_namespace(name: str) -> bool:
 
 
 def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -> None:
-    """Print past decisions about the subject, and what a round would decide about it now; end the program with exit
-    code 1 if there are neither.
+    """Print past decisions about `asked`, and what a round would decide about it now. `asked` maps "bundle",
+    "namespace" and "broker" to a name or "". End the program with exit code 1 if there is nothing to print.
     """
     answer = source.about(asked)
     found = answer.found
@@ -159,8 +159,8 @@ def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -
         _print(records, states, lines, shedding, settings, window, bundles)
     if not records and not states and not lines:
         fail(
-            f"nothing is known of {next(filter(None, asked.values()))}: brokers answer only with their last decisions, "
-            "and --data reads all decisions of a data folder"
+            f"nothing is known of {next(filter(None, asked.values()))}: brokers return only their last decisions; "
+            "to read all decisions, give the data folder with --data"
         )
 
 
@@ -193,7 +193,9 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
     for broker in page.silent:
-        click.echo(f"barycenter: {broker} does not answer: decisions that only it logged are missing", err=True)
+        click.echo(
+            f"barycenter: {broker} does not answer: decisions that only this broker logged are missing here", err=True
+        )
     answer = state_at(subject, at_ms, records)
     if not lines and answer.last is None and not answer.recent and not answer.refused:
         fail(not_known(subject, at_ms, page))
@@ -204,7 +206,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
     for text in told_then(answer):
         print_text(text, plain_width=PLAIN_WIDTH)
     if found is not None and lines:
-        click.echo(f"\nwhat the leader would have decided with the load of that time, by {settings}")
+        click.echo(f"\nwhat the leader would have decided with the load at the time given with --at, by {settings}")
         names = found.snapshot.bundles.names
         print_tables(lines, names, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
@@ -220,7 +222,7 @@ def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
     try:
         return read_with_settings(data, at_ms)
     except SnapshotFileError as error:
-        click.echo(f"barycenter: the load of that time is not known: {error}", err=True)
+        click.echo(f"barycenter: the load at the time given with --at is not known: {error}", err=True)
         return None
 
 

@@ -119,10 +119,11 @@ async def is_foreign(address: str) -> bool:
 
 
 async def watched(source: "Source", cluster: "WatchedCluster") -> ClusterView:
-    """Return the present state of a cluster that is seen from outside.
+    """Return the present state of a cluster that is observed from outside: read what is new from `source` into
+    `cluster` first.
 
     Raises:
-        ClusterError: it cannot be read.
+        ClusterError: the cluster cannot be read.
     """
     from pulsar_barycenter.watch.recorded_status import recorded_board
     from pulsar_barycenter.watch.running import take_new

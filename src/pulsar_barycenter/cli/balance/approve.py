@@ -41,10 +41,10 @@ def command(state: Path, yes: bool, reject: bool, name: str | None, why: str) ->
         proposal = waiting(state, now_ms)
         if name is not None and name != proposal.name:
             raise ApprovalError(
-                f"round {proposal.name} waits for approval, not {name}; look at the waiting round, and approve it by"
-                " its name"
+                f"round {proposal.name} waits for approval, not round {name}, so nothing was approved; look at the"
+                " waiting round, and give its name"
             )
-        click.echo(f"round {proposal.name}: {count_of(len(proposal.moves), 'move')}; {proposal.why}")
+        click.echo(f"round {proposal.name} waits for approval: {count_of(len(proposal.moves), 'move')}; {proposal.why}")
         print_moves(proposal.moves)
         if not (yes or reject):
             click.echo("nothing is done without --yes")

@@ -186,7 +186,7 @@ def _run(*, url: str | None, state: Path | None, form: str, **options: Any) -> N
 
 
 def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Wanted:
-    """Return what the options tell the balancer to do, as checked values.
+    """Return the options of the command as checked values.
 
     Raises:
         ValueError, ConfigError, StrategyError, WrongWordError: a value cannot be used.
@@ -194,7 +194,9 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
     strategy = checked_strategy(options["strategy"])
     when, mode = SplitWhen(options["split"]), Mode(options["mode"])
     if when is SplitWhen.ALWAYS and mode is Mode.ADVISE:
-        raise WrongWordError("--split always: an approval in --mode advise is for moves only; use --mode act")
+        raise WrongWordError(
+            "--split always cannot be used with --mode advise, in which only moves can be approved; use --mode act"
+        )
     checked_changes(strategy, options["changes"])
     return Wanted(
         urls=urls,

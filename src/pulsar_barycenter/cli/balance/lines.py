@@ -21,8 +21,8 @@ _MAX_SHOWN: Final = 10
 
 
 def printer(*, as_json: bool) -> Callable[[RoundRecord | str], None]:
-    """Return a function that prints records of rounds and sentences on standard output; with `as_json`, sentences go to
-    standard error.
+    """Return a function that prints the records of rounds, and sentences, on standard output as text. With `as_json` it
+    prints the records as JSON objects, and the sentences on standard error.
     """
 
     def tell(found: RoundRecord | str) -> None:

@@ -41,7 +41,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
             if taken_over is None:
                 click.echo(f"nothing to do: according to {state}, the balancer left no setting to put back")
                 return
-            click.echo(f"before the balancer changed them: {taken_over.sentence}")
+            click.echo(f"settings before the balancer changed them: {taken_over.sentence}")
             if not yes:
                 click.echo("nothing is done without --yes")
                 return
@@ -52,7 +52,9 @@ def command(url: str | None, state: Path, yes: bool) -> None:
 
 
 async def _put_back(url: str, folder: StateFolder, taken_over: TakenOver) -> bool:
-    """Put the settings back, and print those that stay as they are; return whether there are any."""
+    """Restore the settings of the cluster, and print those that were not restored. Return whether there is a setting
+    that was not restored.
+    """
     client = asking_client(why="barycenter balance restore")
     try:
         cluster = AdminCluster(client, url)

@@ -47,8 +47,9 @@ DAMAGED: Final = 3
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The last object that `--json` prints, with counts; `damaged` is the number of ledgers that were damaged before a
-    repair.
+    """The last JSON object that a command prints with `--json`: the numbers of topics and ledgers that were read, the
+    ledgers that are damaged (for a repair: those that were damaged before it), and the files in the folder that belong
+    to no ledger of a topic (`unlisted`).
     """
 
     data: str
@@ -177,15 +178,16 @@ def _print_bookies(found: BookieReport) -> None:
     counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
     click.echo(
         f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} missing;"
-        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users"
+        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users of the bookies"
     )
 
 
 def _go_through(
     data: Path, store: StoreOptions, topic: str, work: Callable[[str, ListedLedger], LedgerReport]
 ) -> Summary:
-    """Call `work` for every ledger of the folder, while no broker can start on it; end the program if the folder or the
-    metadata store cannot be used.
+    """Call `work` for every ledger of the data folder (of `topic` only, if it is not ""), and return a summary. The
+    folder is locked meanwhile, so that no broker can start on it. End the program if the folder or the metadata store
+    cannot be used.
     """
     keep_private()
     ledgers = str(data / LEDGERS)

@@ -35,8 +35,8 @@ REFUSED: Final = 3
 
 
 class MigrationReport(msgspec.Struct, frozen=True, rename="camel"):
-    """The object that `--json` prints. `state` is `migrated`, `possible` (a dry run found nothing against it) or
-    `refused`. `written` is the number of ledgers that this run wrote; all others were on the bookies already.
+    """The object that `--json` prints. `state` is `migrated`, `possible` (a dry run found that everything can be moved)
+    or `refused`. `written` is the number of ledgers that this run wrote to bookies; the bookies had all others already.
     """
 
     data: str
@@ -164,8 +164,9 @@ async def _check_stopped(stores: Stores) -> None:
         running = await store.children(REGISTERED_BROKERS)
         if running:
             raise LedgerError(
-                f"{count_of(len(running), 'broker')} registered in the metadata store ({', '.join(running[:10])}): stop"
-                " them first. A broker that was killed is registered until its session expires"
+                f"{count_of(len(running), 'broker')} still registered in the metadata store "
+                f"({', '.join(running[:10])}): stop these brokers first. A broker that was killed stays registered "
+                "until its session expires"
             )
 
 
@@ -200,4 +201,7 @@ def _print(report: MigrationReport, conf: Path) -> None:
         click.echo(f"the cluster is on bookies; start its brokers with {conf}")
     else:
         click.echo(f"{counted}: on bookies, every entry compared; {report.written:,} written by this run")
-        click.echo(f"the cluster is on bookies; start its brokers with {conf}. The files can be deleted when you want")
+        click.echo(
+            f"the cluster is on bookies; start its brokers with {conf}. Brokers with this configuration do not use"
+            " the ledger files in the data folder, so you can delete these files"
+        )

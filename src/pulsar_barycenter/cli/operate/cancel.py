@@ -56,7 +56,10 @@ def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: f
             if not journal.asked_to_stop():
                 journal.ask_to_stop(time.time_ns() // 1_000_000, getpass.getuser(), why)
             if time.monotonic() > deadline:
-                fail(f"moves in progress have not ended within {timeout_s:g} s; no other move begins")
+                fail(
+                    f"the moves in progress have not ended within {timeout_s:g} s; no other move begins; run the"
+                    " command again to wait longer"
+                )
             time.sleep(_LOOKS_AGAIN_S)
         last = {entry.bundle: entry.state for entry in journal.read() if entry.bundle}
     except (JournalError, OSError) as error:

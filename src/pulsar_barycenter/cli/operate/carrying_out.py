@@ -105,9 +105,10 @@ def asked_by(operation: str, why: str) -> str:
 def open_cluster(
     url: str, why: str = "", sentences: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[AdminClient, AdminCluster]:
-    """Return a cluster to operate on, and its client, which the caller closes.
+    """Return a cluster to operate on, and its client, which the caller has to close.
 
-    Brokers receive `why` with each request, and with the move of a bundle also its entry of `sentences`.
+    Brokers receive `why` with each request. With the request to move a bundle they also receive the text that
+    `sentences` has for this bundle.
     """
     client = asking_client(timeout_s=_REQUEST_TIMEOUT_S, why=why)
 
@@ -119,8 +120,8 @@ def open_cluster(
 
 
 def print_moves(moves: Sequence[PlannedMove]) -> None:
-    """Print the moves; a bundle with a blank source has no owner. Then print each reason with its destination and the
-    number of its moves, without the values in brackets, so that equal reasons count together.
+    """Print the moves; a move with a blank source is of a bundle without an owner. Then print how many moves have the
+    same destination and the same reason. For this, the values in brackets are left out of the reasons.
     """
     shown = moves[:_MAX_SHOWN]
     print_table(
@@ -129,7 +130,7 @@ def print_moves(moves: Sequence[PlannedMove]) -> None:
         plain_width=_WIDTH,
     )
     if len(moves) > _MAX_SHOWN:
-        click.echo(f"… and {len(moves) - _MAX_SHOWN:,} more")
+        click.echo(f"… and {len(moves) - _MAX_SHOWN:,} more moves")
     reasons = Counter((m.destination, _glance(m)) for m in moves if m.sentence)
     for (destination, sentence), count in reasons.most_common(_MAX_REASONS):
         click.echo(printable(f"why {count:,} to {destination}: {sentence}"))

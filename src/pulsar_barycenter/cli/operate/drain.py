@@ -145,8 +145,9 @@ def tell_policy(broker: str, found: Drained) -> None:
     commands = keeping_policy(found.cluster, broker, found.brokers)
     if commands is None:
         click.echo(
-            "no isolation policy can keep new bundles away from the drained broker: policies name hosts,"
-            " and another broker has the same host",
+            "no isolation policy can keep new bundles away from the drained broker alone: policies name hosts, and"
+            " another broker has the same host; set loadBalancerSheddingEnabled=false during the drain, and stop the"
+            " broker when it is empty",
             err=True,
         )
         return
@@ -161,7 +162,7 @@ def tell_stay(found: Drained) -> None:
     for bundle, sentence in staying[:_MAX_NAMED]:
         click.echo(printable(f"barycenter: {bundle} cannot leave: {sentence}"), err=True)
     if len(staying) > _MAX_NAMED:
-        click.echo(f"barycenter: {len(staying) - _MAX_NAMED:,} more cannot leave either", err=True)
+        click.echo(f"barycenter: {len(staying) - _MAX_NAMED:,} more of these bundles cannot leave", err=True)
 
 
 def _to_drain(address: str, broker: str) -> Drained:

@@ -153,8 +153,9 @@ def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort:
 
 
 async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningCluster], Any]) -> Any:
-    """Connect to the cluster and call the coroutine function `work` with it; return the result. `begun` is the order of
-    a roll that is under way, None if there is none.
+    """Connect to the cluster, call the coroutine function `work` with it, and return its result; close the connections
+    at the end. `begun` is the order of the roll that the journal has; its addresses are used in addition to those that
+    the user gave.
     """
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
@@ -215,7 +216,8 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
         _print_plan(output, found.order, found.plan, found.naive)
         if found.plan.no_room:
             raise RefusedError(
-                f"{count_of(found.plan.no_room, 'bundle')} would fit on no broker; add brokers, or raise --room"
+                f"{count_of(found.plan.no_room, 'bundle')} would fit on no other broker, so nothing was begun;"
+                " add brokers, or raise --room"
             )
         await _must_be_healthy(found.order, cluster)
         if errors := await _findings(given, output):
@@ -366,8 +368,8 @@ async def _ordered(given: Given, cluster: RunningCluster) -> Ordered:
 
 
 def _with_pool(view: View, wanted: Wanted) -> Cluster:
-    """Return the input of a plan. A broker of the second pool that does not run yet gets the limit of a running broker,
-    and may serve every bundle.
+    """Return the brokers and bundles from which the roll is planned. A broker of the second pool that does not run yet
+    is added: it may serve every bundle, and its limit of load is that of a running broker.
     """
     limits = dict(view.plan.limits)
     everywhere = frozenset((*view.brokers, *wanted.pool))
@@ -419,7 +421,9 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
         if not await cluster.is_healthy(broker):
             raise RefusedError(f"{broker} is not healthy at its own address; repair it first (`barycenter doctor`)")
         if not await cluster.resolves(broker):
-            raise RefusedError(f"the host of {broker} has no address on this machine; repair the name service first")
+            raise RefusedError(
+                f"this machine cannot resolve the host name of {broker} to an address; repair the name service first"
+            )
 
 
 async def _findings(given: Given, output: Output) -> int:
@@ -466,7 +470,7 @@ def _print_staying(plan: RollPlan) -> None:
     for bundle, why in list(left.items())[:_MAX_NAMED]:
         click.echo(printable(f"barycenter: {bundle} cannot leave: {why}"), err=True)
     if len(left) > _MAX_NAMED:
-        click.echo(f"barycenter: {len(left) - _MAX_NAMED:,} more cannot leave either", err=True)
+        click.echo(f"barycenter: {len(left) - _MAX_NAMED:,} more of these bundles cannot leave", err=True)
 
 
 def _print_stop(roll: Roll, output: Output, why: str) -> None:

@@ -118,4 +118,4 @@ def _print_way(broker: str, way: WayBack) -> None:
     for bundle, sentence in stay[:_MAX_NAMED]:
         click.echo(printable(f"{bundle} stays where it is: {sentence}"))
     if len(stay) > _MAX_NAMED:
-        click.echo(f"{len(stay) - _MAX_NAMED:,} more stay where they are")
+        click.echo(f"{len(stay) - _MAX_NAMED:,} more of these bundles stay where they are")

@@ -63,4 +63,4 @@ def _print_verdict(count: int, others: Sequence[MoveOutcome]) -> None:
         ]
         print_table([Column("bundle"), Column("to"), Column("served by")], rows, plain_width=_WIDTH)
     if len(others) > _MAX_SHOWN:
-        click.echo(f"… and {len(others) - _MAX_SHOWN:,} more")
+        click.echo(f"… and {len(others) - _MAX_SHOWN:,} more bundles")

@@ -32,7 +32,7 @@ def command(data: str, table_format: TableFormat) -> None:
     """
     folder = local_folder(data)
     if folder is None:
-        fail(f"{data} is not a folder on this machine; only there can tables have the Delta format")
+        fail(f"{data} is not a folder on this machine; only tables in a local folder can have the Delta format")
         return
     try:
         check_load_folder(folder, may_be_empty=False)

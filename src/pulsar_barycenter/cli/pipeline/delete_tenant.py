@@ -47,7 +47,7 @@ def command(tenant: str, data: str, yes: bool, form: str) -> None:
         check_load_folder(folder, may_be_empty=False)
         holder = holder_of(DataDirectory(folder))
         if holder is not None:
-            fail(f"process {holder} is a cluster on {folder}: stop it first")
+            fail(f"process {holder} runs a cluster on {folder}: stop that cluster first")
             return
         if not yes:
             click.confirm(

@@ -159,8 +159,8 @@ def _refold(due: RefoldDue, data: str) -> str:
 
 
 def _why_old(found: PipelineStatus, state: str) -> str:
-    """Return a text that says why the newest report is old, if the pipeline has looked for reports after it and has
-    found none; else "".
+    """Return a text that says why there is no newer report than the newest one, if the pipeline runs and has looked for
+    reports for long enough without finding any; otherwise "".
     """
     if state != "running" or found.looked_at - found.as_of < _STEADY_MS:
         return ""

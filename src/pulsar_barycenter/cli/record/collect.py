@@ -95,22 +95,22 @@ def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
     def tell(found: Round | str) -> None:
         nonlocal ownership, policies
         if isinstance(found, str):
-            click.echo(f"barycenter: {found}; trying again in the next round", err=True)
+            click.echo(f"barycenter: {found}; the next round of `barycenter collect` tries again", err=True)
         elif as_json:
             click.echo(msgspec.json.encode(found))
         else:
             at = datetime.fromtimestamp(found.at / 1000, UTC)
             owned = "" if found.owned is None else f", owners of {found.owned:,}"
             sizes = f"{count_of(found.brokers, 'broker')}, {count_of(found.bundles, 'bundle')}{owned}"
-            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {sizes} → {out}")
+            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  recorded {sizes} → {out}")
             for broker, why in found.failed.items():
                 click.echo(f"  {broker}: {why}", err=True)
             if found.ownership != ownership:  # printed only when it changes, as it may be the same in every round
                 ownership = found.ownership
-                click.echo(f"  {ownership or 'the owners of the bundles are known again'}", err=True)
+                click.echo(f"  {ownership or 'the owners of the bundles can be read again'}", err=True)
             if found.policies != policies:
                 policies = found.policies
                 unknown = f"the rules of administrators cannot be read: {policies}"
-                click.echo(f"  {unknown if policies else 'the rules of administrators are read again'}", err=True)
+                click.echo(f"  {unknown if policies else 'the rules of administrators can be read again'}", err=True)
 
     return tell

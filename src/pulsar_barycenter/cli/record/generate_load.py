@@ -112,7 +112,7 @@ def command(
     except (ReplayInputError, ValueError, OSError, WrongFolderError) as error:
         fail(in_words(error))
     cluster = f"{count_of(brokers, 'broker')} with {count_of(bundles, 'bundle')}"
-    click.echo(f"{count_of(reports, 'report')} of {cluster} → {out / 'load-reports'}")
+    click.echo(f"wrote {count_of(reports, 'report')} of {cluster} → {out / 'load-reports'}")
 
 
 def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
@@ -128,5 +128,7 @@ def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
     ]
     with_traces = tuple(namespace for namespace in found if namespace.traces)
     if not with_traces:
-        raise ReplayInputError(f"{folder} has no .csv files of timestamp,value, and no folders with such files")
+        raise ReplayInputError(
+            f"neither {folder} nor a folder in it has .csv files of timestamp,value; give a folder that has such files"
+        )
     return with_traces

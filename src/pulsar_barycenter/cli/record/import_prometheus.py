@@ -109,8 +109,8 @@ def command(
     --bundles. With neither, the metrics of bundles are read, which brokers have with exposeBundlesMetricsInPrometheus.
 
     A run that was interrupted goes on if it is started again with the same options; a later run adds what is new.
-    OUT/import.json has the state. Credentials in the options are for --admin-url; the Prometheus gets only the token
-    in --token-file.
+    OUT/import.json has the state. The token in --token-file is sent to the Prometheus only. All other credentials are
+    sent to --admin-url only.
 
     Exit code: 0; 1 if the metrics cannot be read or used; 2 for wrong usage.
     """
@@ -218,8 +218,8 @@ def _warn_of_clock(url: str, now_ms: int) -> None:
     if abs(off_ms) > _CLOCK_OFF_MS:
         click.echo(
             f"barycenter: the clock of {url} is {abs(off_ms) / 1000:,.0f} s {'ahead of' if off_ms > 0 else 'behind'}"
-            " this machine's: reports get the times of that clock, but spans of --since and --until count back from the"
-            " time of this machine",
+            " the clock of this machine: reports get the times of the first clock, but spans in --since and --until"
+            " count back from the time of this machine. Correct the clocks, or give --since and --until as times",
             err=True,
         )
 
@@ -264,7 +264,7 @@ def _print(outcome: Outcome, out: Path, *, as_json: bool) -> None:
         click.echo(msgspec.json.encode(outcome))
         return
     brokers, bundles = count_of(outcome.brokers, "broker"), count_of(outcome.bundles, "bundle")
-    click.echo(f"{count_of(outcome.reports, 'report')} of {brokers}, {bundles} → {out}")
+    click.echo(f"wrote {count_of(outcome.reports, 'report')} of {brokers}, {bundles} → {out}")
     for missing in outcome.missing:
         click.echo(f"missing: {missing}")
-    click.echo(f"next: barycenter pipeline run --data {out}")
+    click.echo(f"next, run: barycenter pipeline run --data {out}")

@@ -87,7 +87,7 @@ def command(
     """
     numbers = seeds_of(seeds)
     if files and (names or traces or published or only_list or out is not None):
-        raise click.UsageError("--file goes with --strategy and --seeds only; leave out the others")
+        raise click.UsageError("--file can be combined only with --strategy and --seeds; leave out all other options")
     if only_list:
         cases: Sequence[Case | Experiment] = _chosen(names, experiments()) if published else _chosen(names, catalogue())
         for case in cases:
@@ -135,13 +135,13 @@ def _run_files(files: Sequence[Path], strategies: Sequence[str], seeds: Sequence
     for run in run_files(scenarios, strategies, seeds):
         click.echo(f"\n{run.path}: {run.strategy}, seed {run.seed}")
         for verdict in run.verdicts:
-            click.echo(f"  {'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.text}")
+            click.echo(f"  {'as expected' if verdict.holds else 'NOT AS EXPECTED'}: {verdict.text}")
         broken += [(run, verdict) for verdict in run.verdicts if not verdict.holds]
     if broken:
         run, verdict = broken[0]
         fail(
-            f"{count_of(len(broken), 'expectation')} did not hold; the first one, of {run.path} with {run.strategy} and"
-            f" seed {run.seed}: {verdict.text}"
+            f"{count_of(len(broken), 'expectation')} not met; the first is of {run.path} with {run.strategy} and seed"
+            f" {run.seed}: {verdict.text}"
         )
 
 

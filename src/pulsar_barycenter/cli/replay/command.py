@@ -145,7 +145,8 @@ def _started(held: ExitStack, master: str | None, conf: Mapping[str, str]) -> "S
 
 
 def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
-    """Print each run as it ends; of the failed runs only the first `_FAILURES_TOLD`.
+    """Print each run as it ends; of the failed runs only the first `_FAILURES_TOLD`. `runs` is the number of all runs,
+    `done` the number of those that had ended before.
 
     Raises:
         GridError: all runs have ended, and at least one failed.

@@ -170,7 +170,7 @@ def _print_moves(moves: tuple[PlannedMove, ...], *, explain: bool) -> None:
     click.echo()
     print_table(columns, rows, plain_width=_WIDTH)
     if len(moves) > _MAX_MOVES:
-        click.echo(f"… and {len(moves) - _MAX_MOVES:,} more")
+        click.echo(f"… and {len(moves) - _MAX_MOVES:,} more moves")
 
 
 def _in_short(move: PlannedMove) -> str:

@@ -161,7 +161,7 @@ def _run_all(every: Sequence[DemoSettings]) -> tuple[list[SeenRun], int]:
     seen: list[SeenRun] = []
     for number, settings in enumerate(every, start=1):
         if len(every) > 1:
-            click.echo(f"run {number} of {len(every)}: balanced by {settings.balancing.title}", err=True)
+            click.echo(f"starting run {number} of {len(every)}, balanced by {settings.balancing.title}", err=True)
         settings.out.mkdir(parents=True, exist_ok=True)
         run, signalled = asyncio.run(_run(settings))
         seen += [] if run is None else [run]

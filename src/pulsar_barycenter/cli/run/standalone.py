@@ -102,7 +102,8 @@ def command(
     """
     if metadata_store_url.startswith("memory:"):
         raise click.UsageError(
-            "--metadata-store memory: works within one process only, and each broker is its own process; leave it out"
+            "--metadata-store memory: works within one process only, and each broker is its own process; leave out this"
+            " option"
         )
     _check_folder_options(data, metadata_store_url, ephemeral=ephemeral)
     try:
@@ -141,7 +142,8 @@ def _check_folder_options(data: Path | None, metadata_store_url: str, *, ephemer
     """
     if ephemeral and data is not None:
         raise click.UsageError(
-            f"--ephemeral deletes its folder at the end, and --data {data} names a folder to keep: give one of them"
+            f"--ephemeral deletes its folder at the end, and --data {data} names a folder to keep: leave out one of the"
+            " two"
         )
     if data is None and metadata_store_url:
         raise click.UsageError(
@@ -189,7 +191,9 @@ def checked_configuration(conf: Path) -> dict[str, str]:
     configuration = read_configuration(conf)
     for key in OWN_KEYS:
         if configuration.get(key):
-            click.echo(f"barycenter: {conf}: {key} is ignored; an option of standalone sets it", err=True)
+            click.echo(
+                f"barycenter: {conf}: {key} is ignored, because an option of `standalone` sets this key", err=True
+            )
     return configuration
 
 
@@ -250,7 +254,7 @@ def _what_to_do(settings: ClusterSettings) -> str:
 
 
 class Running(Protocol):
-    """What the function `end` needs of a running cluster (`StandaloneCluster`)."""
+    """A running cluster, as far as the function `end` uses it (implemented by `StandaloneCluster`)."""
 
     async def stop(self) -> None:
         """Stop all brokers in order, and wait until they have ended."""

@@ -113,7 +113,9 @@ class ReportData:
         return row.what in _INTERRUPTING and begin <= row.at_s <= self._since(one.until_s)
 
     def load_table(self) -> list[tuple[float, list[LoadSample | None]]]:
-        """Return times, each with the load of every broker at that time; None for a broker that did not answer."""
+        """Return the rows of the report's table, at most MOST_TABLE_ROWS: a time in seconds since the start, and the
+        load of each broker at that time, in the order of `letters`; None for a broker that did not answer.
+        """
         times = sorted({sample.at_s for sample in self._record.samples})
         by_place = {(sample.at_s, sample.broker): sample for sample in self._record.samples}
         step = -(-len(times) // MOST_TABLE_ROWS) or 1

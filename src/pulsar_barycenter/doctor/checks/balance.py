@@ -29,7 +29,10 @@ _UNKNOWN: Final = -1.0
 
 
 def preallocations(picture: Picture) -> Iterator[ClusterFinding]:
-    """The leader has assigned bundles to a broker that is not registered."""
+    """The leader has assigned bundles to a broker that is not registered.
+
+    Yields a finding for each such broker.
+    """
     assert picture.snapshot is not None
     for broker, bundles in sorted(picture.snapshot.preallocated.items()):
         if bundles and broker not in picture.registered:
@@ -44,7 +47,10 @@ def preallocations(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def old_reports(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker has not reported its load for longer than it may."""
+    """A broker has not reported its load for longer than it may.
+
+    Yields a finding for each such broker that is registered, and for each whose report has a time in the future.
+    """
     limit_ms = longest_silence_ms(picture)
     for broker, report, now_ms in _reports(picture):
         at_ms = report.last_update if isinstance(report, LocalBrokerData) else report.reported_at
@@ -107,7 +113,9 @@ def _is_amount(figure: float) -> bool:
 
 
 def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLoadData, int]]:
-    """Yield each broker's report from the leader, else from the broker, with the time (epoch ms) when it was read."""
+    """Yield the load report of each broker, and the time (epoch ms) with which the report's own time is to be compared.
+    The reports are those in the leader's snapshot; without a snapshot, those in the metadata store.
+    """
     if picture.snapshot is not None:
         now_ms = picture.snapshot.taken_at or picture.now_ms
         for broker, report in sorted(picture.snapshot.brokers.items()):
@@ -122,7 +130,10 @@ def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLo
 
 
 def idle_shedder(picture: Picture) -> Iterator[ClusterFinding]:
-    """Load never moves, because balancing or shedding is off, or there is only one broker."""
+    """Load never moves, because balancing or shedding is off, or there is only one broker.
+
+    Yields a finding for each key that switches balancing or shedding off, and one for the only broker.
+    """
     for key, effect in SWITCHES.items():
         brokers = [broker.broker for broker in picture.answering if (broker.settings or {}).get(key) == "false"]
         if brokers:
@@ -143,7 +154,10 @@ def idle_shedder(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
-    """No bundle can be shed, because all were unloaded recently."""
+    """No bundle can be shed, because all were unloaded recently.
+
+    Yields one finding if this is so for all bundles that are reported.
+    """
     assert picture.snapshot is not None
     recent = set(picture.snapshot.recently_unloaded)
     reported = {bundle for report in picture.snapshot.brokers.values() for bundle in report.last_stats}
@@ -158,7 +172,10 @@ def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def without_numpy(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers that have to balance lack numpy: all of them, or any with the extensible load manager."""
+    """numpy is missing where it is needed: on all brokers; or, with the extensible load manager, on any broker.
+
+    Yields one finding if no broker has numpy and, with the extensible load manager, one for each broker without it.
+    """
     assert picture.snapshot is not None
     reports, extensible = picture.snapshot.brokers, picture.snapshot.extensible
     fix = f"on a broker: {BALANCE_INSTALL}, then restart the broker; it becomes leader"
@@ -182,7 +199,10 @@ def without_numpy(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def late_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
-    """The leader decides without the pipeline's windows, because they are late or do not exist."""
+    """The leader decides without the pipeline's windows, because they are late or do not exist.
+
+    Yields at most one finding; none if `silent_pipeline` has one.
+    """
     lag_s = picture.pipeline_lag_s
     if lag_s is None or pipeline_silence_s(picture) is not None:
         return
@@ -201,7 +221,10 @@ def late_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def silent_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
-    """The pipeline has run before and does not look for load reports: it was stopped, was killed or hangs."""
+    """The pipeline has run before and does not look for load reports: it was stopped, was killed or hangs.
+
+    Yields one finding if the pipeline last looked for reports longer ago than the limit.
+    """
     silent_s = pipeline_silence_s(picture)
     if silent_s is None:
         return
@@ -223,7 +246,9 @@ def silent_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def pipeline_silence_s(picture: Picture) -> float | None:
-    """Return how long (s) the pipeline has been silent, None unless this is longer than the limit."""
+    """Return how long ago (s) the pipeline last looked for load reports; None if this is not longer than the limit, or
+    not known.
+    """
     silent_s = picture.pipeline_silent_s
     return silent_s if silent_s is not None and silent_s > _pipeline_limit_s(picture) else None
 

@@ -30,7 +30,11 @@ def silent_brokers(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def registration(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers differ in their lists of registered brokers."""
+    """Brokers differ in their lists of registered brokers.
+
+    Yields a finding for each broker whose list differs from the metadata store's (if that was not read: from the most
+    common list), and for each broker that answers and is not in the expected list.
+    """
     if picture.store is not None:
         expected, by = picture.registered, "the metadata store"
     else:
@@ -58,7 +62,10 @@ def registration(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def leadership(picture: Picture) -> Iterator[ClusterFinding]:
-    """There is no leader or more than one, or a broker names the wrong one."""
+    """There is no leader or more than one, or a broker names the wrong one.
+
+    Yields a finding for each contradiction between the brokers, and between the brokers and the metadata store.
+    """
     leading = sorted(broker.broker for broker in picture.answering if broker.leads)
     if len(leading) > 1:
         yield found(
@@ -137,7 +144,10 @@ def _path_in_use(picture: Picture) -> str:
 
 
 def clocks(picture: Picture) -> Iterator[ClusterFinding]:
-    """The clocks of the brokers differ by more than the error of the measurement."""
+    """The clocks of the brokers differ by more than the error of the measurement.
+
+    Yields a finding for each broker whose clock is ahead of the slowest one by SKEW_WARNING_MS or more.
+    """
     read = [(broker.clock_ms, broker.broker) for broker in picture.answering if broker.clock_ms is not None]
     if len(read) < 2:
         return
@@ -155,7 +165,10 @@ def clocks(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def drained(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers that are kept empty: the principal that drained each, the time, and the command that ends it."""
+    """Brokers that are kept empty: the principal that drained each, the time, and the command that ends it.
+
+    Yields a finding for each drained broker.
+    """
     change = picture.drained_by
     owned = {broker.broker: broker.owned for broker in picture.answering}
     for broker in picture.drained:
@@ -179,7 +192,7 @@ def drained(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def _since(change: NotedChange | None, broker: str) -> str:
-    """Return who drained a broker, when and why, if this was recorded."""
+    """Return a text that says who drained a broker, when and why; "" if this was not recorded."""
     drain = None if change is None else drained_by(change, broker)
     if drain is None:
         return ""

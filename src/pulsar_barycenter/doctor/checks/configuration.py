@@ -44,7 +44,10 @@ _SEVERITIES: Final = {
 
 
 def unknown_overrides(picture: Picture) -> Iterator[ClusterFinding]:
-    """The dynamic configuration has a key or a value that no broker accepts."""
+    """The dynamic configuration has a key or a value that no broker accepts.
+
+    Yields a finding for each such key.
+    """
     accepted = [broker.dynamic_keys for broker in picture.answering if broker.dynamic_keys is not None]
     is_foreign = bool(accepted) and not any(OWN_KEY in (broker.settings or {}) for broker in picture.answering)
     known = frozenset().union(*accepted) if accepted else frozenset(dynamic_keys())
@@ -73,7 +76,10 @@ def unknown_overrides(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def overrides_in_force(picture: Picture) -> Iterator[ClusterFinding]:
-    """The dynamic configuration in force on a broker differs from the stored one."""
+    """The dynamic configuration in force on a broker differs from the stored one.
+
+    Yields a finding for each such broker.
+    """
     stored = _overrides(picture)
     for broker in picture.answering:
         if broker.overrides is None:
@@ -104,7 +110,10 @@ def _shown(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def apart(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers have different values for a key that must be the same on all."""
+    """Brokers have different values for a key that must be the same on all.
+
+    Yields a finding for each such key.
+    """
     for key, (severity, effect) in _APART.items():
         by_value: dict[str, list[str]] = {}
         for broker in picture.answering:
@@ -125,7 +134,10 @@ def apart(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def without_authorization(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers authenticate clients, but allow everything to every authenticated client."""
+    """Brokers authenticate clients, but allow everything to every authenticated client.
+
+    Yields one finding for all such brokers together.
+    """
     open_to_all = [
         broker.broker
         for broker in picture.answering
@@ -158,7 +170,8 @@ def _meaning(key: str, text: str) -> str:
 def configuration(picture: Picture) -> Iterator[ClusterFinding]:
     """A configuration has an error or an unusual value, by the rules that brokers apply at their start.
 
-    `balance.idle_shedder` reports that balancing is off, also for brokers of Apache Pulsar.
+    Yields a finding for each such value, with the brokers that have it. Keys that switch balancing off are left out:
+    `balance.idle_shedder` reports them, also for brokers of Apache Pulsar.
     """
     said: dict[tuple[Severity, str, str, str], list[str]] = {}
     for broker, config in picture.configurations():
@@ -174,7 +187,10 @@ def configuration(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def unparsed_settings(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker has a value that this version does not allow."""
+    """A broker has a value that this version does not allow.
+
+    Yields a finding for each such broker, with the first of these values.
+    """
     for broker in picture.answering:
         if broker.settings is not None and OWN_KEY in broker.settings:
             try:
@@ -189,7 +205,10 @@ def unparsed_settings(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def unknown_keys(picture: Picture) -> Iterator[ClusterFinding]:
-    """The broker.conf has an unknown key, or no broker can start with this file."""
+    """The broker.conf has an unknown key, or no broker can start with this file.
+
+    Yields a finding for each unknown key, and one if no broker can start. Nothing is checked if no file was given.
+    """
     seen = picture.file
     if seen is None:
         return

@@ -11,7 +11,10 @@ from pulsar_barycenter.naming.counted import count_of
 
 
 def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
-    """The ledger folder is not safe for ledgers, or the brokers use another folder."""
+    """The ledger folder is not safe for ledgers, or the brokers use another folder.
+
+    Yields a finding for each problem of the folder, and one if the brokers use another folder, or bookies.
+    """
     seen = picture.ledgers
     if seen is None:
         return
@@ -37,7 +40,11 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
-    """A topic lacks a ledger on bookies, a ledger on bookies belongs to no topic, or too few bookies accept writes."""
+    """A topic lacks a ledger on bookies, a ledger on bookies belongs to no topic, or too few bookies accept writes.
+
+    Yields a finding for each missing ledger, one for all ledgers without a topic, and one for the number of bookies. If
+    the bookies cannot be read, this is the only finding.
+    """
     seen = picture.bookies
     if seen is None:
         return
@@ -71,7 +78,10 @@ def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def foreign_topics(picture: Picture) -> Iterator[ClusterFinding]:
-    """Only Java brokers can serve a topic; its clients get an error while a Python broker owns its bundle."""
+    """Only Java brokers can serve a topic; its clients get an error while a Python broker owns its bundle.
+
+    Yields a finding for each such topic.
+    """
     for topic, reason in picture.bookies.foreign if picture.bookies is not None else ():
         yield found(
             Severity.WARNING,

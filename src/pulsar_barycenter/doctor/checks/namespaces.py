@@ -19,7 +19,11 @@ _UNTILED = (
 
 
 def tiling(picture: Picture) -> Iterator[ClusterFinding]:
-    """The boundaries of a namespace's bundles leave gaps in the hash range, or bundles overlap."""
+    """The boundaries of a namespace's bundles leave gaps in the hash range, or bundles overlap.
+
+    Yields a finding for each namespace whose boundaries do not cover the hash range, are not in rising order, or cannot
+    be read by any broker.
+    """
     for name, boundaries in sorted(picture.known_boundaries.items()):
         fault = untiled(boundaries)
         if fault:
@@ -72,7 +76,10 @@ def out_of_order(boundaries: Sequence[str]) -> bool:
 
 
 def boundary_copies(picture: Picture) -> Iterator[ClusterFinding]:
-    """The copy of the boundaries in the policies differs from the list that brokers use."""
+    """The copy of the boundaries in the policies differs from the list that brokers use.
+
+    Yields a finding for each such namespace.
+    """
     assert picture.store is not None
     for name, boundaries in sorted(picture.store.boundaries.items()):
         copy = picture.store.copies.get(name)
@@ -87,7 +94,10 @@ def boundary_copies(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def stale_bundles(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker uses other boundaries than the metadata store has."""
+    """A broker uses other boundaries than the metadata store has.
+
+    Yields a finding for each such broker and namespace.
+    """
     known = picture.known_boundaries
     for broker in picture.answering:
         for name, boundaries in sorted(broker.boundaries.items()):
@@ -104,7 +114,8 @@ def stale_bundles(picture: Picture) -> Iterator[ClusterFinding]:
 def stale_policies(picture: Picture) -> Iterator[ClusterFinding]:
     """A broker uses other policies of a namespace than the other brokers.
 
-    Only fields that all brokers return are compared, as brokers of different versions return different fields.
+    Yields a finding for each such broker and namespace. Only fields that all brokers return are compared, as brokers of
+    different versions return different fields.
     """
     returned: dict[str, dict[str, Mapping[str, object]]] = {}
     for broker in picture.answering:
@@ -126,8 +137,8 @@ def _text(policies: Mapping[str, object], fields: Collection[str]) -> str:
 
 
 def minority(texts: Mapping[str, str]) -> list[str]:
-    """Return the brokers whose text differs from the most common text (`texts` maps brokers to texts); at a tie, the
-    smaller text counts as the most common.
+    """Return the brokers whose text differs from the most common text (`texts` maps brokers to texts). If several texts
+    are equally common, the one that is first in alphabetical order counts as the most common.
     """
     counts = Counter(texts.values())
     most = min(counts, key=lambda text: (-counts[text], text), default="")
@@ -135,7 +146,10 @@ def minority(texts: Mapping[str, str]) -> list[str]:
 
 
 def few_bundles(picture: Picture) -> Iterator[ClusterFinding]:
-    """A namespace has fewer bundles than there are brokers."""
+    """A namespace has fewer bundles than there are brokers.
+
+    Yields a finding for each such namespace.
+    """
     brokers = len(picture.registered)
     for name, bundles in sorted(picture.bundles.items()):
         if is_users(name) and len(bundles) < brokers:
@@ -149,7 +163,10 @@ def few_bundles(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def unreadable_keys(picture: Picture) -> Iterator[ClusterFinding]:
-    """A key of the metadata store has a value that no broker can read."""
+    """A key of the metadata store has a value that no broker can read.
+
+    Yields a finding for each such key.
+    """
     assert picture.store is not None
     for path, reason in sorted(picture.store.unreadable.items()):
         yield found(

@@ -25,7 +25,10 @@ def owned_twice(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def unowned(picture: Picture) -> Iterator[ClusterFinding]:
-    """A bundle with topics has no owner; this is normal until a topic is used. Bundles without topics do not count."""
+    """A bundle with topics has no owner; this is normal until a topic is used. Bundles without topics do not count.
+
+    Yields one finding for all such bundles of a namespace.
+    """
     if picture.brokers is None and not picture.registered:
         return  # a stopped cluster has no owners
     unheard = [broker.broker for broker in picture.brokers or () if broker.owned is None]
@@ -48,7 +51,10 @@ def unowned(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def owner_gone(picture: Picture) -> Iterator[ClusterFinding]:
-    """The recorded owner is not a registered broker."""
+    """The recorded owner is not a registered broker.
+
+    Yields a finding for each bundle whose lock or record names such an owner.
+    """
     for bundle, (owner, where) in sorted(picture.written_owners.items()):
         if owner in picture.registered:
             continue
@@ -67,7 +73,11 @@ def owner_gone(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
-    """The recorded owner and the broker that serves the bundle differ."""
+    """The recorded owner and the broker that serves the bundle differ.
+
+    Yields a finding for each bundle that another broker than the recorded owner serves, that the recorded owner says it
+    does not own, or that a broker serves without a lock.
+    """
     heard = {broker.broker: broker for broker in picture.answering if broker.owned is not None}
     for bundle, (owner, where) in sorted(picture.written_owners.items()):
         holders = picture.holders.get(bundle, ())
@@ -91,8 +101,8 @@ def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def _unwritten(picture: Picture) -> Iterator[ClusterFinding]:
-    """Yield the bundles that a broker serves without a lock in the store. Brokers with the extensible load manager,
-    which have records instead of locks, are not checked.
+    """Yield a finding for each bundle that a broker serves without a lock in the store. Brokers with the extensible
+    load manager, which have records instead of locks, are not checked.
     """
     assert picture.store is not None
     for bundle, holders in sorted(picture.holders.items()):
@@ -118,7 +128,10 @@ def _in_motion(picture: Picture, bundle: str) -> bool:
 
 
 def unknown_bundles(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker owns a bundle that its namespace does not have."""
+    """A broker owns a bundle that its namespace does not have.
+
+    Yields a finding for each such broker and bundle.
+    """
     claims = Counter((broker.broker, bundle) for broker in picture.answering for bundle in broker.owned or ())
     for broker, bundle in sorted(claims):
         namespace = namespace_of(bundle)
@@ -136,7 +149,10 @@ def unknown_bundles(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def stuck_records(picture: Picture) -> Iterator[ClusterFinding]:
-    """A record of the ownership channel waits for a broker that is not registered."""
+    """A record of the ownership channel waits for a broker that is not registered.
+
+    Yields a finding for each such record.
+    """
     for bundle, record in sorted((picture.store.records if picture.store is not None else {}).items()):
         waits_for = record.source_broker if record.state is ServiceUnitState.RELEASING else record.owner
         if record.state.is_in_flight and waits_for and waits_for not in picture.registered:

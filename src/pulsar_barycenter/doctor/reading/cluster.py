@@ -166,8 +166,9 @@ async def _brokers(urls: Sequence[str], client: AdminClient) -> tuple[str, list[
 
 
 async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> None:
-    """Query a broker for its list of registered brokers; the answer also shows that the broker answers, and the time of
-    its clock.
+    """Query a broker for its list of registered brokers. The answer also shows that the broker answers, and how far its
+    clock differs. The result, or why there is none, is recorded in `broker`. `told_by` is the address whose list of
+    brokers named this broker.
     """
     async with broker.gate:
         broker.url = await address_of(broker.client, broker.view.broker, told_by)
@@ -189,7 +190,9 @@ async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> Non
 
 
 async def _namespaces(answering: Sequence[_Asked], unseen: list[Unseen]) -> tuple[NamespaceView, ...] | None:
-    """Return all namespaces with their boundaries, from the first broker that can list them."""
+    """Return all namespaces with their boundaries, from the first broker that can list them; None if none can. If there
+    are more than MAX_NAMESPACES, the others are left out, and this is added to `unseen`.
+    """
     for broker in answering:
         tenants = await broker.get("tenants", "/admin/v2/tenants", _Names)
         if tenants is None:
@@ -224,8 +227,8 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
 async def _with_topics(
     answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
 ) -> tuple[NamespaceView, ...] | None:
-    """Return all namespaces. Those that have a bundle without an owner (at most MAX_LISTED_NAMESPACES of them) come
-    with the number of topics of their bundles.
+    """Return all namespaces. For those that have a bundle without an owner, at most MAX_LISTED_NAMESPACES of them, also
+    query how many topics each bundle has.
     """
     if namespaces is None or not answering:
         return namespaces
@@ -267,7 +270,9 @@ def _parsed(namespace: NamespaceView) -> NamespaceBundles | None:
 
 
 async def _all_of(broker: _Asked, namespaces: Sequence[str]) -> None:
-    """Query all other data of an answering broker, for at most MAX_SECONDS_PER_BROKER."""
+    """Query a broker that answers for its settings, its leader, and its cached data of `namespaces`, for at most
+    MAX_SECONDS_PER_BROKER in total.
+    """
     try:
         async with asyncio.timeout(MAX_SECONDS_PER_BROKER), asyncio.TaskGroup() as group:
             for query in (_settings(broker), _leading(broker), _caches(broker, namespaces)):
@@ -355,9 +360,10 @@ async def _leading(broker: _Asked) -> None:
 
 
 async def _pipeline(broker: _Asked) -> None:
-    """Query how long the pipeline has not looked for reports and, if its windows are not in use, how late it is.
+    """Query the leader's metrics: how long the pipeline has not looked for reports and, if decisions do not use its
+    windows, how late it is.
 
-    A leader that is not to use a pipeline returns neither. If nothing was ever published, there is no lag.
+    A leader that does not use a pipeline returns neither. If the pipeline has published nothing yet, it is not late.
     """
     metrics = await broker.ask("metrics", "/metrics")
     values = dict(_PIPELINE.findall(metrics.body)) if metrics is not None else {}
@@ -394,7 +400,9 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
 
 
 def _leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> _Asked | None:
-    """Return the first broker that returned the leader's load data, which only a leader does."""
+    """Return the first broker that returned the leader's load data, which only a leader does; None if none did. If this
+    is because no leader answers, that is added to `unseen`.
+    """
     for broker in answering:
         if broker.snapshot is not None:
             return broker

@@ -47,13 +47,13 @@ async def read_store(url: str, config_path: str = "") -> StoreView:
         raise StoreUnreadableError(str(error)) from error
     except TimeoutError:
         raise StoreUnreadableError(
-            f"{url} could not be read within {MAX_SECONDS:.0f} s; check that it answers"
+            f"the metadata store {url} could not be read within {MAX_SECONDS:.0f} s; check that its servers answer"
         ) from None
 
 
 def _of_file(file: Path) -> list[tuple[str, bytes]]:
     if not file.is_file():
-        raise StoreUnreadableError(f"the metadata store {file} does not exist; check its URL")
+        raise StoreUnreadableError(f"the metadata store {file} does not exist; check the path in the URL")
     return read_folders(file, FOLDERS, KEYS, most=MAX_KEYS)
 
 
@@ -80,7 +80,8 @@ async def _of_store(store: MetadataStore) -> list[tuple[str, bytes]]:
         count += len(level)
         if count > MAX_KEYS:
             raise StoreUnreadableError(
-                f"the metadata store has more than {MAX_KEYS:,} keys, the maximum for this check"
+                f"the metadata store was not checked, because it has more than {MAX_KEYS:,} keys, the maximum for this"
+                " check"
             )
         await asyncio.gather(*map(value_of, level))
     await asyncio.gather(*map(value_of, KEYS))

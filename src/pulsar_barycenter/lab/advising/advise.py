@@ -43,10 +43,10 @@ HIGHEST_PRICE: Final = 10_000.0
 
 @dataclass(frozen=True)
 class Advisable:
-    """A recorded or synthetic load with checked options, from which a recommendation can be made, and the recorded
-    moves and balance of the cluster.
+    """The input of a recommendation, after its options were checked: a recorded or synthetic load, and the moves and
+    the balance that the recorded cluster really had.
 
-    `starts` is the number of configurations that are tried before the search.
+    `starts` is the number of configurations that are replayed first, before the search varies them.
     """
 
     spec: InputSpec
@@ -60,7 +60,9 @@ class Advisable:
     sizing_warnings: Sequence[str]
 
     def advice(self, seeds: Sequence[int], processes: int) -> Advice:
-        """Return the recommendation, using `processes` processes; progress is shown on standard error."""
+        """Replay configurations on this load and return the recommendation. `seeds` are the seeds of the replays;
+        `processes` is the number of processes of this machine. Progress is shown on standard error.
+        """
         known = run(self.question, self.starts, self.spec, seeds, self.parts, processes)
         advice = advice_of(
             self.question,
@@ -84,9 +86,12 @@ def advisable(
     head_room: float = HEAD_ROOM,
     spare: int = 0,
 ) -> Advisable:
-    """Check the options and return what a recommendation needs. `price` is the cost of disturbing every client once a
-    day, in points of a broker's usage. `head_room` is the fraction of a broker to keep free, `spare` the number of
-    brokers that are added to those that the load needs, because that number may fail.
+    """Check the options and return what a recommendation needs.
+
+    `found` is the load, which was read as `spec` says. `strategies` are the strategies to try, `sets` the settings to
+    vary (`key=value,value`). `price` is what it costs to disturb every client once a day, in percentage points of a
+    broker's usage. `head_room` is the fraction of each broker that is to stay free. `spare` is the number of brokers
+    that may fail without overload: the recommendation has `spare` brokers more than the load needs.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.
@@ -109,7 +114,9 @@ def advisable(
 
 
 def _sizing(found: Input, head_room: float, spare: int) -> tuple[RightSizing | None, Sequence[str]]:
-    """Return how many brokers the load needs (None if that is not known), and warnings that say why it is not known."""
+    """Return how many brokers the load needs, and no warnings; or None and a warning that says why the number is not
+    known. If the input has no brokers, return None without a warning.
+    """
     brokers = brokers_at(found)
     if not brokers:
         return None, ()
@@ -123,10 +130,11 @@ def _sizing(found: Input, head_room: float, spare: int) -> tuple[RightSizing | N
 
 
 def strategies_to_try(found: Input, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the strategies to try: the requested ones, else all that the recorded cluster can run.
+    """Return the strategies to try: those in `asked`; if it is empty, all known strategies that the recorded cluster
+    can run.
 
     Raises:
-        ReplayInputError: a requested strategy is Barycenter's own, and the cluster runs Apache Pulsar.
+        ReplayInputError: a strategy in `asked` is Barycenter's own, and the recorded cluster runs Apache Pulsar.
     """
     if not found.is_apache_pulsar:
         return asked or BENCHED
@@ -182,7 +190,8 @@ def _idle(found: Input) -> Sequence[str]:
 
 
 def write_advice(out: Path, advice: Advice) -> None:
-    """Write FRAGMENT, COMMANDS and DOCUMENT to a folder, which is created.
+    """Write the three files of a recommendation to the folder `out`, which is created if it is missing: the lines for
+    broker.conf (FRAGMENT), the script for running brokers (COMMANDS) and the JSON (DOCUMENT).
 
     Raises:
         OSError: a file cannot be written.

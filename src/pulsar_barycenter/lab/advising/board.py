@@ -37,7 +37,7 @@ def print_advice(advice: Advice) -> None:
         if advice.worse:
             print_differences(advice)
         else:
-            click.echo("No measure is worse once the configuration has settled.")
+            click.echo("No measure is worse than at present, except while the change settles.")
         over, today = advice.advised.going_over, advice.today.going_over
         _print_text(
             "",
@@ -84,7 +84,7 @@ def print_advice(advice: Advice) -> None:
 
 
 def sizing_lines(found: RightSizing) -> list[str]:
-    """Return sentences that say how many brokers each hour of the week needs."""
+    """Return sentences that say how many brokers the load needs in each hour of the week."""
     rule, needed = found.rule, found.week.needed
     busiest = next(hour for hour, count in enumerate(needed) if count == found.most)
     quietest = next(hour for hour, count in enumerate(needed) if count == found.least)
@@ -120,8 +120,11 @@ def _minutes(period: Period) -> str:
 
 
 def _shown(advice: Advice) -> list[tuple[str, Configuration]]:
-    """Return the rows of the table to print, each a title and a configuration: first the compared configurations, then
-    the others by their cost.
+    """Return the configurations to print as rows of a table, each with the title of its row.
+
+    First comes the configuration of today, then the advised one, or the best one that was tried if no change is
+    advised. The others follow without a title, the cheapest first; those that vary a key which today's configuration
+    does not set are left out.
     """
     found = [("today", advice.today)]
     if advice.best is not None:
@@ -202,8 +205,8 @@ def _print_title(text: str) -> None:
 
 
 def _print_text(start: str, text: str, indent: int | None = None) -> None:
-    """Print a text wrapped to the width of the terminal, with its second and later lines indented; a name that is wider
-    than the line is not broken.
+    """Print `start` and `text`, wrapped to the width of the terminal. The second and later lines are indented by
+    `indent` blanks; None: by the length of `start`. A word that is longer than a line is not broken.
     """
     lines = textwrap.wrap(
         printable(" ".join(text.split())),

@@ -27,8 +27,8 @@ _TOPICS_OF_A_TRACE: Final = 4
 
 @dataclass(frozen=True)
 class Reality:
-    """What really happened in the recorded cluster: its moves, balance and usages. `warnings` say which of this data
-    could not be read, and why.
+    """What really happened in the recorded cluster: its moves, balance and usages. `warnings` are texts that say which
+    of these three could not be read, and why.
     """
 
     observed: Observed | None = None
@@ -37,7 +37,8 @@ class Reality:
 
 
 def reality_of(spec: InputSpec) -> Reality:
-    """Return what really happened in the recorded cluster; empty for everything but a data folder.
+    """Return what really happened in the recorded cluster. For an input that is not a data folder, the result has no
+    data.
 
     Raises:
         OSError: the data cannot be read.
@@ -79,9 +80,10 @@ def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -
 
 
 def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of flaps (see `load.moved_back`) among moves, which are in order of time.
+    """Return how often a bundle moved again too soon, or back too soon (see `load.moved_back`). `moves` are ordered by
+    time.
 
-    Moves by operators, and the next move of the bundle after one, do not count.
+    A move that an operator requested does not count. The next move of the same bundle does not count either.
     """
     manual: dict[str, bool] = {}
     seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
@@ -100,7 +102,9 @@ def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
 
 
 def topic_names(spec: InputSpec, found: Input) -> dict[int, str]:
-    """Return the names of the topics of traces, by their hashes; empty for other inputs."""
+    """Return the names of the generated topics of CSV traces, by the hash of each name; empty for an input that is not
+    CSV traces.
+    """
     if spec.kind is not InputKind.TRACES:
         return {}
     space = Bundle.parse(found.demand.bundles[0]).namespace

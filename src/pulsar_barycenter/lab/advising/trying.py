@@ -30,17 +30,20 @@ _Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
 def run(
     question: Question, starts: int, spec: InputSpec, seeds: Sequence[int], parts: Parts, processes: int
 ) -> dict[str, list[Trial]]:
-    """Run a search: replay each scenario that `search.wanted` selects, once for each seed. Return the trials of all
-    seeds by scenario name.
+    """Run a search for a better configuration, and return the results of all replays (`Trial`), by configuration.
 
-    The key is the name of the scenario with seed 0. Progress and the estimated duration are shown on standard error.
+    The function `search.wanted` selects the next configurations from the results so far; each is replayed once for each
+    seed, until it selects no more. A key of the result is the name of the configuration's scenario with seed 0; the
+    list has one trial for each seed. `question` is the input of the search, `spec` describes the input of the replays,
+    and `parts` are the parts of the history on which a configuration is selected and confirmed. `starts` is only used
+    for the estimate of the duration. Progress and this estimate are shown on standard error.
     """
     known: dict[str, list[Trial]] = {}
     estimate = _Estimate((starts + CLIMBED * _EXPECTED_MORE) * len(seeds), processes)
     with nullcontext() if processes == 1 else pool_of(processes) as pool:
         while batch := wanted(question, known):
             what = f"trying {count_of(len(batch), 'configuration')} on {count_of(len(seeds), 'seed')}"
-            click.echo(f"{what}; {count_of(len(known), 'configuration')} done already", err=True)
+            click.echo(f"{what}; {count_of(len(known), 'configuration')} tried already", err=True)
             # ordered by seed, because a process keeps the input of one seed
             jobs = [(scenario, seed) for seed in seeds for scenario in batch]
             found: dict[tuple[str, int], Trial] = {}
@@ -55,7 +58,9 @@ def run(
 
 
 def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) -> Iterator[tuple[Trial, float]]:
-    """Yield the result of each job, in the order of `jobs`."""
+    """Run the jobs, in `pool` or, without one, in this process. Yield for each job, in the order of `jobs`, its trial
+    and its duration in seconds. `what` is the title of the progress bar.
+    """
     if pool is None:
         yield from (_attempt(*job) for job in with_progress(jobs, what))
         return
@@ -64,8 +69,8 @@ def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) 
 
 
 class _Estimate:
-    """Prints an estimate of the total duration of a search on standard error, once, and only if the duration is
-    long.
+    """Estimates the total duration of a search after its first replays, and prints this once on standard error if the
+    duration is long.
     """
 
     def __init__(self, runs: int, processes: int) -> None:
@@ -91,7 +96,10 @@ def _input_of(spec: bytes, seed: int) -> Input:
 
 
 def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
-    """Replay a scenario; return the run, and its duration in seconds without the time to read the input."""
+    """Replay `scenario` on the input that `spec` describes; return its trial, and the duration of the replay in
+    seconds, without the time to read the input. `base` are the settings of broker.conf that the scenario's settings
+    override; `parts` are the parts of the history for which the trial has values.
+    """
     found = _input_of(msgspec.json.encode(spec), scenario.seed)
     began_s = time.monotonic()
     trial = attempt(scenario, found.demand, found.cluster, found.events, base, parts)

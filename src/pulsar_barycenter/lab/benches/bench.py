@@ -24,7 +24,7 @@ Run = TypeVar("Run")
 
 
 def traced_cases(traces: Sequence[Path]) -> list[Case]:
-    """Return a list with the scenario that replays these traces; an empty list if there are no files of traces.
+    """Return a list with one scenario, which replays these CSV traces; an empty list if `traces` is empty.
 
     Raises:
         ReplayInputError: a folder has no traces, or a file is not valid.
@@ -36,10 +36,12 @@ def traced_cases(traces: Sequence[Path]) -> list[Case]:
 def scenario_tables(
     cases: list[Case], strategies: tuple[str, ...], front: Mapping[str, str], seeds: list[int], processes: int
 ) -> list[Table]:
-    """Return a table for each case, with the medians of all strategies over the seeds.
+    """Run each case with each strategy and each seed; return a table for each case, with the median of each measure
+    over the seeds.
 
-    `front` maps the text of a band to the text of the strategy LeastDisturbance with that band. These settings of
-    LeastDisturbance are measured as well, and listed separately.
+    LeastDisturbance is measured with several bands as well: `front` maps the value of its setting
+    `barycenterLeastDisturbanceBandPercentage` to the text that names the strategy with this setting. These results are
+    in `Table.bands`.
     """
     run = (*strategies, *front.values())
     jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]
@@ -56,7 +58,9 @@ def scenario_tables(
 def experiment_runs(
     chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
 ) -> list[ExperimentRuns]:
-    """Return the values of each experiment with its own strategies and with `strategies`, one run for each seed."""
+    """Replay each experiment in `chosen` with its own strategies and with `strategies`, once for each seed; return the
+    measured values by experiment.
+    """
     jobs = [
         (each.name, strategy, seed)
         for each in chosen
@@ -87,8 +91,8 @@ def _figures(job: Job[str]) -> dict[str, float]:
 
 
 def _medians(runs: list[Measures]) -> Figures:
-    """Return the median of each measure over the runs. For a measure that has one value for each event, the value of
-    the last event counts.
+    """Return the median of each measure over the runs. A measure may have several values in a run, one for the start
+    and one for each event: then the last value counts.
     """
     found: dict[str, float] = {}
     rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]

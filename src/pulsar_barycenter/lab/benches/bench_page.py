@@ -18,8 +18,8 @@ Figures: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The results of a scenario: the medians of the measures for each strategy, and for LeastDisturbance with each
-    band.
+    """The results of a scenario: `figures` has the medians of the measures for each strategy, `bands` those of
+    LeastDisturbance for each value of its band.
     """
 
     case: Case
@@ -56,7 +56,7 @@ def _figure(value: float) -> str:
 
 def expectation_in_words(expected: Expected, of: Mapping[str, Figures]) -> str:
     """Return an expectation as a sentence: the measure with the title and unit of its column, the measured value, the
-    expected one, and the reason.
+    expected value, and the reason why it is expected.
 
     `of` has the medians of the measures of each strategy that was run. If the expectation is about several strategies,
     the sentence has the least and the greatest measured value.
@@ -87,7 +87,9 @@ def print_table_of(table: Table) -> None:
 
 
 def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
-    """Return the page with the results of all scenarios in Markdown."""
+    """Return the page with the results of all scenarios in Markdown. `seeds` is the option `--seeds` as text; with
+    `has_traces` a scenario of CSV traces is among them.
+    """
     command = f"barycenter balance-bench --seeds {seeds}{' --trace TRACES' * has_traces} --out docs/balance-bench.md"
     words = [
         "# balance-bench: every strategy in every scenario",

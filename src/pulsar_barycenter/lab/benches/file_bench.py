@@ -10,8 +10,8 @@ from pulsar_barycenter.replay.scenario_files import MOST_BYTES, ScenarioFile, Ve
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A run of a scenario file with one strategy and seed, and its verdicts: whether each expectation of the file is
-    met.
+    """A run of a scenario file with one strategy and seed, and its verdicts, one for each expectation of the file:
+    whether it is met.
     """
 
     path: Path
@@ -21,7 +21,7 @@ class FileRun:
 
 
 def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
-    """Read these scenario files, and return the scenario in each, by path.
+    """Read scenario files; return the scenario of each file, by its path.
 
     Raises:
         ReplayInputError: a file is not a scenario.
@@ -35,7 +35,9 @@ def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
 
 
 def run_files(files: dict[Path, ScenarioFile], strategies: Sequence[str], seeds: Sequence[int]) -> Iterable[FileRun]:
-    """Run each scenario file with each strategy and each seed; yield each run with its verdicts."""
+    """Run each scenario file with each strategy and each seed, one after the other; yield each run with its verdicts
+    when it has ended.
+    """
     for path, scenario in files.items():
         for strategy in strategies:
             for seed in seeds:

@@ -29,9 +29,9 @@ def not_dominated(
     """Return the strategies in `of` that no setting of LeastDisturbance in `front` dominates (see `dominates`), in two
     lists.
 
-    The first list has the strategies that equal a setting in both values. The second list has the others: compared with
-    any setting, they are better in one value. LeastDisturbance itself, the references and the no-op manager are left
-    out.
+    The first list has the strategies whose regret and unloads both equal those of a setting. The second list has the
+    other strategies: each setting has more regret or more unloads than they have. LeastDisturbance itself, the
+    reference strategies (REFERENCES) and the no-op manager are left out.
     """
     equal: list[str] = []
     better: list[str] = []

@@ -14,21 +14,25 @@ from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRuns:
-    """A published experiment, and the values of the measures in each of our replayed runs, by strategy."""
+    """A published experiment (`experiment`), and our replays of it: `runs` maps each strategy to its runs, and each run
+    is a mapping from measures to values.
+    """
 
     experiment: Experiment
     runs: dict[str, list[dict[str, float]]]
 
     def here(self, strategy: str, figure: str) -> str:
-        """Return the median over the seeds of this measure of a strategy, in our replay, as text; with the least and
-        the greatest value if they differ.
+        """Return the median of the measure `figure` over the runs of a strategy in our replay, as text. If the values
+        of the runs differ, the least and the greatest value follow in brackets.
         """
         values = sorted(run[figure] for run in self.runs[strategy])
         found = _text(median(values))
         return found if values[0] == values[-1] else f"{found} ({_text(values[0])} to {_text(values[-1])})"
 
     def as_published(self, observed: Observed) -> bool:
-        """Return whether the median in our replay is in the expected relation to the published value."""
+        """Return whether the median in our replay satisfies the inequality that the experiment states for the published
+        value `observed`.
+        """
         expected = observed.expected
         medians = {expected.figure: median(run[expected.figure] for run in self.runs[expected.strategy])}
         return expected.holds({expected.strategy: medians})
@@ -52,7 +56,9 @@ def _beside(told: ExperimentRuns) -> list[list[str]]:
 
 
 def print_published(all_told: Sequence[ExperimentRuns]) -> None:
-    """Print for each experiment the published values next to those of a replay, and then all values."""
+    """Print for each experiment two tables: the published values next to those of our replay, and all measures of our
+    replay.
+    """
     for told in all_told:
         click.echo(f"\n{told.experiment.name}: {told.experiment.about}")
         print_table([Column(title, Kind.SENTENCE) for title in _BESIDE], _beside(told), plain_width=200)
@@ -61,7 +67,9 @@ def print_published(all_told: Sequence[ExperimentRuns]) -> None:
 
 
 def published_page(all_told: Sequence[ExperimentRuns], seeds: str) -> str:
-    """Return the page with the results of all published experiments in Markdown."""
+    """Return the page with the results of all published experiments in Markdown. `seeds` is the option `--seeds` as
+    text.
+    """
     words = [
         "# Published experiments, replayed",
         "",

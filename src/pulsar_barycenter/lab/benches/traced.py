@@ -20,8 +20,8 @@ _LONGEST_STEP_MS: Final = 60_000
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A function that returns the input of a replay for a seed: the traces on two of the days that all traces cover,
-    scaled to a mean usage of `USAGE`.
+    """A function that returns the input of a replay for a seed: the load of the traces on two days, scaled so that the
+    mean usage of the brokers is `USAGE`. The seed selects the two days among the days that all traces cover.
     """
 
     traces: tuple[Trace, ...]
@@ -62,7 +62,7 @@ def _scaled(demand: Demand, factor: float) -> Demand:
 
 
 def traced_case(traces: Sequence[Trace]) -> Case:
-    """Return a scenario whose load follows these traces.
+    """Return the scenario of `balance-bench` whose load follows these CSV traces.
 
     Raises:
         ReplayInputError: `traces` is empty.

@@ -18,7 +18,9 @@ _GRID_LINES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a picture: any number of `values`, at equal intervals over the whole width; NaN leaves a gap."""
+    """A line of a picture. `values` are any number of values, drawn at equal intervals over the whole width of the
+    picture; NaN leaves a gap in the line. `label` is its text in the legend.
+    """
 
     label: str
     values: Floats
@@ -26,7 +28,9 @@ class Line:
 
 
 def line_picture(lines: Sequence[Line], *, title: str, hours: float, most: float) -> str:
-    """Return an SVG picture of fractions in percent, from 0 to `most` (a fraction), over `hours` hours."""
+    """Return an SVG picture of `lines`, whose values are fractions. The vertical axis is in percent, from 0 to `most`
+    (a fraction); the horizontal axis is `hours` hours long.
+    """
     colours = _colours()
     inner_width, inner_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
     height = _HEIGHT + _LABEL_HEIGHT * len(lines)

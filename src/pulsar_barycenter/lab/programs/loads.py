@@ -79,7 +79,9 @@ class Load:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The keys of broker.conf that came with the load, with their texts: the strategy "configured" uses them."""
+        """The keys of broker.conf, with their values as texts, that were recorded with the load; empty for generated
+        load. A replay of the strategy "configured" uses the strategies that these keys name.
+        """
         return dict(self._input.settings)
 
     @property
@@ -101,12 +103,13 @@ class Load:
         A run uses the live leader's own code for rounds. The same arguments give the same results.
 
         Args:
-            strategies: A shedder, SHEDDER+PLACEMENT, or a load manager, or several; "configured": the strategies that
-                `Load.settings` names. docs/replay.md has the names; a strategy of an installed package has its own
-                name.
+            strategies: The name of a shedder, SHEDDER+PLACEMENT, or the name of a load manager; or a list of these.
+                "configured": the strategies that `Load.settings` names. docs/replay.md has the names; a strategy of an
+                installed package has its own name.
             settings: Keys of broker.conf, each with a value or a list of values to try.
             seeds: The seeds of random choices, and of synthetic load.
-            parts: The number of periods to split the load into; each is a run.
+            parts: The number of periods of about equal length into which the load is split; each period is replayed
+                separately.
             processes: How many processes of this machine to use; 1: this one. With more, a script needs the usual
                 `if __name__ == "__main__":`; a notebook does not.
 
@@ -154,9 +157,9 @@ class Load:
             strategies: Try only these; empty: all that the cluster can run.
             settings: Vary only these keys of broker.conf, each with a value or a list of values; None: those that the
                 search selects.
-            prefer: What it costs to disturb every client once a day, in points of a broker's usage: "balance" (1),
-                "both" (5), "calm" (25), or a number from 0 to 10,000.
-            seeds: Two seeds of random choices or more.
+            prefer: What it costs to disturb every client once a day, in percentage points of a broker's usage:
+                "balance" (1), "both" (5), "calm" (25), or a number from 0 to 10,000.
+            seeds: The seeds of random choices, at least two.
             processes: How many processes of this machine to use; 1: this one.
 
         Raises:
@@ -207,14 +210,14 @@ def recorded_load(
     Args:
         folder: A data folder with the pipeline's tables, or an address, as for `open_history` of
             `pulsar_barycenter.history`.
-        since: The begin of the period, inclusive. None: the first report.
-        until: The end of the period, exclusive. None: the last report.
+        since: The begin of the period, inclusive. None: from the first report on.
+        until: The end of the period, exclusive. None: after the last report, which is included.
         step: The length of a step.
-        spark: A session that reads the address.
+        spark: A Spark session that reads the address, with its own credentials. None: Arrow reads it.
 
     Raises:
         WrongFolderError: the folder is not a data folder.
-        NoHistoryError: there are no tables of that time.
+        NoHistoryError: the tables have no rows in the period.
         ReplayInputError: the history has gaps of more than 20 minutes, or cannot be replayed for another reason.
         ConfigError: a broker.conf in the folder is not valid.
         OSError: the folder or bucket cannot be read.
@@ -249,7 +252,7 @@ def synthetic_load(
     topics: int = 10,
     cores: float = 8.0,
 ) -> Load:
-    """Return generated load; each seed of a replay draws another one.
+    """Return generated load; it differs between the seeds of a replay.
 
     Args:
         brokers: The number of brokers.
@@ -261,7 +264,7 @@ def synthetic_load(
         spread: The standard deviation of the logarithm of the bundles' sizes, which are log-normal.
         swing: The amplitude of the daily swing, from 0 (none) to 1.
         noise: The standard deviation of the logarithm of each sample.
-        fan_out: How often each message is read.
+        fan_out: How many times each message is delivered: the rate out divided by the rate in.
         bytes_a_message: The size of a message, in bytes.
         topics: The number of topics of each bundle.
         cores: The number of cores of each broker.
@@ -300,13 +303,14 @@ def trace_load(
     cores: float = 8.0,
     step: timedelta = timedelta(minutes=1),
 ) -> Load:
-    """Return a load that follows recorded counts of events. Each file drives some topics.
+    """Return a load that follows recorded counts of events: the rate of `topics` topics follows the values of one file.
 
     Args:
         files: CSV files of `timestamp,value` at equal intervals; a value is a count of events.
         brokers: The number of brokers.
-        bundles: The number of bundles. None, here and for other arguments: the default of `barycenter replay`.
-        topics: The number of topics that each file drives.
+        bundles: The number of bundles. For this argument and the two others that can be None, None means the default of
+            `barycenter replay`.
+        topics: The number of topics for each file.
         scale: The factor by which all values are multiplied.
         bytes_a_message: The size of a message, in bytes.
         cores: The number of cores of each broker.
@@ -371,14 +375,14 @@ def snapshot_load(
         snapshot: A snapshot, or what `barycenter decide` reads: a file of `barycenter snapshot`, a load report, a
             folder of load reports, or a data folder.
         at: The time of the state, for a data folder. None: the newest.
-        without: The ids of brokers that leave.
-        add_brokers: The number of brokers that join.
-        scale_load: The factor by which the load grows.
+        without: The ids (HOST:PORT) of brokers that leave at the change.
+        add_brokers: The number of brokers that join at the change.
+        scale_load: The factor by which the load is multiplied at the change.
         minutes: How long the replay continues after the change.
 
     Raises:
         ReplayInputError: no broker has bundles, a broker is unknown, or a number is out of its bounds.
-        SnapshotFileError: the file is of no known kind, or not valid.
+        SnapshotFileError: the content of the file has no known form, or is not valid.
         ConfigError: a broker.conf in the folder is not valid.
         OSError: a file cannot be read.
 
@@ -401,7 +405,7 @@ def snapshot_load(
 
 
 def scenario_load(name: str) -> Load:
-    """Return the load of a scenario of `barycenter balance-bench`; each seed of a replay draws another one.
+    """Return the load of a scenario of `barycenter balance-bench`; it differs between the seeds of a replay.
 
     Args:
         name: One of `scenario_names`.

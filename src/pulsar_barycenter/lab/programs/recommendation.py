@@ -31,38 +31,46 @@ class Recommendation:
     @property
     def verdict(self) -> str:
         """The verdict of the recommendation: "change"; "keep" (no configuration is better by more than noise); or
-        "unconfirmed" (one is better, but not on the held-out part of the history).
+        "unconfirmed" (one is better on the first part of the history, but not on the held-out rest).
         """
         return str(self._advice.verdict)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the recommendation cannot take into account, for example because the history is short, one sentence
-        each.
+        """What the recommendation does not take into account, for example because the history is too short; one
+        sentence for each.
         """
         return tuple(self._advice.warnings)
 
     @property
     def broker_conf(self) -> str:
-        """The lines of broker.conf that the recommendation changes, with comments."""
+        """The lines to put into broker.conf, so that brokers use the recommended settings; comments give the
+        reasons.
+        """
         return fragment(self._advice)
 
     @property
     def commands(self) -> str:
-        """The text of a shell script that changes the recommended settings on running brokers."""
+        """The text of a shell script that sets the recommended values of dynamic keys on running brokers; its comments
+        name the keys that need a restart.
+        """
         return commands(self._advice)
 
     def changes(self) -> pa.Table:
-        """Return the keys to change: key, today, advised, why, is_dynamic (brokers apply it without a restart)."""
+        """Return the keys of broker.conf to change, a row for each: key, today (the present value), advised (the
+        recommended value), why, is_dynamic (True: brokers use the new value without a restart).
+        """
         rows = [msgspec.structs.asdict(change) for change in self._advice.changes]
         names = {"key": pa.string(), "today": pa.string(), "advised": pa.string(), "why": pa.string()}
         return pa.Table.from_pylist(rows, schema=pa.schema({**names, "is_dynamic": pa.bool_()}))
 
     def configurations(self) -> pa.Table:
-        """Return the configurations that were tried, the cheapest first, with their values on the held-out part.
+        """Return the configurations that were tried, the cheapest first, with their values on the held-out part of the
+        history.
 
-        Columns: title, cost (points), regret (a fraction of a broker), disturbed_a_day (times that all clients are
-        disturbed), unloads_a_day, cost_when_choosing (points).
+        Columns: title, cost (percentage points of a broker's usage), regret (a fraction of a broker), disturbed_a_day
+        (how often all clients are disturbed in a day), unloads_a_day, cost_when_choosing (the cost on the first part,
+        on which the configuration was selected).
         """
         rows = [
             {
@@ -75,7 +83,9 @@ class Recommendation:
         return pa.Table.from_pylist(rows)
 
     def findings(self) -> pa.Table:
-        """Return the problems that balancing cannot solve: kind, sentence, remedy."""
+        """Return the problems of the cluster that no balancing can solve, a row for each: kind, sentence (the problem
+        as text), remedy (what the operator can do).
+        """
         rows = [
             {"kind": str(finding.kind), "sentence": finding.sentence, "remedy": finding.mend}
             for finding in self._advice.findings
@@ -84,11 +94,14 @@ class Recommendation:
         return pa.Table.from_pylist(rows, schema=schema)
 
     def json(self) -> str:
-        """Return the content of advice.json, the recommendation with all its evidence."""
+        """Return the content of advice.json: the recommendation, and the values of all configurations from which it
+        follows.
+        """
         return document(self._advice).decode()
 
     def write(self, folder: str | PathLike[str]) -> None:
-        """Write the files of `barycenter advise --out`: broker.conf.fragment, commands.sh, advice.json.
+        """Write the files of `barycenter advise --out` into `folder`, which is created if it is missing:
+        broker.conf.fragment, commands.sh, advice.json.
 
         Raises:
             OSError: a file cannot be written.

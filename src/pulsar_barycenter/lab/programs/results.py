@@ -53,10 +53,11 @@ class ReplayResults:
         return f"<ReplayResults of {count_of(len(self._runs), 'run')}{best}>"
 
     def medians(self) -> pa.Table:
-        """Return a row for each strategy with its settings, the least regret first: medians over seeds and periods.
+        """Return a row for each combination of a strategy and its settings, with the medians of the measures over seeds
+        and periods; the row with the least regret is first.
 
         Columns: strategy, settings (key=value, separated by blanks), runs (their number), then the measures of the
-        table of `barycenter replay`, in their units, but percentages as fractions.
+        table of `barycenter replay`, in their units, except that percentages are fractions.
 
         >>> from pulsar_barycenter.replay import synthetic_load
         >>> results = synthetic_load(brokers=2, bundles=8, steps=5).replay(["no-op"])
@@ -81,8 +82,8 @@ class ReplayResults:
         """Return a row for each run with all measures.
 
         Columns: run, strategy, settings, seed, first_step (inclusive) and end_step (exclusive) of the period, then
-        every measure. `even_after_s` is a list with a value for the start and for each event, null if the load was
-        never even.
+        every measure. `even_after_s` is a list with a value for the start and for each event: the seconds until the
+        load was even, null if it was not even before the next event or the end.
         """
         rows = [
             {
@@ -99,33 +100,39 @@ class ReplayResults:
         return pa.Table.from_pylist(rows)
 
     def moves(self) -> pa.Table:
-        """Return every move: run, at_ms, kind ("unload", "split" or "assign"), bundle, source, destination, rate (msg/s
-        in + out), topics, sessions, gap_ms (time without service), misplaced (afterwards the destination's usage was
-        above the mean), why.
+        """Return a row for each move: run, at_ms, kind ("unload", "split" or "assign"), bundle, source, destination,
+        rate (msg/s in + out), topics, sessions, gap_ms (time without service), misplaced (True: after the move the
+        destination's usage was above the mean), why (the reason).
         """
         return moves_table(self._runs)
 
     def splits(self) -> pa.Table:
-        """Return every split: run, at_ms, bundle, broker, parts, why."""
+        """Return a row for each split: run, at_ms, bundle, broker (its owner), parts (the new bundles), why (the
+        reason).
+        """
         return splits_table(self._runs)
 
     def balance(self) -> pa.Table:
-        """Return the balance of each step: run, at_ms, usage_max, usage_mean, usage_min, floor, brokers.
+        """Return a row for each step of each run: run, at_ms, usage_max, usage_mean and usage_min (of the running
+        brokers), floor, brokers (their number).
 
-        `floor` is a lower bound of `usage_max` for any distribution of the bundles.
+        However the bundles are distributed, `usage_max` cannot be below `floor`.
         """
         return series_table(self._runs)
 
     def brokers(self) -> pa.Table:
-        """Return the usage of each broker at each step: run, at_ms, broker, usage (null while it was absent), live."""
+        """Return the usage of each broker at each step: run, at_ms, broker, usage (a fraction; null while the broker
+        did not run), live (whether it ran).
+        """
         return pa.concat_tables(map(usage_table, self._runs))
 
     def page(self) -> str:
-        """Return the report of `barycenter replay`: one HTML page that loads nothing from elsewhere."""
+        """Return the report of `barycenter replay`: one HTML page that loads no other file."""
         return report_page(self._runs, self._about)
 
     def write(self, folder: str | PathLike[str]) -> Path:
-        """Write the report and the result files of `barycenter replay`, and return the path of the report.
+        """Write the report and the result files of `barycenter replay` into `folder`, which is created if it is
+        missing. Return the path of the report.
 
         Raises:
             OSError: a file cannot be written.
@@ -152,9 +159,10 @@ class ReplayResults:
         )
 
     def _picture(self, names: Sequence[str]) -> str:
-        """Return a picture of the usage of the most used broker over time, a line for each of the first rows.
+        """Return a picture of the usage of the most used broker over time: a line for each of the first rows of the
+        results table, and a line for the floor. `names` are the titles of the lines.
 
-        Of the runs of a row, the picture has the one with the median regret.
+        If a row has several runs, its line is the run with the median regret.
         """
         rows = rows_of(self._runs)[:_MAX_LINES]
         shown = [run for _, run in runs_shown([row.runs for row in rows], len(rows))]

@@ -20,7 +20,9 @@ _PREFIX: Final = "loadBalancer"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The origin of a report: the command, the input as text, its warnings, and the settings that came with it."""
+    """The origin of a report: `command`, the input as text (`replayed`), warnings about the input, and the settings
+    that were recorded with it (`base`).
+    """
 
     command: str = ""
     replayed: str = ""
@@ -30,8 +32,8 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The rows that are best for a cost: no other row has less cost without more regret, or less regret without more
-    cost.
+    """The rows of the results table that are best for one measure of cost, such as unloads: no other row has less of
+    this cost without more regret, or less regret without more of this cost. `rows` are the indexes of these rows.
     """
 
     name: str
@@ -41,7 +43,9 @@ class Front:
 
 
 def fronts(rows: Sequence[Row]) -> list[Front]:
-    """Return for each cost the rows that are best for cost and regret (`Front`), the cheapest row first."""
+    """Return a `Front` for each measure of cost: the rows that are best for that cost and regret, the cheapest row
+    first.
+    """
     by_name = {figure.name: figure for figure in FIGURES}
     return [
         Front(
@@ -55,9 +59,9 @@ def fronts(rows: Sequence[Row]) -> list[Front]:
 
 
 def labels(rows: Sequence[Row]) -> list[str]:
-    """Return a short name of each row: its strategy and the settings in which rows differ.
+    """Return a short name of each row: its strategy, and those settings whose values are not the same in all rows.
 
-    A strategy is named by its shedder alone if no other strategy has the same shedder.
+    The strategy SHEDDER+PLACEMENT is named by its shedder only, if no other strategy has the same shedder.
     """
     scenarios = [row.runs[0].scenario for row in rows]
     values: dict[str, set[str]] = {}
@@ -79,7 +83,9 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 
 def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
-    """Return the main results as pairs of a label and a sentence."""
+    """Return the main results as pairs of a label and a sentence: the row with the least regret, the one with the
+    fewest unloads, rows between the two, the row with the recorded settings, and warnings about the input.
+    """
     names = labels(rows)
 
     def told(place: int) -> str:
@@ -110,7 +116,7 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
 def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: About) -> dict[str, Any]:
     """Return the data from which the scripts of the page draw its tables and pictures, ready for JSON.
 
-    `runs` are the runs with pictures, each with the index of its row.
+    `rows` are the rows of the results table; `runs` are the runs with pictures, each with the index of its row.
     """
     names = labels(rows)
     return {
@@ -131,7 +137,9 @@ def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: Ab
 
 
 def _keys(row: Row, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys of broker.conf, with their values, that the strategy or the settings of a row set."""
+    """Return the keys of broker.conf that a row sets, with their values: those of its strategy, and those of its
+    settings. `base` are the settings of the input, from which the strategy "configured" is read.
+    """
     scenario = row.runs[0].scenario
     return {**settings_of(scenario.strategy, base), **scenario.settings}
 

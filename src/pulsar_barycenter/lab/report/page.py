@@ -18,9 +18,9 @@ _SCRIPTS: Final = ("shared.js", "scatter.js", "pictures.js", "panel.js", "differ
 
 
 def write_report(out: Path, runs: Sequence[RunFile], about: About) -> Path:
-    """Write the report of all runs (at least one) next to their results, and return its path.
+    """Write the report of all runs (at least one) into the folder `out`, and return its path.
 
-    The same runs give the same bytes.
+    The same arguments give the same bytes.
 
     Raises:
         OSError: the file cannot be written.
@@ -31,7 +31,7 @@ def write_report(out: Path, runs: Sequence[RunFile], about: About) -> Path:
 
 
 def report_page(runs: Sequence[RunFile], about: About) -> str:
-    """Return the report as a self-contained HTML page: it loads nothing from anywhere."""
+    """Return the report as a self-contained HTML page: it loads no other file."""
     rows = rows_of(runs)
     kept = rows[:MOST_ROWS]
     shown = runs_shown([row.runs for row in kept], MOST_RUNS)
@@ -53,7 +53,9 @@ def report_page(runs: Sequence[RunFile], about: About) -> str:
 
 
 def _table(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows of the report's results table; the least value of each column is marked, unless all are equal."""
+    """Return the rows of the report's results table. In each column the least value is marked as the best, unless all
+    values of the column are equal.
+    """
     columns = list(zip(*(row.figures for row in rows), strict=True))
     on_front = set(fronts(rows)[0].rows)
     found = []

@@ -34,14 +34,12 @@ _UNIT: Final = 1000
 
 
 def packed_detail(run: RunFile) -> str:
-    """Return the pictures and lists of a run (the result of `detail`) as JSON, compressed with zlib and encoded in
-    base64.
-    """
+    """Return the data of `detail` for a run as JSON, compressed with zlib and encoded in base64."""
     return base64.b64encode(zlib.compress(msgspec.json.encode(detail(run)), 9)).decode()
 
 
 def detail(run: RunFile) -> dict[str, Any]:
-    """Return the pictures and lists of a run, ready for JSON."""
+    """Return the data from which the page draws the pictures and lists (moves, splits) of a run, ready for JSON."""
     series = run.series
     start_ms, steps = series.at_ms[0], len(series.at_ms)
     size = group_size(steps, MOST_POINTS)
@@ -108,15 +106,16 @@ def _why(reason: str) -> tuple[str, str]:
 
 
 def _whole(values: Floats, fine: int = 1) -> list[int | None]:
-    """Return the values in thousandths, rounded to multiples of `fine`; None for NaN."""
+    """Return the values, which are fractions, in thousandths, rounded to multiples of `fine`; None for NaN."""
     return [None if np.isnan(value) else round(value * _UNIT / fine) * fine for value in values.tolist()]
 
 
 def _counts(
     moves: Sequence[Moved], splits: Sequence[Divided], start_ms: int, point_ms: int, points: int
 ) -> dict[str, list[int]]:
-    """Return the number of decisions of each kind at each point of a picture, including decisions that the page does
-    not list.
+    """Return for each kind of decision its number at each point of a picture; decisions that the page does not list
+    count, too. Point `i` has the decisions from `start_ms + i * point_ms` (inclusive) to the next point (exclusive);
+    `points` is the number of points.
     """
     found = {kind: [0] * points for kind in (*_KINDS.values(), SPLIT)}
     for kind, at_ms in [(_KINDS.get(move.kind, ""), move.at_ms) for move in moves] + [(SPLIT, s.at_ms) for s in splits]:
@@ -126,7 +125,9 @@ def _counts(
 
 
 def _moments(series: Series, usage: Floats) -> list[list[Any]]:
-    """Return the times when brokers came or went, and of other events, oldest first."""
+    """Return the times at which brokers joined or left, and of other events, oldest first. Each item is a list: seconds
+    since the start of the run, "came", "went" or "event", and the broker ("" for "event").
+    """
     start_ms, there = series.at_ms[0], ~np.isnan(usage)
     changed = [(step + 1, row) for step, row in np.argwhere(there[1:] != there[:-1]).tolist()]
     steps = {step for step, _ in changed}
@@ -143,9 +144,11 @@ def _moments(series: Series, usage: Floats) -> list[list[Any]]:
 
 
 def _rates(run: RunFile, bundles: Sequence[str], ordered: Sequence[str]) -> list[list[int | None]]:
-    """Return the rate of each bundle at the times of the samples.
+    """Return a list for each of `bundles`: its rates (msg/s in + out) at the times of the run's samples, None where the
+    bundle did not exist.
 
-    The list is empty for a bundle without samples, and for one that is not among the first `MOST_RATED` of `ordered`.
+    The list is empty for a bundle without samples, and for a bundle that is not among the first `MOST_RATED` names of
+    `ordered`.
     """
     wanted = set(list(dict.fromkeys(ordered))[:MOST_RATED])
     columns = {name: number for number, name in enumerate(run.series.bundles) if name in wanted}

@@ -37,8 +37,8 @@ def group_size(steps: int, most: int) -> int:
 
 
 def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
-    """Return one point for every `size` rows; the last point has the remaining rows. `how` computes a point, such as
-    numpy's nanmax.
+    """Combine each `size` consecutive rows of `values` into one point; the last point is of the remaining rows. `how`
+    computes a point from its rows, for example numpy's nanmax.
 
     If all values of a point are NaN, the point is NaN.
     """
@@ -52,7 +52,10 @@ def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
 
 
 def brokers_shown(usage: Floats, most: int = MOST_BROKERS) -> list[int]:
-    """Return which brokers a picture shows, at most `most`: the numbers of their columns in `usage`, ascending."""
+    """Return the indexes of the brokers that a picture shows, ascending; they are columns of `usage`. If there are more
+    than `most` brokers, half of `most` are those with the highest usage in any step, and the rest those with the lowest
+    mean usage.
+    """
     count = usage.shape[1]
     if count <= most:
         return list(range(count))
@@ -67,7 +70,8 @@ def brokers_shown(usage: Floats, most: int = MOST_BROKERS) -> list[int]:
 def moves_shown(moves: Sequence[Moved], most: int = MOST_MOVES) -> list[Moved]:
     """Return the moves that a page lists, at most `most`, in their order: all moves of a bundle or none.
 
-    The bundles that moved the most traffic are preferred; if a single one has too many moves, its first ones are kept.
+    The bundles whose moves carried the most traffic are preferred. If the first of them has more than `most` moves,
+    only its first `most` moves are returned.
     """
     if len(moves) <= most:
         return list(moves)
@@ -85,15 +89,19 @@ def moves_shown(moves: Sequence[Moved], most: int = MOST_MOVES) -> list[Moved]:
 
 
 def splits_shown(splits: Sequence[Divided], most: int = MOST_PARTED) -> list[Divided]:
-    """Return the first splits that together name at most `most` bundles and parts."""
+    """Return the first splits, in their order, such that the split bundles and their parts are at most `most` names in
+    total.
+    """
     sizes = np.cumsum([1 + len(each.parts) for each in splits])
     return list(splits[: int(np.searchsorted(sizes, most, side="right"))])
 
 
 def runs_shown(rows: Sequence[Sequence[RunFile]], most: int = MOST_RUNS) -> list[tuple[int, RunFile]]:
-    """Return the runs with pictures, each with the index of its row, ordered by row.
+    """Return the runs for which the report has pictures, at most `most`, each with the index of its row, ordered by
+    row. `rows` are the runs of each row.
 
-    The run with the median regret of each row is chosen first, then one more of each row in turn.
+    The run with the median regret of each row is chosen first; then another run of each row, row after row, until there
+    are `most` runs.
     """
     ordered = [_by_distance(runs) for runs in rows]
     found: list[tuple[int, int, RunFile]] = []

@@ -31,8 +31,10 @@ _MAX_SAMPLE_BYTES: Final = 4 << 20
 
 
 class BookieReads:
-    """Reads the first `entry_count` entries of a ledger. An entry that is on none of its bookies is lost: `read` ends
-    before it, and raises LostEntriesError if it is the first entry requested.
+    """The base class of readers of a ledger on bookies. They read the first `entry_count` entries of the ledger.
+
+    An entry that none of its bookies has is lost. `read` ends before a lost entry. If the first entry requested is
+    lost, `read` raises LostEntriesError.
     """
 
     gone: Sequence[tuple[int, int]] = ()
@@ -67,7 +69,7 @@ class BookieReads:
             if begin <= first <= end:
                 raise LostEntriesError(
                     self._ledger.ledger,
-                    f"the entries {begin} to {end} are on none of the bookies that should have them",
+                    f"the entries {begin} to {end} cannot be read: none of the bookies that should have them has them",
                     (begin, end),
                 )
             if begin > first:
@@ -87,8 +89,8 @@ class BookieReads:
 
 
 class WrittenReader(BookieReads, IndexedReads):
-    """Reads the entries that a writer of this process has reported. `index` has their sizes and counts, and grows with
-    them.
+    """Reads a ledger that this process writes: those entries that its writer has already reported as durable. `index`
+    has the size, message count and publish time of each of them. The writer appends to `index`.
     """
 
     def __init__(self, ledger: LedgerReader, index: EntryIndex) -> None:
@@ -105,7 +107,9 @@ class WrittenReader(BookieReads, IndexedReads):
 
 
 class OpenedReader(BookieReads):
-    """Reads a ledger to which no entry is added any more."""
+    """Reads a ledger that is closed or was recovered, so that no entry is added any more. Message counts and publish
+    times are not in memory: they are decoded from the entries that are read.
+    """
 
     index = None
 
@@ -149,8 +153,8 @@ class OpenedReader(BookieReads):
         return found
 
     async def _first_readable(self, first: int, stop: int) -> tuple[int, int | None]:
-        """Return the first entry from `first` (inclusive) to `stop` (exclusive) that is not lost, and its publish time;
-        (stop, None) if all are lost.
+        """Return the id and the publish time of the first entry from `first` (inclusive) to `stop` (exclusive) that is
+        not lost. If all of them are lost, return `stop` and None.
         """
         while first < stop:
             try:
@@ -160,11 +164,11 @@ class OpenedReader(BookieReads):
         return stop, None
 
     async def measure(self, length: int) -> None:
-        """Estimate the total size and message count of a ledger of `length` bytes by reading some of its entries, the
-        last one among them.
+        """Set `totals`: the number of bytes, which is `length`, and the message count and the latest publish time of
+        the ledger. These two are estimated from some of its entries, among them the last entry.
 
-        The results are in `totals` afterwards. At most _MAX_SAMPLES entries, of about _MAX_SAMPLE_BYTES together, are
-        read. If these are all entries, the totals are exact.
+        At most _MAX_SAMPLES entries, of about _MAX_SAMPLE_BYTES in total, are read. If the ledger has no more entries
+        than that, the totals are exact. Lost entries are ignored.
 
         Raises:
             LedgerUnavailableError: entries cannot be read now.

@@ -34,8 +34,9 @@ open; the broker that opens the ledger next closes it.
 
 
 class Confirmations:
-    """The entries that the client of bookies has confirmed. `changed` is called once for each iteration of the event
-    loop in which some were.
+    """Collects what the BookKeeper client reports about the entries of one ledger: `stop` is the number of confirmed
+    entries, `failure` has the errors. `changed` is called after new reports, at most once in each iteration of the
+    event loop.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,9 @@ class Confirmations:
 
 
 class BookieWriter:
-    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`; `close` calls `on_closed` at its end."""
+    """Writes a ledger on bookies. Created by `BookKeeperStorage.create`. `on_closed` is called with this writer when
+    `close` has finished.
+    """
 
     def __init__(
         self,
@@ -134,7 +137,9 @@ class BookieWriter:
         self._times.extend(times)
 
     async def _feed(self) -> None:
-        """Send the entries that wait, as fast as the client's limit of unconfirmed bytes allows."""
+        """Send the entries that wait because the BookKeeper client has reached its limit of unconfirmed bytes. Send
+        each one as soon as the client has room. If the writer fails, discard the entries that still wait.
+        """
         while self._waiting:
             await self._ledger.room()
             while self._waiting and self._ledger.has_room and not self._confirmations.failure:
@@ -189,8 +194,8 @@ class BookieWriter:
         self._on_durable(len(self._index), error)
 
     async def _reason(self, failure: BookKeeperError) -> LedgerError:
-        """Return the reason why the writer stopped: LedgerFencedError if a later owner fenced the ledger, otherwise the
-        error for `failure`.
+        """Convert `failure`, with which the BookKeeper client stopped the writer. Return a LedgerFencedError if an
+        owner with a higher epoch fenced the ledger, otherwise the LedgerError that corresponds to `failure`.
         """
         if isinstance(failure, WriterFencedError):
             try:

@@ -38,7 +38,8 @@ async def connect(
     draw: DrawId = draw_by_sequential_key,
     settings: ClientSettings | None = None,
 ) -> LedgerClient:
-    """Return a client of the bookies whose keys are below `root` in `store`. Closing the client does not close `store`.
+    """Return a client of the bookies whose keys are below `root` in `store`. `draw` is the function that gets an unused
+    ledger id from `store`. Closing the client does not close `store`.
 
     Raises:
         LedgerError: there is no cluster of bookies, or its keys have a form that this release of Barycenter cannot
@@ -52,8 +53,8 @@ async def connect(
 
 
 def shortage_of(client: LedgerClient, shape: LedgerShape) -> str:
-    """Return why no ledger of this shape can be created with the bookies that are registered now, as text; "" if
-    ledgers can be created.
+    """Return why no ledger with the ensemble size in `shape` can be created now, as text: fewer bookies accept writes
+    than that. Return "" if enough bookies accept writes.
     """
     writable, wanted = client.registry.writable, shape.ensemble_size
     if len(writable) >= wanted:
@@ -66,11 +67,11 @@ def shortage_of(client: LedgerClient, shape: LedgerShape) -> str:
 
 
 class BookKeeperStorage:
-    """The ledgers of topics on one cluster of bookies. New ledgers get the quorums in `shape`.
+    """The ledgers of topics on one cluster of bookies. New ledgers get the ensemble size and the quorums in `shape`.
 
-    `describe` returns message count and publish time of an entry. `cluster` is the id of the cluster of brokers, which
-    is stored with each new ledger. `has_own_store` is True if the metadata of the bookies is in another metadata store
-    than that of the brokers.
+    `describe` is a function that returns the message count and the publish time of an entry. `cluster` is the id of the
+    cluster of brokers, which is stored with each new ledger. `has_own_store` is True if the metadata of the bookies is
+    in another metadata store than the metadata of the brokers.
     """
 
     def __init__(
@@ -104,8 +105,8 @@ class BookKeeperStorage:
 
     @property
     def shortage(self) -> str:
-        """Why no ledger can be created with the bookies that are registered now, as text; "" if ledgers can be
-        created.
+        """Why no ledger can be created now, as text: too few bookies accept writes. "" if enough bookies
+        accept writes.
         """
         return shortage_of(self.client, self._shape)
 
@@ -179,10 +180,12 @@ class BookKeeperStorage:
         await self.client.close()
 
     async def _store_epoch(self, ledger_id: int, epoch: int) -> None:
-        """Store `epoch` as the ledger's epoch, if the ledger has a lower one or none.
+        """Store `epoch` in the ledger's metadata if the metadata has a lower epoch or none. If it has this epoch
+        already, write nothing.
 
         Raises:
-            LedgerFencedError: the ledger has a higher epoch, which stays.
+            LedgerFencedError: the ledger's metadata has a higher epoch; nothing was written.
+            LedgerUnavailableError: other clients changed the metadata during each attempt.
         """
         for _ in range(_MAX_FENCE_ATTEMPTS):
             stored = await self.client.stored(ledger_id)
@@ -194,13 +197,13 @@ class BookKeeperStorage:
             if await self.client.set_custom(ledger_id, stored, with_epoch(stored.metadata.custom, epoch)):
                 return
         raise LedgerUnavailableError(
-            f"{ledger_name(ledger_id)}: its metadata was changed by other clients during each of "
+            f"{ledger_name(ledger_id)}: other clients changed the ledger's metadata during each of "
             f"{_MAX_FENCE_ATTEMPTS} attempts. Try again"
         )
 
     async def _ended(self, ledger_id: int) -> LedgerReader:
-        """Return the reader of a ledger to which no broker appends any more. If its writer left it open, recover and
-        close it first.
+        """Return a reader of a ledger to which no broker appends any more. If the ledger is still open, because its
+        writer did not close it, recover and close it first.
         """
         password = self._shape.password
         if (await self.client.metadata(ledger_id)).state is LedgerState.CLOSED:

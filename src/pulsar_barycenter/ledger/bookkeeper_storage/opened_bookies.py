@@ -15,8 +15,11 @@ from pulsar_barycenter.metadata.store import MetadataStore
 async def opened_bookies(
     uri: str, brokers_url: str, config_path: str = ""
 ) -> AsyncIterator[tuple[MetadataStore, LedgerClient]]:
-    """Open the brokers' metadata store and a client of their bookies for a tool. `uri` is the value of
-    bookkeeperMetadataServiceUri.
+    """Context manager for command-line tools: open the brokers' metadata store, at `brokers_url`, and a client of their
+    bookies. Both are closed at the end of the `with` statement.
+
+    `uri` is the value of bookkeeperMetadataServiceUri. `config_path`, if not blank, is the file with further settings
+    of the metadata stores.
 
     Raises:
         LedgerError: there is no cluster of bookies.
@@ -36,8 +39,9 @@ async def opened_bookies(
 
 
 def bookie_metadata(uri: str, brokers_url: str) -> tuple[str, str]:
-    """Return the URL of the store with the metadata of bookies, and the path below which this metadata is. `uri` is
-    bookkeeperMetadataServiceUri, blank for the brokers' store.
+    """Return where the metadata of the bookies is: the URL of the metadata store, and the path of the key below which
+    the metadata is. `uri` is the value of bookkeeperMetadataServiceUri. If it is blank, the bookies use the brokers'
+    store, `brokers_url`.
     """
     if not uri:
         return brokers_url, DEFAULT_ROOT

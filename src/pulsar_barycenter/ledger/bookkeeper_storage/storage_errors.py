@@ -24,12 +24,12 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 
 def ledger_name(ledger: int) -> str:
-    """Return the name by which messages and logs call a ledger on bookies."""
+    """Return the name of the ledger with this id on bookies, for messages and logs."""
     return f"BookKeeper ledger {ledger}"
 
 
 def remedy_of(ledger: int) -> str:
-    """Return what an operator can do if entries of this ledger cannot be read, as text."""
+    """Return, as text, what an operator can do if entries of the ledger with this id cannot be read."""
     return (
         "Start the bookies that are down, or bring back their disks; `bookkeeper shell ledgermetadata -ledgerid"
         f" {ledger}` lists the bookies of this ledger. If the disks cannot be brought back, set"
@@ -38,8 +38,8 @@ def remedy_of(ledger: int) -> str:
 
 
 class LostEntriesError(LedgerCorruptedError):
-    """The entries `entries` (first, last), both inclusive, are on none of the bookies that should have them; None: no
-    entry can be read.
+    """Entries of a ledger are lost: none of the bookies that should have them has them. `entries` is the range (first,
+    last) of the lost entry ids, both inclusive; None: no entry of the ledger can be read.
     """
 
     def __init__(self, ledger: int, detail: str, entries: tuple[int, int] | None = None) -> None:
@@ -52,7 +52,9 @@ class LostEntriesError(LedgerCorruptedError):
 
 
 def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> LedgerError:
-    """Return the error of a ledger that corresponds to `error`."""
+    """Return the LedgerError that corresponds to `error`, an error of the BookKeeper client or of the metadata store.
+    `ledger` is the id of the ledger that it concerns.
+    """
     match error:
         case NoSuchLedgerError():
             return LedgerNotFoundError(str(error), ledger_name(ledger), remedy_of(ledger))
@@ -69,7 +71,9 @@ def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> Ledg
 
 @contextmanager
 def ledger_errors(ledger: int) -> Iterator[None]:
-    """Context manager: raise errors of the BookKeeper client and of the metadata store as errors of this ledger."""
+    """Context manager: if the `with` statement raises an error of the BookKeeper client or of the metadata store, raise
+    the corresponding LedgerError for the ledger with the id `ledger` instead.
+    """
     try:
         yield
     except (BookKeeperError, MetadataError) as error:

@@ -15,13 +15,15 @@ _BLOCK: Final = 4096
 
 
 def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | None, with_data: bool) -> fmt.Scan:
-    """Return sizes and offsets of the entries in a ledger's file, and its damaged parts.
+    """Return what is in a ledger's file: sizes and offsets of the entries, and the damaged parts. `descriptor` is the
+    open file at `path`.
 
-    `with_data`: check the data of entries too, not only their heads (headers). The data is always checked if a head is
-    damaged. With `entry_count` the ledger is known to have that many entries; entries that are absent count as damaged.
+    If `with_data` is True, the data of each entry is checked, otherwise only the head (header) of each entry. If a head
+    is damaged, the data is always checked. If `entry_count` is given, the ledger is known to have that number of
+    entries, and those that are absent at the end of the file count as damaged.
 
     Raises:
-        LedgerCorruptedError: the file belongs to another ledger, or no entry was found in it.
+        LedgerCorruptedError: the file belongs to another ledger, or has a damaged header and no intact entry.
         LedgerVersionError: a later release wrote the file.
     """
     # with direct I/O, lseek asks the disk for the size; fstat may return a cached one
@@ -41,10 +43,10 @@ def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | No
 
 
 def read_exactly(descriptor: int, offset: int, length: int) -> bytes:
-    """Read `length` bytes of a file from `offset` on; fewer only at the end of the file.
+    """Return the `length` bytes of a file that begin at `offset`; fewer if the file ends before that.
 
-    Blocks of 4 KiB that the disk cannot read (EIO) are returned as zeros. No checksum matches zeros, so the rest of the
-    file can still be read.
+    Blocks of 4 KiB that the disk cannot read (EIO) are returned as zeros. No checksum matches zeros, so these blocks
+    count as damaged, and the rest of the file can still be read.
     """
     try:
         return _read(descriptor, offset, length)

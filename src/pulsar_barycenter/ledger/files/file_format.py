@@ -62,7 +62,9 @@ _WINDOW: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The decoded header of a ledger's file. `durable` is None if the durable mark is damaged."""
+    """The decoded header of a ledger's file. `durable` is the durable mark: the offset up to which the writer has made
+    the file durable. None: the checksum of the mark does not match.
+    """
 
     ledger_id: int
     epoch: int
@@ -72,7 +74,10 @@ class Header:
 
 
 class Heads(NamedTuple):
-    """The start value of the checksum of an entry's head depends on ledger and entry: `seed ^ (entry id & mask)`."""
+    """The start values of the checksums of the heads (headers) of one ledger's entries. The checksum of the head of the
+    entry with the id n begins with `seed ^ (n & mask)`. In format version 1 `mask` is 0, so all entries have the same
+    start value.
+    """
 
     seed: int
     mask: int
@@ -101,8 +106,8 @@ def encode_mark(durable: int) -> bytes:
 
 
 def decode_mark(data: bytes, version: int) -> int | None:
-    """Return the durable mark in a file's header: the offset up to which the file was made durable. None if the mark's
-    checksum does not match.
+    """Return the durable mark in a file's header: the offset up to which the writer has made the file durable. None if
+    the mark's checksum does not match. In format version 1 the mark has no checksum.
     """
     checksum, durable = _MARK.unpack_from(data, MARK_OFFSET)
     return int(durable) if version == 1 or checksum == crc32c(data[MARK_OFFSET + 4 : HEADER_SIZE]) else None
@@ -142,11 +147,11 @@ def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
 
 
 def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first: int) -> list[bytes]:
-    """Return the bytes that a file contains for entries (data, num_messages, publish_time_ms), as parts to be joined.
-    `first` is the id of the first entry.
+    """Encode entries, given as (data, num_messages, publish_time_ms), as a ledger's file contains them. Return the
+    parts of the encoding, which the caller joins. `first` is the id of the first entry.
 
     Raises:
-        struct.error: a number does not fit its field.
+        struct.error: a number does not fit into its field.
     """
     parts: list[bytes] = []
     pack, checksum, pack_checksum = _ENTRY.pack, crc32c, _CRC.pack
@@ -158,19 +163,24 @@ def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first:
 
 
 def encode_gone(heads: Heads, first: int, count: int) -> bytes:
-    """Return the bytes that a file contains for `count` removed entries, from the entry id `first` on."""
+    """Encode `count` removed entries, as a repaired file contains them. `first` is the id of the first of these
+    entries.
+    """
     head = _ENTRY.pack(0, 0, 0, GONE)
     return b"".join(head + _CRC.pack(crc32c(head, heads.begin(first + at))) for at in range(count))
 
 
 def offset_of(index: EntryIndex, entry_id: int) -> int:
-    """Return the offset of an entry in the file; for the id after the last entry, the end of the file."""
+    """Return the offset in the file at which an entry begins; for the id after the last entry, the offset of the end of
+    the file. `index` has the sizes of the entries.
+    """
     return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + index.bytes_before(entry_id)
 
 
 def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, heads: Heads) -> list[bytes]:
-    """Decode the `count` entries from the id `first` on, and return their data. `data` was read at `offset` of the
-    file. If an entry after the first is damaged, the result ends before it.
+    """Decode entries and return their data. `data` are bytes of `file` that begin at `offset`, where the entry with the
+    id `first` begins. `count` entries are to be decoded. If an entry after the first one is damaged, the result ends
+    before that entry.
 
     Raises:
         LedgerCorruptedError: a checksum of the first entry does not match, or bytes of it are missing.
@@ -191,10 +201,11 @@ def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, 
 
 
 def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int | None:
-    """Return the offset of the end of the entry that begins at `at`; None if a checksum does not match. The end may be
-    beyond `data`.
+    """Return where an entry ends that begins at the index `at` of `data`, as an index of `data`. The result may be
+    greater than the length of `data`, if `data` ends inside the entry. Return None if a checksum does not match.
 
-    `head_begin` is the result of `Heads.begin` for the entry.
+    If `with_data` is False, only the checksum of the entry's head is checked. `head_begin` is the start value of this
+    checksum, the result of `Heads.begin`.
     """
     if at + ENTRY_HEADER_SIZE > len(data):
         return at + ENTRY_HEADER_SIZE
@@ -209,11 +220,11 @@ def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int 
 
 
 class Damage(NamedTuple):
-    """A damaged part of a ledger's file: the entries `first` to `last` (inclusive) cannot be read, in the bytes `begin`
-    (inclusive) to `end` (exclusive).
+    """A damaged part of a ledger's file: the bytes from the offset `begin` (inclusive) to `end` (exclusive). The
+    entries that were there, `first` to `last` (both inclusive), cannot be read.
 
-    `exact` is False if the number of these entries is not known: at the end of a ledger that was never closed, and
-    where heads of version 1 are lost.
+    `exact` is False if the number of these entries is not known. This is possible at the end of a ledger that was never
+    closed, and in a file of format version 1, where the head of an entry does not contain the entry's id.
     """
 
     first: int
@@ -225,14 +236,15 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What was found in a ledger's file: its entries and its damage.
+    """What was found in a ledger's file: its entries, intact or not.
 
-    `end` is the end of the last intact entry. `torn` is True if more bytes follow, `shortened` if the file ends before
-    its durable mark.
+    `end` is the offset after the last entry that was read. `torn` is True if the file has bytes after `end` that are no
+    complete entry. `shortened` is True if the file ends before its durable mark.
 
-    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are the ranges
-    that cannot be read. Both are sorted. In `index` these entries have 0 messages and 0 bytes. If there is damage,
-    `offsets` has the offset of each entry, 0 for one that cannot be read.
+    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed. `damage` are the parts
+    that cannot be read. Both are sorted. In `index`, entries of `gone` and `damage` have 0 messages and 0 bytes.
+    `offsets` has the offset of each entry, 0 for an entry that cannot be read. It is None if no damage was found: then
+    the sizes give the offsets.
     """
 
     index: EntryIndex = field(default_factory=EntryIndex)
@@ -245,7 +257,9 @@ class Scan:
     version: int = VERSION
 
     def offset_of(self, entry_id: int) -> int:
-        """Return the offset of an entry in the file; for the id after the last entry, the end of the entries."""
+        """Return the offset in the file at which an entry begins, 0 if the entry cannot be read. For the id after the
+        last entry, return the offset of the end of the entries.
+        """
         if self.offsets is not None:
             return self.offsets[entry_id] if entry_id < len(self.offsets) else self.end
         return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + self.index.bytes_before(entry_id)
@@ -260,15 +274,16 @@ def scan(
     with_data: bool,
     entry_count: int | None = None,
 ) -> Scan:
-    """Return sizes and offsets of the entries in a file of `size` bytes. `read(offset, length)` returns bytes of the
-    file, fewer than `length` only at its end.
+    """Return sizes and offsets of the entries in a file of `size` bytes that is not damaged. A torn tail is no damage,
+    and is not part of the result. `read(offset, length)` returns bytes of the file, fewer than `length` only at its
+    end.
 
-    `with_data`: check the data of entries too, not only their heads (headers). With `entry_count` the scan ends after
-    that number of entries. The ledger is known to have this number of entries, so any damage before the last of them is
-    an error.
+    If `with_data` is True, the data of each entry is checked, otherwise only the head (header) of each entry. If
+    `entry_count` is given, the ledger is known to have that number of entries, and the scan ends after them.
 
     Raises:
-        LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.
+        LedgerCorruptedError: bytes before the durable mark are damaged, or one of the first `entry_count` entries is
+            damaged or absent.
     """
     found = Scan(version=header.version)
     columns = Columns(found.index)
@@ -311,8 +326,8 @@ def scan(
 
 
 def join_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Add a range that is after all others: extend the last range if there is no gap between the two, otherwise append
-    the new one.
+    """Add the range `first` to `last` (both inclusive) to `ranges`, which are all before it: extend the last range if
+    there is no gap between the two, otherwise append the new range.
     """
     if ranges and ranges[-1][1] + 1 == first:
         first = ranges.pop()[0]
@@ -320,8 +335,8 @@ def join_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
 
 
 class Columns:
-    """Collects sizes, message counts and publish times in lists, because extending an `EntryIndex` entry by entry is
-    slower.
+    """Collects sizes, message counts and publish times in lists, until `flush` adds them to an `EntryIndex`. Extending
+    the index entry by entry would be slower.
     """
 
     __slots__ = ("_counts", "_index", "_sizes", "_times", "count")

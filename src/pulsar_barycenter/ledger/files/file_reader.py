@@ -14,11 +14,13 @@ from pulsar_barycenter.ledger.reader import IndexedReads
 
 
 class FileLedgerReader(IndexedReads):
-    """Reads the entries of a ledger's file that are known to be complete. The reader keeps no file open itself.
+    """Reads the entries of a ledger's file. `found` is what was found in the file: only entries that are complete. The
+    reader does not keep the file open: it gets the open file from `folder` for each read.
 
-    Damage in the head (header) of an entry is found when the ledger is opened. Data is not read then, so damage of data
-    is found when an entry is read; the whole file is then examined once, to find all damage of the ledger.
-    `is_growing`: a writer adds entries to `found`, so the reader must not replace this object.
+    Damage in the head (header) of an entry is found when the ledger is opened. The data of entries is not read then, so
+    damage in the data is found when the entry is read. The first read that finds damage examines the whole file, to
+    find all damage of the ledger. `is_growing` is True if a writer still adds entries to `found`; then the reader must
+    not replace this object, and does not examine the file.
     """
 
     __slots__ = ("_folder", "_found", "_heads", "_is_examined", "_ledger_id")
@@ -78,8 +80,8 @@ class FileLedgerReader(IndexedReads):
         return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
 
     async def _find_all_damage(self) -> None:
-        """Examine the whole file for damage, because a read found some. If the file is intact, no damage is recorded:
-        the disk returned wrong bytes to that read only.
+        """Examine the whole file for damage, because a read found damage. If the file is intact, no damage is recorded:
+        then the disk returned wrong bytes to that read only.
         """
         if not self._is_examined:
             self._is_examined = True

@@ -54,11 +54,11 @@ _LOCK_INTERVAL_S: Final = 0.005
 
 
 class FileLedgerStorage:
-    """The ledgers in the files of the folder `root`, which is created if necessary.
+    """Stores ledgers as files in the folder `root`, which is created if necessary.
 
     With `sync` False the operating system decides when bytes reach the disk: entries survive the end of the process,
-    but not of the machine. `direct` bypasses this machine's page cache, for a file system that several machines mount
-    (`folder_needs`).
+    but not a crash of the machine. With `direct` True, the page cache of this machine is not used. This is for a file
+    system that several machines mount (see `folder_needs`).
 
     Raises (on construction):
         LedgerFolderInUseError: the folder's files are being checked or repaired.
@@ -92,12 +92,13 @@ class FileLedgerStorage:
         return self._identity
 
     def check(self) -> DataFault | None:
-        """Check that the folder, and the files that are being written, are still where they were opened. Return the
-        fault of the folder, None if it has none.
+        """Check that the folder, and the files that are being written, are still at the paths where they were opened.
+        Return a fault if the folder was removed or replaced, or if its file system is read-only; otherwise None.
 
-        After a check found that the folder is lost, no writer reports another entry and no ledger is created. If only
-        the file of one writer is lost, that writer fails at its next group, and this is no fault of the folder.
-        Blocking: call this on a separate thread, and never twice at the same time.
+        After a check found that the folder was removed or replaced, no writer reports another entry as durable, and no
+        ledger is created. If only the file of one writer was removed or replaced, None is returned, and that writer
+        fails when it writes its next group of entries. This method blocks: call it on a separate thread, and never
+        twice at the same time.
         """
         try:
             self.folder.require_there()
@@ -160,8 +161,9 @@ class FileLedgerStorage:
 
 
 def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
-    """Create the file of a new ledger with its header, and make both durable. If the root folder is missing, raise
-    LedgerFolderLostError and do not create the folder again.
+    """Create the file of a new ledger, with its header. Make the file, and its name in the folder, durable if the
+    folder's `sync` is True. If the root folder is missing, raise LedgerFolderLostError and do not create the folder
+    again.
     """
     folder.require_there()
     path = folder.path(ledger_id)
@@ -173,7 +175,10 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
     try:
         descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
     except FileExistsError as error:
-        raise LedgerError(f"{path}: the ledger cannot be created, because its file exists already") from error
+        raise LedgerError(
+            f"{path}: the file of a new ledger exists already, so the ledger cannot be created; check that this folder"
+            " and the metadata store are of the same cluster, and that neither was restored from an old copy"
+        ) from error
     try:
         header = fmt.encode_header(ledger_id, epoch)
         if os.pwrite(descriptor, header, 0) != len(header):
@@ -199,7 +204,7 @@ def _sync(folder: LedgerFolder, path: str) -> None:
 
 def _has_room(folder: LedgerFolder) -> bool:
     """Test whether the disk has space: write a file of 64 KiB, make it durable, and remove it. Return False if the disk
-    is full.
+    is full. Other errors are raised.
     """
     folder.require_there()
     path = f"{folder.root}/room-{uuid.uuid4().hex}"
@@ -237,10 +242,15 @@ def _open(folder: LedgerFolder, ledger_id: int, entry_count: int) -> fmt.Scan:
 
 
 def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
-    """Write the fence into a ledger's file, then read the file. After that the former owner's writer reports no further
-    entries, so the result contains every entry that was reported.
+    """Write the fence into a ledger's file, then read the whole file and return what was found. Once the fence is
+    written, the former owner's writer reports no further entries as durable. So the result contains every entry that it
+    reported.
 
-    The fence is written even if the header is damaged.
+    The fence is also written if the header is damaged, but intact entries show that the file belongs to this ledger.
+
+    Raises:
+        LedgerFencedError: an owner with a higher epoch has fenced the ledger; nothing was written.
+        LedgerError: a former owner keeps the lock of the file.
     """
     path = folder.path(ledger_id)
     descriptor = os.open(path, folder.flags)  # locks belong to an open file description, so this needs its own
@@ -264,8 +274,11 @@ def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
 
 
 def _fenced_by(path: str, descriptor: int, ledger_id: int) -> int:
-    """Return the epoch in the fence field; 0 if the field is damaged, but intact entries show that the file belongs to
-    this ledger. Without such entries raise LedgerCorruptedError.
+    """Return the epoch in the fence field of a ledger's file; 0 if the field is damaged, but intact entries show that
+    the file belongs to this ledger.
+
+    Raises:
+        LedgerCorruptedError: the header is damaged, and the file has no intact entry of this ledger.
     """
     data = os.pread(descriptor, fmt.HEADER_SIZE, 0)
     try:

@@ -53,8 +53,8 @@ _EMPTY_GROUP: Final = _Group([], [], [])
 
 
 class FileLedgerWriter:
-    """Writes a ledger's file. Created by `FileLedgerStorage.create`; `close` calls `on_closed` at its end. `append` and
-    `committed` run on the event loop, `commit` on a worker thread.
+    """Writes a ledger's file. Created by `FileLedgerStorage.create`. When `close` has waited for the last entry, it
+    calls `on_closed` with this writer. `append` and `committed` run on the event loop, `commit` on a worker thread.
     """
 
     __slots__ = (
@@ -142,10 +142,11 @@ class FileLedgerWriter:
         self._folder.files.forget(self._name)
 
     def check_file(self) -> None:
-        """Make the next group fail if the file is not where it was created. Blocking; call it on a separate thread.
+        """Check that the file is still at the path where it was created. If it is not, the writer fails when it writes
+        its next group of entries. This method blocks: call it on a separate thread.
 
-        A later owner of the topic that fenced the file may delete it. The writer then fails with LedgerFencedError, and
-        no loss is logged.
+        A later owner of the topic, which has fenced the file, may delete it. The writer then fails with
+        LedgerFencedError, and nothing is logged. Otherwise the missing or replaced file is logged as an error.
         """
         if self._lost is not None or not self._open:
             return
@@ -156,8 +157,8 @@ class FileLedgerWriter:
                 log.error("ledger_file_lost", file=self._name, reason=fault, mend=repair_hint(self._name))
 
     def _fenced_error(self) -> LedgerFencedError | None:
-        """Return a LedgerFencedError if a later owner has fenced the ledger; None if it has not, or if the file is not
-        open here.
+        """Return a LedgerFencedError if a later owner has fenced the ledger. Return None if no later owner has fenced
+        it, or if this is unknown, because the file is not open in this process or cannot be read.
         """
         file = self._folder.files.pin_open(self._name)
         if file is None:
@@ -219,16 +220,20 @@ class FileLedgerWriter:
         return _Group(list(map(len, data)), list(counts), list(times))
 
     def _require_not_lost(self) -> None:
-        """Raise the error that an earlier check recorded, if it found that the file or its folder is lost. Makes no
-        system call.
+        """Raise the error that an earlier `check_file`, or an earlier check of the folder, has recorded; return if
+        there is none. Does not look at the files itself.
         """
         lost = self._folder.lost or self._lost
         if lost is not None:
             raise lost
 
     def _require_same(self, file: OpenFile) -> None:
-        """Raise LedgerNotFoundError unless the new descriptor `file` refers to the file that this writer created; use
-        the descriptor from then on. The header is compared too, because the inode number may be that of a later file.
+        """Check that `file`, which was opened again at the writer's path, is the file that this writer created; from
+        then on use `file`. The epoch in the header is compared too, because a file that was created later may have the
+        same inode number.
+
+        Raises:
+            LedgerNotFoundError: `file` is another file.
         """
         header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
         if file.identity != self._file.identity or header.epoch != self._epoch:
@@ -248,7 +253,13 @@ class FileLedgerWriter:
         return items
 
     def _write(self, descriptor: int, items: list[NewEntry]) -> None:
-        """Write a group of entries, make it durable, read the fence, write the durable mark: in this order."""
+        """Write a group of entries, make it durable, check that no later owner has fenced the file, then write the
+        durable mark: in this order.
+
+        Raises:
+            LedgerFencedError: a later owner has fenced the file; it is unknown whether that owner has read this group.
+            OSError: the group was not written completely.
+        """
         try:
             end = _write_all(descriptor, fmt.encode_entries(items, self._heads, self._written), self._end)
             if self._folder.sync:
@@ -268,11 +279,11 @@ class FileLedgerWriter:
             raise LedgerFencedError(self._name, self._epoch, fenced_by)
 
     def _cut_partial_group(self, descriptor: int) -> None:
-        """Cut a group that was not written completely off the file, unless a later owner has fenced the ledger and may
-        have read that group.
+        """Remove a group of entries that was not written completely from the end of the file. If a later owner has
+        fenced the ledger, or is fencing it now, remove nothing, because that owner may have read the group.
 
-        If several machines use the file, the lock may expire unnoticed. Then the bytes stay in the file, as a torn
-        tail.
+        With direct I/O, several machines use the file, and this process cannot notice when its lock expires. Then the
+        bytes always stay in the file, as a torn tail.
         """
         if self._folder.direct:
             return
@@ -288,7 +299,9 @@ class FileLedgerWriter:
 
 
 def _write_all(descriptor: int, parts: Sequence[bytes], offset: int) -> int:
-    """Write `parts` from `offset` on, joined first if they are small; return the offset after the last byte."""
+    """Write `parts` one after the other to a file, beginning at `offset`; return the offset after the last byte. Small
+    parts are joined before they are written.
+    """
     total = sum(map(len, parts))
     if total < _JOIN_BELOW_MEAN_BYTES * len(parts):
         parts = [b"".join(parts)]

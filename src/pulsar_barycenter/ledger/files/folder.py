@@ -36,17 +36,20 @@ T = TypeVar("T")
 
 
 class LedgerFolder:
-    """The folder of the ledgers' files, and its open files. `sync`: bytes are forced to the disk (fdatasync).
+    """The folder with the ledgers' files. It keeps a limited number of these files open. If `sync` is True, writers
+    force their bytes to the disk (fdatasync).
 
-    `flags` are the flags with which ledger files are opened. `direct`: files are read and written without this
-    machine's page cache. So a write does not change the bytes around it, and a read returns what other machines wrote.
+    `flags` are the flags with which ledger files are opened. If `direct` is True, files are read and written without
+    this machine's page cache. So a write does not change the bytes around it, and a read returns what other machines
+    wrote.
     """
 
     def __init__(self, root: str, *, sync: bool, max_open_files: int, direct: bool) -> None:
-        """Create the folder if necessary, and hold a shared lock on it until `close`.
+        """Create the folder if necessary, and hold a shared lock on it until `close`. Other brokers can hold this lock
+        too.
 
         Raises:
-            LedgerFolderInUseError: its files are being checked or repaired.
+            LedgerFolderInUseError: the folder's files are being checked or repaired.
             LedgerError: the folder cannot be created or written to.
         """
         self.root = root
@@ -75,11 +78,18 @@ class LedgerFolder:
             raise self.lost
 
     def path(self, ledger_id: int) -> str:
-        """Return the path of a ledger's file. Each subfolder has the files of 4096 consecutive ids."""
+        """Return the path of a ledger's file. It is in a subfolder, which has the files of 4096 consecutive
+        ledger ids.
+        """
         return ledger_path(self.root, ledger_id)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run blocking file work on the thread pool; an OSError becomes a LedgerError."""
+        """Run `work`, which may block on files, on a thread of the pool, and return its result. An OSError is raised as
+        the corresponding LedgerError.
+
+        Raises:
+            LedgerClosedError: `refuse_work` was called before.
+        """
         if self._closed:
             raise LedgerClosedError(
                 f"{self.root}: the ledger storage is closed, because its broker stops or has stopped"
@@ -90,11 +100,13 @@ class LedgerFolder:
             raise ledger_error(error) from error
 
     def refuse_work(self) -> None:
-        """From now on `run` raises a LedgerError for new work. Work that has begun continues."""
+        """From now on `run` raises a LedgerClosedError. Work that was passed to `run` before continues."""
         self._closed = True
 
     def close(self) -> None:
-        """Wait until the work on the thread pool that has begun is done, then close the files."""
+        """Wait until the work that was passed to `run` is done, then close the files and release the folder's lock.
+        This blocks.
+        """
         self._pool.shutdown()
         self.files.close()
         os.close(self._lock)
@@ -105,7 +117,9 @@ def ledger_path(root: str, ledger_id: int) -> str:
 
 
 def ledger_files(root: str) -> Iterator[tuple[int, str]]:
-    """Yield (ledger id, path) of the ledgers' files, lowest id first. Other files are ignored."""
+    """Yield (ledger id, path) for each ledger file in the folder `root` and its subfolders, lowest id first. Other
+    files are ignored.
+    """
     for path in sorted(Path(root).glob("*/*.ledger")):
         with suppress(ValueError):
             ledger_id = int(path.stem, 16)
@@ -114,8 +128,8 @@ def ledger_files(root: str) -> Iterator[tuple[int, str]]:
 
 
 def shared_lock(root: str) -> int:
-    """Take the lock on the folder that brokers share, and create the folder if necessary. Return the lock's file
-    descriptor, which the caller closes.
+    """Take a shared lock on the folder, which several brokers can hold at the same time, and create the folder if
+    necessary. Return the lock's file descriptor; the caller closes it to release the lock.
 
     Raises:
         LedgerFolderInUseError: the folder's files are being checked or repaired.
@@ -144,7 +158,7 @@ def exclusive(root: str) -> Iterator[None]:
         os.makedirs(root, mode=FOLDER_MODE, exist_ok=True)
         descriptor = _locked(root, fcntl.LOCK_EX)
     except BlockingIOError:
-        raise LedgerFolderInUseError(f"{root}: a broker runs on these ledgers; stop it first") from None
+        raise LedgerFolderInUseError(f"{root}: a broker uses these ledgers; stop the broker first") from None
     except OSError as error:
         raise ledger_error(error) from error
     try:
@@ -154,8 +168,12 @@ def exclusive(root: str) -> Iterator[None]:
 
 
 def _locked(root: str, kind: int) -> int:
-    """Lock the file named `lock` in the folder and return its descriptor. The file is empty. A symbolic link with this
-    name is refused.
+    """Open the file named `lock` in the folder, which is created if necessary, lock it, and return its descriptor.
+    `kind` is LOCK_SH (shared) or LOCK_EX (exclusive) of the module fcntl. Nothing is written to the file.
+
+    Raises:
+        BlockingIOError: another process has a lock that excludes this one.
+        OSError: the file cannot be opened, for example because it is a symbolic link.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(f"{root}/lock", flags, FILE_MODE)

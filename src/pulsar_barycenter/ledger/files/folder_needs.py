@@ -23,14 +23,16 @@ from typing import Final
 
 
 class Access(enum.Enum):
-    """The way in which ledger files are read and written."""
+    """How ledger files are read and written. The value of a member describes it as text."""
 
     CACHED = "through the page cache of the machine"
     DIRECT = "with direct I/O"
 
 
 class Step(enum.Enum):
-    """A step of the test of a folder. Its value is the requirement that the step tests."""
+    """A step of the test whether a folder can store ledgers. Its value is the property of the file system that the step
+    tests, as text.
+    """
 
     CREATE = "only one of several processes can create a file"
     LOCK = "a lock excludes other processes"
@@ -42,15 +44,17 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """The mount of a folder's file system. `options` are the options of the mount and of the file system."""
+    """The mount of the file system that has a folder. `kind` is the type of the file system, for example ext4.
+    `options` are the options of the mount and of the file system.
+    """
 
     kind: str
     source: str = ""
     options: tuple[str, ...] = ()
 
     def option(self, name: str) -> str | None:
-        """Return the value of a mount option `name=value`; "" for an option without a value, None if there is no such
-        option.
+        """Return the value of the option `name`: the text after "=" if the option has the form `name=value`, "" if it
+        is only `name`. Return None if there is no such option.
         """
         for option in self.options:
             key, _, value = option.partition("=")
@@ -63,8 +67,9 @@ class Mount:
 class Observed:
     """The results of the test of a folder.
 
-    `answers` has "" for a step that succeeded, otherwise the error as text. Steps that could not be tried, for example
-    because the disk is full, are absent. `mount` is None if the system does not list the mount.
+    `answers` has the result of each step: "" if it succeeded, otherwise the error as text. A step that could not be
+    tried, because the disk is full, is not in `answers`. `mount` is None if the operating system does not list the
+    mount.
     """
 
     folder: str
@@ -82,7 +87,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FolderFitness:
-    """How ledger files in a folder are read and written. If there are `problems`, nothing may be written there."""
+    """How ledger files in a folder have to be read and written (`access`). If there are `problems`, the folder must not
+    be used for ledgers.
+    """
 
     access: Access
     problems: tuple[Problem, ...] = ()
@@ -104,9 +111,11 @@ _LOCAL_LOCKS: Final = ("nolock", "local_lock", "localflock")
 
 
 def judge(observed: Observed, *, several_machines: bool) -> FolderFitness:
-    """Decide how ledgers in the folder are accessed, and list the problems that prevent this.
+    """Decide how ledger files in the folder have to be read and written, and find the problems for which the folder
+    must not be used. `observed` are the results of the test of the folder.
 
-    With `several_machines`, brokers on other machines may use the folder too.
+    If `several_machines` is True, brokers on other machines can use the folder too, and it has to meet more
+    requirements.
     """
     if not several_machines:
         return FolderFitness(Access.CACHED, _failed(observed, _ALWAYS))

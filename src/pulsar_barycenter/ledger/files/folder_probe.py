@@ -22,10 +22,11 @@ _AT: Final = 7
 
 
 def fit_access(folder: str, *, several_machines: bool) -> Access:
-    """Create the folder if necessary, test it, and return how ledger files in it are to be accessed.
+    """Create the folder if necessary, test it, and return how ledger files in it have to be read and written. If
+    `several_machines` is True, brokers on other machines can use the folder too.
 
     Raises:
-        LedgerFolderUnfitError: ledgers would not be safe in the folder; the message says what to do.
+        LedgerFolderUnfitError: ledgers would not be safe in the folder; the message says what an operator can do.
         LedgerError: the folder cannot be created or written to.
     """
     try:
@@ -63,10 +64,11 @@ def observe(folder: str) -> Observed:
 
 
 def mount_of(folder: str, mounts: str) -> Mount | None:
-    """Return the mount of a folder, given by its real path, from the text of mountinfo (proc(5)).
+    """Find the mount that has the folder with the real path `folder`; return None if there is none. `mounts` is the
+    text of the file mountinfo (see proc(5)).
 
-    This is the mount with the longest mount point above the folder; if several have the same mount point, the last of
-    them.
+    The result is the mount whose mount point is the folder or the nearest folder above it. If several mounts have this
+    mount point, the last of them is returned.
     """
     best, longest = None, -1
     for line in mounts.splitlines():

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 class Committable(Protocol):
-    """A writer whose entries the worker threads commit in groups."""
+    """A writer that queues entries. Worker threads call `commit`, which makes the queued entries durable in groups."""
 
     gate: Lock
     """A lock that is held while the writer is queued, and while a group of it is being committed."""
@@ -25,18 +25,22 @@ class Committable(Protocol):
     def has_queued(self) -> bool: ...
 
     def commit(self) -> object:
-        """Make a group of entries durable. Runs on a worker thread. Return the argument for `committed`, or None to
-        report nothing.
+        """Make the queued entries, or a part of them, durable as one group. Called on a worker thread. Return the
+        argument for `committed`. None: the writer has failed before, so `committed` is not called.
         """
         ...
 
     def committed(self, outcome: object) -> None:
-        """Report the group that `commit` made durable. Runs on the event loop."""
+        """Report the outcome of a group to the owner of the writer. Called on the event loop; `outcome` is the result
+        of `commit`.
+        """
         ...
 
 
 class GroupCommitter:
-    """The worker threads that commit groups. Create this object on the event loop to which the threads report."""
+    """The worker threads that call `commit` of writers, and then `committed` on the event loop. Create this object on
+    that event loop.
+    """
 
     def __init__(self, *, threads: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -48,8 +52,8 @@ class GroupCommitter:
             thread.start()
 
     def submit(self, writer: Committable) -> None:
-        """Queue a writer, so that a thread calls its `commit`. The caller must have acquired `writer.gate`, which is
-        released after the commit.
+        """Queue a writer, so that a worker thread calls its `commit`. The caller must have acquired the lock
+        `writer.gate`. The worker thread releases it after `commit`, except if the writer has failed before.
         """
         self._queued.put(writer)
 
@@ -82,7 +86,9 @@ class GroupCommitter:
             writer.committed(outcome)
 
     def stop(self) -> None:
-        """Commit the groups that are queued, then end the threads. Waits for their end."""
+        """Commit the groups of all writers that are queued, report them, and end the threads. This blocks until the
+        threads have ended.
+        """
         for _ in self._threads:
             self._queued.put(None)
         for thread in self._threads:

@@ -8,8 +8,8 @@ from pulsar_barycenter.metadata.files.data_faults import identity_of_descriptor
 
 
 class OpenFile:
-    """An open file and its descriptor. `pins` is the number of its current users. A `doomed` file is closed when its
-    last user is done.
+    """An open file and its descriptor. `pins` is the number of threads that use it now. If `doomed` is True, the file
+    is closed when its last user calls `unpin`.
     """
 
     __slots__ = ("descriptor", "doomed", "identity", "pins")
@@ -22,11 +22,11 @@ class OpenFile:
 
 
 class OpenFiles:
-    """The open files by path. If there are more than `max_open`, those that were not used for the longest time are
+    """The open files by path. If more than `max_open` files are open, those that were not used for the longest time are
     closed. Thread-safe.
 
-    A file that is in use (pinned) is never closed, so the limit may be exceeded for a short time, by one file for each
-    thread.
+    A file that is in use (pinned) is not closed, so more than `max_open` files may be open for a short time, at most
+    one more for each thread.
     """
 
     def __init__(self, max_open: int, flags: int) -> None:
@@ -61,8 +61,8 @@ class OpenFiles:
             return file
 
     def adopt(self, path: str, descriptor: int) -> OpenFile:
-        """Add a file that the caller has just created and opened, and return it for use. This object closes
-        `descriptor` later.
+        """Add a file that the caller has just created and opened, and return it. From now on this object owns
+        `descriptor` and closes it. The file does not count as in use: do not call `unpin`.
         """
         return self._add(path, descriptor, pins=0)
 
@@ -90,7 +90,9 @@ class OpenFiles:
                 os.close(file.descriptor)
 
     def forget(self, path: str) -> None:
-        """Close the file at `path` now, or as soon as it has no user."""
+        """Close the file at `path`, now if it is not in use, otherwise when its last user calls `unpin`. Do nothing if
+        it is not open.
+        """
         with self._lock:
             file = self._files.pop(path, None)
             if file is None:

@@ -34,8 +34,8 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """A ledger's file and its state. `entries` is the number of entries that the ledger is known to have, None if it
-    was never closed.
+    """A ledger's file and its state. `entries` is the number of entries that the ledger is known to have; None if the
+    ledger was never closed, so that this number is not known.
     """
 
     ledger_id: int
@@ -50,7 +50,8 @@ class LedgerFile:
     def lost(self) -> list[tuple[int, int]]:
         """The ranges (first, last), both inclusive, of entries that cannot be read.
 
-        If the ledger was never closed, only the ranges before its last known entry are returned.
+        If the whole file cannot be read or is missing, this is the range of all `entries`, or no range if `entries` is
+        None.
         """
         if self.state in (FileState.MISSING, FileState.UNREADABLE):
             return [(0, self.entries - 1)] if self.entries else []
@@ -69,10 +70,11 @@ class LedgerFile:
 
 
 def inspect(root: str, ledger_id: int, entries: int | None) -> LedgerFile:
-    """Read a ledger's file from its first byte to its last, and return its state.
+    """Read a ledger's file from its first byte to its last, and return its state. `entries` is the number of entries
+    that the ledger is known to have, or None. A missing file is no error: it is a state.
 
     Raises:
-        OSError: the file cannot be read at all.
+        OSError: the file exists but cannot be read.
         LedgerVersionError: a later release wrote the file.
     """
     path = ledger_path(root, ledger_id)
@@ -113,15 +115,16 @@ def _inspect(path: str, descriptor: int, ledger_id: int, entries: int | None) ->
 
 
 def repair(damaged: LedgerFile, *, epoch: int) -> str | None:
-    """Replace a ledger's damaged file by one that has every intact entry at its position, and a marker for each lost
+    """Replace a ledger's damaged file by a file that has every intact entry at its position, and a marker for each lost
     entry.
 
-    `epoch` is the epoch of the last owner or a higher one; the repaired file gets it, or the one in the damaged file if
-    that is higher. Returns the path at which the damaged file is kept, None if there was no file.
+    The caller passes as `epoch` the epoch of the last owner or a higher one. The repaired file gets this epoch, or the
+    epoch in the damaged file if that is higher. Returns the path at which the damaged file is kept; None if there was
+    no file.
 
     Raises:
-        OSError: the repair failed, for example because the disk is full. The damaged file is unchanged, at its path or
-            under its second name.
+        OSError: the repair failed, for example because the disk is full. The damaged file is not changed. It still has
+            its path, and may have a second name in the same folder too.
     """
     path = damaged.path
     unfinished = path + UNFINISHED
@@ -156,8 +159,8 @@ def _write(descriptor: int, damaged: LedgerFile, epoch: int) -> None:
 
 
 def _parts(damaged: LedgerFile) -> Iterator[bytes]:
-    """Yield the bytes of the repaired file: every intact entry, read and checked again, and a marker for each lost
-    entry.
+    """Yield the bytes that follow the header of the repaired file: every intact entry, which is read and checked again,
+    and a marker for each lost or removed entry.
     """
     heads = fmt.Heads.of(damaged.ledger_id)
     if damaged.state in (FileState.MISSING, FileState.UNREADABLE):
@@ -182,8 +185,8 @@ def _parts(damaged: LedgerFile) -> Iterator[bytes]:
 
 
 def _keep(path: str) -> str:
-    """Give the damaged file a second name that is not in use, and return it. If the file has a second name from an
-    earlier attempt, return that.
+    """Give the damaged file a second name (hard link) that is not in use, and return it. If an earlier repair that
+    failed has given it a second name, return that name.
     """
     number = 1
     while True:

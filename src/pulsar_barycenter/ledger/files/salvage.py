@@ -30,8 +30,8 @@ Read = Callable[[int, int], bytes]
 
 
 class _Bytes:
-    """The bytes of a file, which are read in parts. `get` returns fewer bytes than requested only at the end of the
-    file.
+    """Reads the bytes of a file in large parts, and keeps the part that was read last in memory. `get` returns fewer
+    bytes than requested only at the end of the file.
     """
 
     def __init__(self, read: Read, size: int) -> None:
@@ -49,8 +49,8 @@ class _Bytes:
 
 @dataclass(slots=True)
 class _Hole:
-    """A part of a file without an intact entry, before the intact entry that has the index `before` in the list of
-    found entries. Between `fewest` and `most` entries (both inclusive) are lost in this part.
+    """A damaged part of a file, without an intact entry. `before` is the index of the intact entry that follows it, in
+    the list of intact entries that were found. In this part, at least `fewest` and at most `most` entries were lost.
     """
 
     before: int
@@ -86,10 +86,10 @@ def salvage(
     """Find every intact entry of a damaged ledger file of `size` bytes, and the ranges of lost entries between them.
     The data of entries is checked too.
 
-    `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged, `header` is None;
-    then the format version with which more entries are found is used. `entry_count` is the number of entries that the
-    ledger is known to have; those absent at the end are lost. Without it, bytes after the last intact entry are cut as
-    a torn tail, unless they are before the durable mark.
+    `read(offset, length)` returns bytes of the file, fewer only at its end. `header` is None if the header is damaged;
+    then the format version with which more intact entries are found is used. `entry_count` is the number of entries
+    that the ledger is known to have; entries that are absent at the end count as lost. If `entry_count` is None, bytes
+    after the last intact entry are a torn tail and are not part of the result, unless they are before the durable mark.
     """
     data = _Bytes(read, size)
     if header is None:
@@ -103,8 +103,10 @@ def salvage(
 
 
 def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int | None) -> _Found:
-    """Go through the file, and return its intact entries and its damaged parts (holes) in order. Without `entry_count`,
-    the first bytes at or after `durable` that do not match their checksum are the end.
+    """Go through the file, and return its intact entries and its damaged parts (holes) in order.
+
+    If `entry_count` is None, the search ends at the first bytes at or after the offset `durable` that do not match
+    their checksum. If `durable` is None too, the whole file is searched.
     """
     found = _Found()
     at, entry_id = fmt.HEADER_SIZE, 0
@@ -135,23 +137,26 @@ def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int 
 
 
 def _end_of(data: _Bytes, at: int, head_begin: int) -> int | None:
-    """Return the offset of the end of the entry that begins at `at`; None if the checksum of its head does not match.
-    The end may be beyond the file.
+    """Return the offset in the file at which the entry ends that begins at the offset `at`; None if the checksum of its
+    head does not match. The result may be greater than the size of the file.
     """
     end = fmt.entry_end(data.get(at, fmt.ENTRY_HEADER_SIZE), 0, head_begin, with_data=False)
     return None if end is None else at + end
 
 
 def _data_matches(data: _Bytes, at: int, end: int) -> bool:
-    """Return whether the data of the entry at `at` matches its checksum, or the entry is marked as removed."""
+    """Return True if the data of the entry from `at` to `end` matches its checksum, or if the entry is marked as
+    removed.
+    """
     length, _, _, checksum, _ = fmt.ENTRY.unpack(data.get(at, fmt.ENTRY_HEADER_SIZE))
     whole = crc32c(data.get(at + fmt.ENTRY_HEADER_SIZE, end - at - fmt.ENTRY_HEADER_SIZE)) == checksum
     return whole or (not length and checksum == fmt.GONE)
 
 
 def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple[int, int] | None:
-    """Return the offset and the id of the first intact entry after `at`. With format version 1 the id is the lowest
-    that the entry can have.
+    """Search for the first intact entry that begins after the offset `at`, where the entry `entry_id` is expected.
+    Return the offset and the id of the entry found; None if there is none. In format version 1 the id is not stored, so
+    the result is the lowest id that the entry can have.
     """
     nothing = bytes(fmt.ENTRY_HEADER_SIZE - 4)
     plain = crc32c(nothing)
@@ -175,8 +180,8 @@ def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple
 
 
 def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
-    """Yield the offsets at which the head of an entry may begin: the length in it fits into the file, and the head is
-    not all zeros.
+    """Yield the offsets, from `begin` (inclusive) on, at which the head of an entry can begin: an entry with the length
+    that the head contains fits into the file, and the head is not all zeros.
     """
     last = data.size - fmt.ENTRY_HEADER_SIZE
     while begin <= last:
@@ -203,8 +208,10 @@ def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
 def _lost(
     data: _Bytes, at: int, after: tuple[int, int], entry_id: int, heads: fmt.Heads, *, head_holds: bool
 ) -> tuple[int, int]:
-    """Return the least and the greatest number of entries that the damaged bytes from `at` to `after` can have
-    contained.
+    """Return the least and the greatest number of entries that can have been in a damaged part of the file.
+
+    The part begins at the offset `at`, with the entry `entry_id`. `after` is the offset and the id of the intact entry
+    that follows the part. `head_holds` is True if only the data of the entry at `at` is damaged, not its head.
     """
     place, next_id = after
     room = place - at
@@ -219,7 +226,9 @@ def _lost(
 
 
 def _numbered(found: _Found, version: int, size: int, durable: int, entry_count: int | None) -> fmt.Scan:
-    """Determine the ids of the intact entries and of the lost ones, and return both."""
+    """Assign ids to the intact entries that were found and to the lost entries between them, and return the result as a
+    scan of the file.
+    """
     scan = fmt.Scan(version=version, end=found.end, offsets=array("Q"))
     assert scan.offsets is not None
     columns = fmt.Columns(scan.index)
@@ -247,8 +256,8 @@ def _numbered(found: _Found, version: int, size: int, durable: int, entry_count:
 
 
 def _spare(found: _Found, entry_count: int | None) -> int:
-    """Return how many entries are lost in addition to the fewest of each damaged part: exactly this number if
-    `entry_count` is known, else the greatest possible number.
+    """Each damaged part of the file has at least `fewest` lost entries. Return how many more entries than these are
+    lost in all parts together: the exact number if `entry_count` is known, otherwise the greatest possible number.
     """
     if entry_count is None:
         return sum(hole.most - hole.fewest for hole in found.holes)
@@ -267,7 +276,9 @@ def _lose(scan: fmt.Scan, columns: fmt.Columns, count: int, begin: int, end: int
 
 
 def _finish(scan: fmt.Scan, columns: fmt.Columns, rest: int, size: int, durable: int, entry_count: int | None) -> None:
-    """Decide whether the bytes after the last intact entry are a torn tail, damage, or a file that was shortened."""
+    """Decide whether the bytes after the offset `rest`, where the last intact entry ends, are a torn tail or damage, or
+    whether the file was shortened. Record the decision in `scan`, then add the collected columns to its index.
+    """
     assert scan.offsets is not None
     scan.torn = rest < size
     if entry_count is not None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 
 class AckedRanges:
-    """A set of entries, stored as ranges with inclusive ends. Ranges that follow one another without a gap are joined.
+    """A set of acknowledged entries, stored as ranges with inclusive ends. Ranges that follow one another without a gap
+    are joined.
 
-    Adding or looking up an entry takes O(log n) comparisons, n being the ranges of its ledger; adding may also move the
-    list of ranges in memory once.
+    Adding or looking up an entry takes O(log n) comparisons, where n is the number of ranges in its ledger. In
+    addition, adding may move the list of these ranges in memory once.
     """
 
     __slots__ = ("_ledgers", "entries")
@@ -64,15 +65,17 @@ class AckedRanges:
         return True
 
     def restore(self, ledger_id: int, first: int, last: int) -> None:
-        """Add a stored range that is after all others of its ledger."""
+        """Add a range that was stored: the entries `first` to `last`, both inclusive. It must be after all ranges of
+        this ledger that are in the set.
+        """
         firsts, lasts = self._ledgers.setdefault(ledger_id, ([], []))
         firsts.append(first)
         lasts.append(last)
         self.entries += last - first + 1
 
     def take_from(self, ledger_id: int, entry_id: int) -> int | None:
-        """If the first range of a ledger begins at `entry_id`, remove it and return its last entry; otherwise return
-        None.
+        """If the lowest range of the ledger begins with `entry_id`, remove this range, and return its last entry id
+        (inclusive). Otherwise return None.
         """
         ranges = self._ledgers.get(ledger_id)
         if ranges is None or ranges[0][0] != entry_id:
@@ -85,7 +88,9 @@ class AckedRanges:
         return last
 
     def remove_through(self, ledger_id: int, entry_id: int) -> None:
-        """Remove every entry up to and including (`ledger_id`, `entry_id`)."""
+        """Remove all entries of lower ledger ids, and the entries of the ledger `ledger_id` up to `entry_id`
+        (inclusive).
+        """
         for other in [known for known in self._ledgers if known < ledger_id]:
             firsts, lasts = self._ledgers.pop(other)
             self.entries -= sum(lasts) - sum(firsts) + len(firsts)

@@ -25,10 +25,11 @@ OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
 
 
 class AppendQueue(Generic[Context]):
-    """The entries that were passed to the current ledger's writer and are not durable yet, and the entries that wait
-    for a new ledger.
+    """The appended entries of a topic whose result is not reported yet. `entries` and `contexts` belong to entries that
+    were passed to the writer of the current ledger. `waiting` has entries that wait for a new ledger.
 
-    The former are in two plain lists that are cut at the front once for each group, so there is no object per entry.
+    `entries` and `contexts` are two lists with the same length and order, from which each reported group is cut off at
+    the front. So there is no object for each entry.
     """
 
     __slots__ = ("contexts", "entries", "waiting")
@@ -44,29 +45,31 @@ class AppendQueue(Generic[Context]):
         return len(self.contexts) + len(self.waiting)
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
-        """Add entries that were passed to the ledger's writer."""
+        """Add entries that the caller has passed to the ledger's writer, with one context for each entry."""
         self.entries.extend([data for data, _, _ in entries])
         self.contexts.extend(contexts)
 
     def take(self, count: int) -> tuple[list[bytes], list[Context]]:
-        """Remove the `count` oldest entries that were passed to the writer and are now durable; return their data and
-        their contexts.
+        """Remove the `count` oldest entries that were passed to the writer, because they are now durable. Return their
+        data and their contexts.
         """
         entries, contexts = self.entries[:count], self.contexts[:count]
         del self.entries[:count], self.contexts[:count]
         return entries, contexts
 
     def take_all(self) -> list[Context]:
-        """Remove all entries, and return their contexts. The contexts of entries that wait for a ledger come last."""
+        """Remove all entries, and return their contexts in append order. The entries that wait for a new ledger come
+        last.
+        """
         contexts = self.contexts + [context for _, context in self.waiting]
         self.entries, self.contexts, self.waiting = [], [], []
         return contexts
 
     def hand_over(self, writer: LedgerWriter) -> None:
-        """Append the entries that wait for a ledger to `writer`.
+        """Pass the entries that wait for a new ledger to `writer`.
 
         Raises:
-            LedgerClosedError: the writer is closed; all entries still wait.
+            LedgerClosedError: the writer is closed; then all these entries still wait.
         """
         entries = [entry for entry, _ in self.waiting]
         writer.extend(entries)

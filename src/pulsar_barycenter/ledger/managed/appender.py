@@ -31,7 +31,7 @@ _ROLL_RETRY_S: Final = 1.0
 
 
 class AppenderOwner(Protocol[Context]):
-    """The methods of a managed ledger that its appender needs."""
+    """The part of a managed ledger that its appender uses."""
 
     @property
     def settings(self) -> LedgerSettings: ...
@@ -50,7 +50,9 @@ class AppenderOwner(Protocol[Context]):
 
 
 class Appender(Generic[Context]):
-    """Writes one topic's entries to one ledger after the other."""
+    """Appends the entries of one topic to its current ledger, and continues in a new ledger when that one is full or
+    too old, or after its writer failed.
+    """
 
     __slots__ = (
         "_index", "_owner", "_queue", "_releases", "_reported", "_roll_at_s", "_rolls", "_segment", "_stats",
@@ -77,7 +79,7 @@ class Appender(Generic[Context]):
 
     @property
     def last_interval(self) -> Interval:
-        """The counts of the entries that were written in the last completed statistics interval; see `Interval`."""
+        """Counts and sums of the entries that became durable in the last completed statistics interval."""
         return NOTHING_WRITTEN if self._stats is None else self._stats.last
 
     def end_interval(self, seconds: float) -> None:
@@ -110,12 +112,14 @@ class Appender(Generic[Context]):
         self.write_to(segment, writer)
 
     async def _released(self) -> None:
-        """Wait until the ledgers of writers that failed are closed."""
+        """Wait until the writers that have failed or are not used any more have closed their ledgers."""
         if self._releases:
             await asyncio.wait(self._releases)
 
     def write_to(self, segment: Segment, writer: LedgerWriter) -> None:
-        """Append to the ledger `segment` from now on, which is in the topic's list and is empty."""
+        """Append to another ledger from now on: to `segment`, by its `writer`. The ledger must be in the topic's list,
+        and be empty. Entries that wait for a new ledger are appended first.
+        """
         if self._stopped:
             self._release(writer)
             return
@@ -127,7 +131,10 @@ class Appender(Generic[Context]):
             self.fail(error)
 
     def group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
-        """Process what the writer of a ledger reports, as `OnDurable` describes."""
+        """Called by the writer of the ledger `segment` after each group of entries. If `error` is None, the entries up
+        to the id `last_id` (inclusive) are durable. Otherwise `last_id` is the id of the first entry that failed, all
+        entries from it on have failed with `error`, and the writer writes no more.
+        """
         if self._stopped:
             return
         if error is not None:
@@ -161,15 +168,18 @@ class Appender(Generic[Context]):
             roll.add_done_callback(self._rolls.discard)
 
     def roll_begun_before(self, time_ms: int) -> None:
-        """Continue in a new ledger, if the current one has entries and was created before `time_ms`, in ms since
-        1970.
+        """Continue in a new ledger, if the current ledger has at least one entry and was created before `time_ms` (ms
+        since 1970).
         """
         segment = self._segment
         if segment is not None and segment.entries > 0 and segment.created_at_ms < time_ms:
             self._roll_soon()
 
     async def _roll(self, old: Segment, old_writer: LedgerWriter) -> None:
-        """Create a new ledger, and continue in it when all entries in the old one are reported."""
+        """Create a new ledger, and append to it as soon as all entries in the old ledger are reported as durable or
+        failed. If no ledger can be created, this is logged, and appends continue in the old ledger, unless that has
+        ended already: then the appends that wait fail.
+        """
 
         async def pause() -> None:
             if self._writer is old_writer:
@@ -210,14 +220,18 @@ class Appender(Generic[Context]):
         release.add_done_callback(self._releases.discard)
 
     def fail(self, error: LedgerError) -> None:
-        """Report that all entries which are not durable have failed, also those that wait for a ledger."""
+        """Report to the owner that all entries without a result have failed with `error`, including the entries that
+        wait for a new ledger.
+        """
         if self._stats is not None:
             self._stats.failed()
         self._reported.set()
         self._owner.entries_failed(self._queue.take_all(), error)
 
     def stop(self) -> list[Context]:
-        """Report nothing from now on. Return the contexts of all entries whose result is not reported yet."""
+        """Report no results from now on. Return the contexts of all entries whose result is not reported yet, in append
+        order. The writer is closed in the background.
+        """
         self._stopped = True
         self._reported.set()
         if self._writer is not None:
@@ -226,8 +240,8 @@ class Appender(Generic[Context]):
         return self._queue.take_all()
 
     async def finish(self) -> None:
-        """Wait until every appended entry is reported, and close the ledger that is being written. No append may
-        follow.
+        """Wait until the result of every appended entry is reported, and close the current ledger. The caller must not
+        append after this call.
         """
         while self._switch is not None:
             await asyncio.wait([self._switch])

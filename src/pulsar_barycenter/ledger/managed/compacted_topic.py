@@ -53,13 +53,15 @@ _MAX_IN_FLIGHT_BYTES: Final = 4 << 20
 
 
 def compacted_ledger_id(properties: Mapping[str, str]) -> int | None:
-    """Return the id of the compacted ledger that the properties of the compaction cursor contain, or None."""
+    """Return the id of the topic's compacted ledger from the properties of the compaction cursor; None if they contain
+    no id.
+    """
     text = properties.get(LEDGER_PROPERTY, "")
     return int(text) if text.isdecimal() else None
 
 
 class CompactedOwner(Protocol):
-    """The methods of a managed ledger that its compacted topic needs."""
+    """The part of a managed ledger that its `CompactedTopic` uses."""
 
     @property
     def name(self) -> str: ...
@@ -75,23 +77,23 @@ class CompactedOwner(Protocol):
 
 
 class KeptEntry(Entry):
-    """An entry that compaction kept, at its position in the topic.
+    """An entry that compaction kept, with the position that it has in the topic.
 
-    `kept` says which messages of a batch were kept: 64-bit words in which bit 0 of the first word is the first message.
-    Empty: the whole entry was kept.
+    `kept` says which messages of a batch were kept, as 64-bit words: bit 0 of the first word is the first message, and
+    a set bit means kept. An empty tuple means that the whole entry was kept.
     """
 
     kept: tuple[int, ...] = ()
 
     @property
     def last_kept(self) -> int | None:
-        """The index of the last message of a batch that was kept; None if the whole entry was kept."""
+        """The index, from 0 on, of the last message of the batch that was kept; None if the whole entry was kept."""
         return (len(self.kept) - 1) * 64 + self.kept[-1].bit_length() - 1 if self.kept else None
 
 
 class CompactedLedger:
-    """A compacted ledger that is open for reading: of all the topic's entries up to `horizon` (inclusive), those that
-    compaction kept, in order.
+    """A compacted ledger that is open for reading. It has those entries of the topic up to `horizon` (inclusive) that
+    compaction kept, in the topic's order.
     """
 
     __slots__ = ("_places", "_reads", "_segments", "_starts", "_unused", "_users", "horizon", "segment")
@@ -110,7 +112,9 @@ class CompactedLedger:
         self._unused.set()
 
     def __enter__(self) -> Self:
-        """Protect the ledger from deletion until the end of the `with` statement."""
+        """Until the end of the `with` statement, the ledger counts as used: `wait_unused` waits, and the ledger is not
+        deleted.
+        """
         self._users += 1
         self._unused.clear()
         return self
@@ -121,13 +125,23 @@ class CompactedLedger:
             self._unused.set()
 
     async def wait_unused(self) -> None:
-        """Wait until nothing reads the ledger any more."""
+        """Wait until no `with` statement of this object is running, so that the ledger can be deleted."""
         await self._unused.wait()
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[KeptEntry]:
-        """Return the kept entries from `start` (inclusive) on. Limits and errors are those of `ManagedLedger.read`."""
+        """Return the kept entries whose positions in the topic are `start` or later, in order; an empty list if there
+        is none.
+
+        Otherwise at least one entry is returned. The result ends after `max_entries` entries, before the entry with
+        which it would exceed `max_bytes` in total, or after the entry with which it reaches `max_messages` messages
+        (None: no limit).
+
+        Raises:
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the first entry cannot be read, and the
+                settings do not allow to skip it.
+        """
         first = await self._find(start)
         found = await self._reads.read(Position(self.segment.ledger_id, first), max_entries, max_bytes, max_messages)
         if not found:
@@ -138,8 +152,8 @@ class CompactedLedger:
         return entries
 
     async def _find(self, start: Position) -> int:
-        """Return the id that the first kept entry at or after the topic's position `start` has in the compacted
-        ledger.
+        """Convert the position `start` in the topic to an entry id in the compacted ledger: the id of the first kept
+        entry whose position in the topic is `start` or later. If there is none, return the id after the last entry.
         """
         if start.ledger_id < 0:
             return 0
@@ -157,8 +171,8 @@ class CompactedLedger:
         return first
 
     async def _place(self, entry_id: int) -> tuple[int, Position] | None:
-        """Return the id and the original position of the entry `entry_id` of the compacted ledger. If this entry cannot
-        be read, return those of the next one; None if no entry follows.
+        """Read the entry `entry_id` of the compacted ledger, or the next entry that can be read. Return the id of the
+        entry that was read and its position in the topic; None if neither this entry nor a later one can be read.
         """
         place = self._places.get(entry_id)
         if place is None:
@@ -176,8 +190,8 @@ class CompactedLedger:
         return _original(found[0]) if found else None
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the position of the first kept entry that was published at `time_ms` (ms since 1970) or later, or None
-        if all are older.
+        """Return the position in the topic of the first kept entry that was published at `time_ms` (ms since 1970) or
+        later. None if all kept entries are older.
         """
         found = await self._reads.find_by_publish_time(time_ms, EARLIEST)
         place = None if found is None else await self._place(found.entry_id)
@@ -185,15 +199,17 @@ class CompactedLedger:
 
 
 def _content(stored: bytes) -> bytes:
-    """Return, from a stored entry of a compacted ledger, the part that is the topic's entry, or what compaction kept of
-    it.
+    """Return the data that compaction kept of a topic's entry. `stored` is an entry of a compacted ledger: a head and
+    this data.
     """
     words = _HEAD.unpack_from(stored)[2]
     return stored[_HEAD.size + words * _WORD :]
 
 
 def _original(entry: Entry) -> KeptEntry:
-    """Convert a stored entry of a compacted ledger to the entry of the topic from which it was made."""
+    """Convert an entry of a compacted ledger to the topic's entry: with the data that compaction kept, and with the
+    position that it has in the topic.
+    """
     ledger_id, entry_id, words = _HEAD.unpack_from(entry.data)
     begin = _HEAD.size + words * _WORD
     found = KeptEntry(Position(ledger_id, entry_id), entry.data[begin:], entry.num_messages, entry.publish_time_ms)
@@ -203,7 +219,9 @@ def _original(entry: Entry) -> KeptEntry:
 
 
 class CompactedLedgerWriter:
-    """Writes a compacted ledger. Add entries in the order of their positions."""
+    """Writes a compacted ledger. The caller adds kept entries in the order of their positions in the topic, then calls
+    `finish`.
+    """
 
     __slots__ = ("_changed", "_durable", "_error", "_in_flight", "_sizes", "entries", "segment", "size", "writer")
 
@@ -220,7 +238,9 @@ class CompactedLedgerWriter:
         self._changed = asyncio.Event()
 
     def group_done(self, last_id: int, error: LedgerError | None) -> None:
-        """Process what the storage reports, as `OnDurable` describes."""
+        """Called by the storage after each group of entries. If `error` is None, the entries up to the id `last_id`
+        (inclusive) are durable. Otherwise an entry could not be written, and the next `add` or `finish` raises `error`.
+        """
         if error is not None:
             self._error = error
         else:
@@ -231,11 +251,12 @@ class CompactedLedgerWriter:
         self._changed.set()
 
     async def add(self, entry: Entry, data: bytes, kept: Sequence[int] = ()) -> None:
-        """Append `data`, the part of `entry` that compaction keeps; `kept` says which messages it contains (see
-        `KeptEntry`). Waits while more than 4 MiB are not durable.
+        """Append `data`, the part of `entry` that compaction keeps. `kept` says which messages of a batch this part
+        contains (see `KeptEntry`); it is empty if the whole entry is kept. Waits first while more than 4 MiB of earlier
+        entries are not durable.
 
         Raises:
-            LedgerError: an entry could not be written.
+            LedgerError: this entry or an earlier one could not be written.
         """
         while self._in_flight > _MAX_IN_FLIGHT_BYTES and self._error is None:
             self._changed.clear()
@@ -251,7 +272,7 @@ class CompactedLedgerWriter:
         self._sizes.append(len(stored))
 
     async def finish(self) -> None:
-        """Wait until all entries are durable. The ledger is complete then.
+        """Wait until all added entries are durable, and close the ledger. After that, `segment` can be read.
 
         Raises:
             LedgerError: an entry could not be written.
@@ -266,7 +287,9 @@ class CompactedLedgerWriter:
 
 
 class CompactedTopic:
-    """The compacted ledger of the topic whose managed ledger is `owner`, and the one compaction that may be running."""
+    """The compacted ledger of the topic whose managed ledger is `owner`, if it has one, and the compaction that is
+    running, if there is one. `refusal` says why this broker compacts no topic; "" if it does.
+    """
 
     __slots__ = ("_ledgers", "_losses", "_owner", "_stopped", "_storage", "_store", "_task", "current", "refusal")
 
@@ -296,16 +319,20 @@ class CompactedTopic:
 
     @property
     def horizon(self) -> Position:
-        """The last entry of the topic that the compacted ledger represents; EARLIEST if the topic is not compacted."""
+        """The position of the last entry of the topic that compaction has processed: the compacted ledger represents
+        all entries up to this position (inclusive). EARLIEST if the topic is not compacted.
+        """
         return EARLIEST if self.current is None else self.current.horizon
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> tuple[list[KeptEntry], Position]:
-        """Return the kept entries from `start` (inclusive) up to the horizon, and the position where reading continues.
+        """Return the kept entries from `start` (inclusive) on, and the position from which the caller reads next. At
+        most `max_entries` entries, `max_bytes` bytes and about `max_messages` messages are returned, as by
+        `CompactedLedger.read`.
 
-        If the list is empty, no further entry was kept, and reading continues after the horizon, in the topic's own
-        ledgers.
+        If the list is empty, compaction kept no entry from `start` on. The returned position is then after the horizon
+        (or is `start`, if that is later), and the caller reads from it in the topic's own ledgers.
         """
         while (current := self.current) is not None and start <= current.horizon:
             with current:
@@ -317,15 +344,15 @@ class CompactedTopic:
         return [], start
 
     async def last_entry(self) -> KeptEntry | None:
-        """Return the last entry that was kept; None if no entry was kept, or the topic is not compacted."""
+        """Return the last entry that compaction kept; None if it kept no entry, or if the topic is not compacted."""
         if self.current is None:
             return None
         with self.current as current:
             return await current.last_entry()
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first kept entry that was published at `time_ms` (ms since 1970) or later; None if there is
-        none.
+        """Return the position in the topic of the first kept entry that was published at `time_ms` (ms since 1970) or
+        later. None if all kept entries are older, or if the topic is not compacted.
         """
         if self.current is None:
             return None
@@ -335,8 +362,9 @@ class CompactedTopic:
     # ---- taking over ----
 
     def load(self) -> None:
-        """Find the compacted ledger that the compaction cursor names, and delete all others. Call this after the
-        cursors are loaded.
+        """Make the compacted ledger that the compaction cursor names the current one. Take all other compacted ledgers
+        off the list of ledgers in memory, so that the next trim deletes them. The managed ledger calls this once, after
+        it has loaded the cursors.
         """
         cursor = self._owner.cursors.get(COMPACTION_CURSOR)
         ledger_id = None if cursor is None else compacted_ledger_id(cursor.properties)
@@ -351,12 +379,12 @@ class CompactedTopic:
     # ---- compaction ----
 
     async def open_cursor(self) -> Cursor:
-        """Return the compaction cursor, created if it does not exist. It prevents trimming of entries that are not
-        compacted.
+        """Return the compaction cursor, which is created if it does not exist. Its mark-delete position is the horizon,
+        so entries that are not compacted yet are not trimmed.
 
         Raises:
-            ForeignTopicError: this broker compacts no topic.
-            LedgerFencedError, LedgerUnavailableError: as `ManagedLedger.open_cursor`.
+            ForeignTopicError: `refusal` is not "": this broker compacts no topic.
+            LedgerFencedError, LedgerClosedError, LedgerUnavailableError: the cursor cannot be stored.
         """
         if self.refusal:
             raise ForeignTopicError(f"{self._owner.name}: {self.refusal}")
@@ -367,16 +395,18 @@ class CompactedTopic:
         return self._task is not None
 
     def start(self, work: Coroutine[Any, Any, None], done: Callable[[asyncio.Task[None]], None]) -> None:
-        """Run a compaction in a task, which is cancelled when the topic is closed. No other compaction of the topic may
-        be running.
+        """Run `work`, a compaction, in a task. `done` is called with the task when it has ended. The task is cancelled
+        when the topic is closed. The caller has checked that no other compaction of the topic is running.
 
         Raises:
-            LedgerClosedError: the topic is closed or closing; `work` does not run.
+            LedgerClosedError: the topic is closed or closing; `work` does not run, and `done` is not called.
         """
         assert self._task is None, "one compaction at a time"
         if self._stopped:
             work.close()
-            raise LedgerClosedError(f"{self._owner.name}: the managed ledger is closed")
+            raise LedgerClosedError(
+                f"{self._owner.name}: the managed ledger is closed, so the compaction was not started"
+            )
         self._task = asyncio.get_running_loop().create_task(work, name=f"compaction-{self._owner.name}")
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -400,10 +430,12 @@ class CompactedTopic:
             await asyncio.wait([self._task])
 
     async def begin(self) -> CompactedLedgerWriter:
-        """Create a compacted ledger. Call `put_in_force` when it is complete, or `give_up` to delete it.
+        """Create a compacted ledger, and list it in the topic's record. When it is complete, the caller calls
+        `put_in_force`; if it is not needed, `give_up`, which deletes it.
 
         Raises:
-            LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger can be used; if its file was created,
+                it is deleted later.
         """
         self._owner.check_open()
         ledger_id = await self._ledgers.new_id(self._store)
@@ -419,11 +451,11 @@ class CompactedTopic:
         return begun
 
     async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
-        """Make readers use a compacted ledger that is complete and represents all entries up to `horizon` (inclusive);
-        then delete the previous one.
+        """Make readers of the topic use the ledger `written`, which is complete and represents all entries up to
+        `horizon` (inclusive). Then wait until nothing reads the previous compacted ledger, and delete it.
 
-        After an error, nothing has changed for readers. The metadata store may contain either state, and both ledgers
-        stay until the next compaction or the next open.
+        If an error is raised, readers continue with the previous compacted ledger. The metadata store may name either
+        ledger, and both stay until the next compaction, or until the topic is opened again.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -449,9 +481,9 @@ class CompactedTopic:
         listed[[other.ledger_id for other in listed].index(record.ledger_id)] = record
 
     async def _delete_dropped(self) -> None:
-        """Delete the compacted ledgers that were taken off the topic's ledger list.
+        """Store the list of ledgers without the compacted ledgers that were taken off it in memory, then delete them.
 
-        If the metadata store does not accept the new list now, the next trim deletes them.
+        If the metadata store does not accept the list now, this is logged, and the next trim deletes the ledgers.
         """
         try:
             await self._ledgers.save()
@@ -465,17 +497,20 @@ class CompactedTopic:
             self._losses.dropped(ledger.segment)
 
     async def give_up(self, begun: CompactedLedgerWriter) -> None:
-        """Delete a compacted ledger that is not complete or not wanted, instead of making readers use it."""
+        """Delete a compacted ledger that `begin` created and that readers will not use, for example because it is not
+        complete.
+        """
         await begun.writer.close()
         self._ledgers.drop_compacted(begun.segment.ledger_id)
         await self._delete_dropped()
 
     async def forget(self) -> None:
-        """Delete the compacted ledger and the compaction cursor. The topic is then as if it had never been compacted.
-        No compaction may be running.
+        """Delete the compacted ledger and the compaction cursor. After that, the topic is as if it had never been
+        compacted. The caller has checked that no compaction is running.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `ManagedLedger.delete_cursor`.
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not answer; the compacted ledger is not deleted.
         """
         assert self._task is None, "no compaction is under way"
         await self._owner.delete_cursor(COMPACTION_CURSOR)
@@ -489,8 +524,8 @@ class CompactedTopic:
     # ---- closing ----
 
     def drop_all(self) -> None:
-        """Take all compacted ledgers off the topic's ledger list. They are deleted when the list's other removed
-        ledgers are.
+        """Take all compacted ledgers off the topic's list of ledgers in memory. `LedgerList.save` then stores the list,
+        and `LedgerList.delete_dropped` deletes the ledgers.
         """
         for record in list(self._ledgers.compacted):
             self._ledgers.drop_compacted(record.ledger_id)

@@ -27,9 +27,9 @@ _RETRY_S = 1.0
 
 
 class Backlog(NamedTuple):
-    """The number of entries and messages that a subscription has not acknowledged.
+    """The number of entries, and of messages in them, that a subscription has not acknowledged.
 
-    `Segment.messages_between` says how exact `messages` is.
+    `messages` may be an estimate; `Segment.messages_between` says when it is exact.
     """
 
     entries: int
@@ -37,8 +37,8 @@ class Backlog(NamedTuple):
 
 
 class Cursor:
-    """The position of one subscription: which entries of the topic are acknowledged. Created by
-    `ManagedLedger.open_cursor` and `ManagedLedger.new_non_durable_cursor`.
+    """The acknowledgements of one subscription: which entries of the topic are acknowledged. Created by
+    `ManagedLedger.open_cursor` (durable: stored in the metadata store) and `ManagedLedger.new_non_durable_cursor`.
     """
 
     __slots__ = (
@@ -80,34 +80,34 @@ class Cursor:
 
     @property
     def path(self) -> str:
-        """The path of the record in the metadata store; "" for a cursor that is not durable."""
+        """The path of the cursor's record in the metadata store; "" for a cursor that is not durable."""
         return "" if self._keeper is None else self._keeper.path
 
     @property
     def mark_delete(self) -> Position:
-        """The last of the entries that are acknowledged without a gap. The entry at this position may have been
-        deleted, or may never have existed.
+        """The mark-delete position: all entries up to it (inclusive) are acknowledged. The entry at this position may
+        be deleted, or may never have existed.
         """
         return self._mark_delete
 
     @property
     def first_unacked(self) -> Position:
-        """The position at which delivery starts again after a restart: the first entry after the mark-delete position,
-        or the position that the next entry will get.
+        """The position of the first entry after the mark-delete position. If there is none, the position that the next
+        appended entry will get. After a restart, delivery begins here.
         """
         return self._owner.segments.next_valid(self._mark_delete)
 
     @property
     def is_storable(self) -> bool:
-        """Whether all acknowledgements fit into the cursor's record, so that no acknowledged entry is delivered again
-        after a restart.
+        """Whether all ranges of acknowledged entries fit into the cursor's record. If False, some acknowledged entries
+        are delivered again after a restart.
         """
         return self._ranges.count <= self._owner.settings.max_persisted_ranges
 
     @property
     def acked_ranges(self) -> list[tuple[int, int, int]]:
-        """The entries acknowledged after the mark-delete position, as ranges (ledger, first, last), both ends
-        inclusive.
+        """The entries after the mark-delete position that are acknowledged, as ranges (ledger, first, last), both ends
+        inclusive, in order.
         """
         return list(self._ranges)
 
@@ -118,8 +118,8 @@ class Cursor:
 
     @property
     def backlog(self) -> Backlog:
-        """The entries and messages that are not acknowledged. Takes one step for each ledger and each acknowledged
-        range.
+        """The number of entries and messages that are not acknowledged. The time to compute it is proportional to the
+        number of ledgers and of ranges of acknowledged entries.
         """
         segments = self._owner.segments
         messages = segments.messages_between(self._mark_delete, self._owner.last_position)
@@ -130,8 +130,8 @@ class Cursor:
         return Backlog(self.backlog_entries, max(messages, 0))
 
     def unacked(self) -> Iterator[Stretch]:
-        """Yield the entries that are not acknowledged, in order. Takes one step for each ledger and each acknowledged
-        range.
+        """Yield the entries that are not acknowledged, in order, as stretches: ranges of consecutive entries of one
+        ledger.
         """
         return unacked_stretches(self._owner.segments, self._mark_delete, self._ranges, self._owner.last_position)
 
@@ -139,8 +139,9 @@ class Cursor:
         return position <= self._mark_delete or self._ranges.contains(*position)
 
     def is_unacked_from(self, position: Position) -> bool:
-        """Return whether every message from `position` (inclusive) on is unacknowledged. False also if only a search
-        could show it.
+        """Return True if it is certain that no message from `position` (inclusive) on is acknowledged. To be fast, this
+        method does not search: it returns False if any entry after the mark-delete position is acknowledged, even one
+        before `position`.
         """
         return position > self._mark_delete and not (
             self._ranges.entries or (self.partly_acked and self._partial.has_from(position))
@@ -173,12 +174,13 @@ class Cursor:
         return fresh
 
     def ack_part(self, position: Position, bits: int) -> int:
-        """Acknowledge the messages of an entry that are not in the bit set `bits`; return the bit set of those that are
-        still not acknowledged.
+        """Acknowledge the messages of the entry at `position` that are not in the bit set `bits`. Return the bit set of
+        the messages that are still not acknowledged.
 
-        If 0 is returned, all messages of the entry are acknowledged, and the cursor keeps no bit set for it any more:
-        the caller has to acknowledge the entry. If ALL is returned, nothing has changed, because the entry is
-        acknowledged already, is unknown, has fewer messages than `bits`, or too many entries are partly acknowledged.
+        If 0 is returned, all messages are acknowledged. The cursor then has no bit set for the entry any more, and the
+        caller has to acknowledge the entry by `ack_individual`. If ALL (the bit set of all messages, whatever their
+        number is) is returned, nothing has changed: the entry is acknowledged already, does not exist, or has fewer
+        messages than `bits`, or too many entries are partly acknowledged.
         """
         if self.is_acked(position) or position > self._owner.last_position:
             return ALL
@@ -195,11 +197,10 @@ class Cursor:
         return left
 
     def ack_cumulative(self, position: Position) -> bool:
-        """Acknowledge everything up to `position`, inclusive. A position with the entry id -1 acknowledges everything
-        before its ledger.
+        """Acknowledge every entry up to `position` (inclusive). If the entry id of `position` is -1, this is every
+        entry before its ledger. A position after the topic's last entry counts as the position of the last entry.
 
-        Returns False and does nothing if the mark-delete position is at or after `position`. A position after the last
-        entry counts as the last entry.
+        Return True if the mark-delete position was before `position`. Otherwise do nothing and return False.
         """
         before = self._mark_delete
         position = Position(*min(position, self._owner.last_position))
@@ -210,7 +211,10 @@ class Cursor:
         return True
 
     def _absorb(self, mark: Position) -> Position:
-        """Return `mark`, or the last entry of the acknowledged ranges that follow it without a gap."""
+        """Return the new mark-delete position if all entries up to `mark` (inclusive) are acknowledged: `mark`, or the
+        last entry of the acknowledged ranges that follow `mark` without a gap. These ranges are removed from the
+        cursor.
+        """
         while self._ranges.entries:
             ledger_id, entry_id = self._owner.segments.next_valid(mark)
             last = self._ranges.take_from(ledger_id, entry_id)
@@ -230,15 +234,17 @@ class Cursor:
                 self.on_mark_delete(mark)
 
     async def reset(self, position: Position, bits: int = ALL) -> None:
-        """Make `position` the next entry to deliver, and store the cursor. Then all entries before `position` are
-        acknowledged, and no entry from it on. In the entry at `position`, the messages that are not in the bit set
-        `bits` are acknowledged.
+        """Make `position` the next entry to deliver, and store the cursor. All entries before `position` are
+        acknowledged after that, and no entry from `position` on. But of the entry at `position`, the messages that are
+        not in the bit set `bits` are acknowledged; with ALL, none is.
 
-        EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
-        appended.
+        If `position` is EARLIEST, delivery begins with the first entry that exists. If it is after the last entry,
+        delivery begins with the next entry that is appended.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor in memory is reset
+            LedgerFencedError: a later owner has written the cursor's record. The cursor in memory is reset
+                nevertheless.
+            LedgerUnavailableError: the metadata store did not accept the record. The cursor in memory is reset
                 nevertheless.
         """
         ledger_id, entry_id = max(position, Position(0, 0))
@@ -252,9 +258,9 @@ class Cursor:
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:
-        """Store that everything up to `position` is acknowledged, together with the cursor's new `properties`. Both are
-        applied in memory only after they are stored, so that no ledger is deleted that the record stored before still
-        needs.
+        """Acknowledge all entries up to `position` (inclusive), and replace the cursor's properties by `properties`.
+        Both are stored in one write, and change in memory only after it. So a ledger is not deleted while the stored
+        record still needs it.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -281,19 +287,31 @@ class Cursor:
         self._owner.cursor_moved(before, position)
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Replace all properties of the cursor, and store them. Raises the errors of `flush`; the properties in memory
-        are replaced nevertheless.
+        """Replace all properties of the cursor, and store them.
+
+        Raises:
+            LedgerFencedError: a later owner has written the cursor's record. The properties in memory are replaced
+                nevertheless.
+            LedgerUnavailableError: the metadata store did not accept the record. The properties in memory are replaced
+                nevertheless.
         """
         self.properties = dict(properties)
         await self.store()
 
     async def store(self) -> None:
-        """Write the cursor's record now, even if it has not changed. Raises the errors of `flush`."""
+        """Write the cursor's record now, even if it has not changed.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
+            LedgerUnavailableError: the metadata store did not accept the record.
+        """
         self._dirty = True
         await self.flush()
 
     def changed(self) -> None:
-        """Schedule a write of the cursor's record, not more often than the settings allow."""
+        """Record that the cursor has changed, and schedule a write of its record in the background. The writes are not
+        more frequent than `LedgerSettings.mark_delete_per_second` allows.
+        """
         self._dirty = True
         if self._keeper is None or self._closed or self._timer is not None or self._writing is not None:
             return
@@ -322,10 +340,11 @@ class Cursor:
             self.changed()
 
     async def flush(self) -> None:
-        """Write the cursor's record if it is not up to date.
+        """Write the cursor's record if the cursor has changed since the last write. Do nothing for a cursor that is not
+        durable.
 
         Raises:
-            LedgerFencedError: a later owner has written the record; the managed ledger is fenced.
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
             LedgerUnavailableError: the metadata store did not accept the record.
         """
         keeper = self._keeper
@@ -354,8 +373,8 @@ class Cursor:
         )
 
     def restore(self, record: CursorRecord) -> None:
-        """Restore the acknowledgements after the mark-delete position from the stored record, as far as they concern
-        existing ledgers.
+        """Add the acknowledgements after the mark-delete position that the stored `record` contains. Those of entries
+        that do not exist any more are ignored.
         """
         for ledger_id, first, last in record.ranges:
             segment = self._owner.segments.find(ledger_id)
@@ -374,12 +393,12 @@ class Cursor:
             self._timer = None
 
     async def close(self) -> None:
-        """Write the cursor's record if it is not up to date, or if the stored form lacks what the next owner, a Python
-        or a Java broker, needs; then stop. Idempotent.
+        """Write the cursor's record if the cursor has changed since the last write, or if the stored form does not
+        contain all that the next owner, a Python or a Java broker, needs. After that, never write it again. Idempotent.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor is closed
-                nevertheless.
+            LedgerFencedError: a later owner has written the record. The cursor is closed nevertheless.
+            LedgerUnavailableError: the metadata store did not accept the record. The cursor is closed nevertheless.
         """
         if not self._closed:
             self.abandon()
@@ -396,7 +415,9 @@ class Cursor:
                     raise
 
     async def delete(self) -> None:
-        """Delete the cursor's record. Call `abandon` first."""
+        """Delete the cursor's record from the metadata store. The caller has called `abandon`, so that the record is
+        not written again.
+        """
         if self._keeper is not None:
             async with self._keeper.lock:
                 self._dirty = False

@@ -11,7 +11,10 @@ from pulsar_barycenter.ledger.tail_cache import TailWindow
 
 
 class EntryReads:
-    """The reading part of a managed ledger. `ManagedLedger` documents the methods of the same names."""
+    """Reads the entries of a topic, or of one compacted ledger, for `ManagedLedger` and `CompactedLedger`.
+    `ManagedLedger` documents the methods of the same names. `content` returns the part of a stored entry that is the
+    topic's entry.
+    """
 
     __slots__ = ("_content", "_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
 
@@ -62,8 +65,9 @@ class EntryReads:
     def _cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
     ) -> tuple[int, int, list[bytes], EntryIndex] | None:
-        """Return the part of a read that the tail cache can serve: ledger id, first entry id, the data of one or more
-        entries, and their index. None if the cache does not have the first entry.
+        """Return the entries, from `start` (inclusive) on and within the limits, that are in memory: ledger id, id of
+        the first entry, the data of at least one entry, and the index of the ledger's entries. None if the first entry
+        is not in memory, or if there is none.
         """
         found = self._segments.at_or_after(start)
         if found is None:

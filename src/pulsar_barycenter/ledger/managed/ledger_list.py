@@ -41,8 +41,8 @@ NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
 
 
 class LedgerList:
-    """The list of the ledgers of the managed ledger `owner`. `keeper` reads and writes the record. `succession` is the
-    order of the steps by which a new ledger is listed.
+    """The list of the ledgers of the managed ledger `owner`. `keeper` reads and writes the topic's record, which has
+    the list. `succession` says in which order a new ledger is listed and the former ledger is ended.
     """
 
     __slots__ = (
@@ -86,29 +86,31 @@ class LedgerList:
 
     @property
     def has_dropped(self) -> bool:
-        """Whether there are ledgers that were taken off the list and whose files may still exist."""
+        """Whether there are ledgers that were taken off the list, and whose deletion is not complete."""
         return bool(self._deleting)
 
     # ---- taking over ----
 
     def create_ahead(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedgerTask | None:
-        """Begin to create the ledger for the next append. The caller passes the returned task to `take_over` or
-        `undo`. None: the form of the records lists no ledger ahead.
+        """Start to create the ledger for the next append, before this owner has taken over the topic. The caller later
+        passes the returned task to `take_over`, or to `undo` if it does not take over the topic. Return None, and
+        create nothing, if the form of the records does not permit this. `group_done` is called as `begin` describes.
         """
         return self._succession.ahead(lambda: self._make(store, clock, group_done))
 
     async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
-        """Write this owner's epoch into the topic's record. After that, writes of the former owner to the record fail.
+        """Write this owner's epoch into the topic's record. After that, the former owner's writes to the record fail.
 
-        `alone` is True if nothing else in this process has the topic open. If `making` is given, and the topic has
-        ledgers, the last of which is closed, the new ledger is listed in the same write and returned. Otherwise the
-        result is None, and the new ledger is deleted in the background.
+        `create`: if the topic does not exist, create its record. `alone` is True if nothing else in this process has
+        the topic open. `making` is the result of `create_ahead`. If it is given, and the topic's list is not empty and
+        its last ledger is closed, then the new ledger is listed in the same write, and is returned. Otherwise None is
+        returned, and the new ledger is deleted in the background.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
             LedgerNotFoundError: the topic does not exist and `create` is False.
-            LedgerUnavailableError: the metadata store did not answer; the new ledger is not deleted, because it may be
-                listed.
+            LedgerUnavailableError: the metadata store did not answer. The new ledger is not deleted, because the stored
+                list may contain it.
         """
         is_listed = True  # or may be listed, if it is unknown whether the record was written
         made = None
@@ -124,10 +126,10 @@ class LedgerList:
         return made
 
     def undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
-        """Close a new ledger that is not used, and delete it, both in the background.
+        """In the background, close the ledger that the task `making` creates, and delete it.
 
-        If `is_listed`, the stored list may contain the ledger. Then it is closed only, because the next owner has to
-        find it.
+        If `is_listed` is True, the stored list may contain the ledger. Then it is closed but not deleted, because the
+        next owner has to find it.
         """
         self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
 
@@ -161,8 +163,9 @@ class LedgerList:
         return record
 
     async def _made(self, making: NewLedgerTask, before: Sequence[LedgerRecord]) -> NewLedger | None:
-        """Return the ledger that the task created; None if it could not be created, or if a former owner that still
-        runs has created a later ledger.
+        """Wait for the task `making`, and return the ledger that it created. Return None if it failed, or if the last
+        ledger in `before`, the stored list, has a higher id, because a former owner that still runs has created it
+        later.
         """
         await asyncio.wait([making])
         if (error := making.exception()) is not None:
@@ -178,10 +181,10 @@ class LedgerList:
                 await self._storage.delete(segment.ledger_id)
 
     def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
-        """Return whether the owner that last wrote the record may still use the topic.
+        """Return whether another owner may still use the topic: the owner that wrote `record` last.
 
-        False if that owner closed the topic. False also if that owner is this process, and nothing else in this process
-        has the topic open (`alone`), for example after an interrupted open or close.
+        Return False if that owner has closed the topic. Return False too if that owner is this process, and nothing
+        else in this process has the topic open (`alone` is True); this is so after an interrupted open or close.
         """
         return record.open and (record.opened_by != self._storage.identity or not alone)
 
@@ -195,10 +198,12 @@ class LedgerList:
             self.segments.append(segment_of(ledger))
 
     async def recover(self) -> None:
-        """Fence the ledgers that the former owner left open, and close them at their recovered length.
+        """Recover the ledgers that the former owner left open: fence each one, close it with the number of entries
+        found, and store the list.
 
-        A ledger that is absent or completely unreadable stays open in the list, so that it is recovered when it is
-        available again. Until then, the ledger counts as one unreadable entry, so that readers notice the loss.
+        A ledger that is absent or completely unreadable stays open in the list, so that a later open of the topic
+        recovers it when it is available again. Until then it counts as a ledger of one unreadable entry, so that
+        readers notice the loss.
 
         Raises:
             LedgerFencedError: a later owner has fenced a ledger.
@@ -228,32 +233,41 @@ class LedgerList:
     # ---- the list ----
 
     async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone, ended: Step) -> NewLedger:
-        """Create a ledger and list it, when no ledger of the topic is being written. `ended` waits until the former
-        ledger has ended. The writer of the ledger reports to `group_done`, as `OnDurable` describes.
+        """Create a ledger and list it. Call this when no ledger of the topic is being written. `ended` is a function
+        that waits until the former ledger is closed.
+
+        After each group of entries, the writer of the new ledger calls `group_done` with the ledger, the id of the last
+        durable entry, and None. After a failure it calls `group_done` with the ledger, the id of the first entry that
+        failed, and the error.
 
         Raises:
-            LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger to write.
         """
         return await self._succession.begin(lambda: self._make(store, clock, group_done), self._add, ended)
 
     async def follow(
         self, store: MetadataStore, clock: Clock, group_done: GroupDone, pause: Step, end: Step
     ) -> NewLedger:
-        """Create and list the successor of the ledger that is being written, by calling `pause`, and `end` if the old
-        ledger has to end before that (see `Succession`). Call `followed` when appends continue. The other arguments and
-        the errors are those of `begin`.
+        """While a ledger is being written, create its successor and list it. `pause` is called to make appends wait
+        until all entries of the old ledger are reported, and `end` to end the old ledger, if it has to end before the
+        successor is listed. When appends continue in the new ledger, the caller calls `followed`. For the other
+        arguments and the errors see `begin`.
         """
         return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, pause, end)
 
     async def followed(self, end: Step) -> None:
-        """End the former ledger by calling `end`, and store that it has ended, as far as `follow` has not done so.
-        Raises the errors of `save`.
+        """Call `end` to end the former ledger, and write the topic's record once more, unless `follow` has done so.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
+            LedgerUnavailableError: the metadata store did not accept the record.
         """
         await self._succession.followed(end, self.save)
 
     async def _add(self, new: NewLedger) -> None:
-        """Add a new ledger to the list. If that fails, close the ledger and raise the error. The ledger is deleted
-        before that or, if the stored list may contain it, after a later write of the list.
+        """Add a new ledger to the list, and store the list. If storing fails, close the ledger and raise the error. The
+        ledger is then deleted at once; but if the stored list may contain it (LedgerUnavailableError), it is deleted
+        after a later write of the list.
         """
         segment, writer = new
         self.segments.append(segment)
@@ -270,7 +284,7 @@ class LedgerList:
             raise
 
     async def new_id(self, store: MetadataStore) -> int:
-        """Return the id for a new ledger; see `LedgerStorage.new_id`."""
+        """Return the id for a new ledger, which is higher than all earlier ids."""
         return await self._storage.new_id(store, lambda work: self._owner.start(work, "forget-ledger-id-key"))
 
     async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
@@ -283,10 +297,10 @@ class LedgerList:
         return segment, writer
 
     async def save(self, *, is_open: bool = True) -> None:
-        """Write the topic's record with the current list.
+        """Write the topic's record with the present list. `is_open` False stores that this owner has closed the topic.
 
         Raises:
-            LedgerFencedError: a later owner has written the record; the managed ledger is fenced.
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
             LedgerUnavailableError: the metadata store did not accept the record.
         """
         keeper = self._keeper
@@ -309,8 +323,8 @@ class LedgerList:
             self._unlisted = frozenset(record.deleting)
 
     def drop(self, segment: Segment) -> None:
-        """Take a ledger off the list in memory. Call `save` to store the list, then `delete_dropped` to delete the
-        ledger's file.
+        """Take a ledger off the list in memory. The caller then calls `save`, which stores the list, and
+        `delete_dropped`, which deletes the ledger.
         """
         self.segments.remove(segment)
         self._storage.caches.readers.remove(segment)
@@ -318,14 +332,18 @@ class LedgerList:
         self._deleting.append(segment.ledger_id)
 
     def drop_compacted(self, ledger_id: int) -> None:
-        """Take a compacted ledger off the list, as `drop` does with a ledger of the topic. Idempotent."""
+        """Take a compacted ledger off the list in memory. The caller then calls `save` and `delete_dropped`, as after
+        `drop`. Idempotent.
+        """
         kept = [record for record in self.compacted if record.ledger_id != ledger_id]
         if len(kept) < len(self.compacted):
             self.compacted = kept
             self._deleting.append(ledger_id)
 
     async def delete_dropped(self) -> None:
-        """Delete the files of the ledgers that were taken off the stored list by the last `save`."""
+        """Delete the ledgers that were taken off the list, except those that the stored list may still contain, because
+        they were taken off after the last successful `save`.
+        """
         for ledger_id in [ledger_id for ledger_id in self._deleting if ledger_id in self._unlisted]:
             await self._storage.delete(ledger_id)
             if ledger_id in self._deleting:

@@ -28,8 +28,8 @@ _MAX_LOGGED_RANGES: Final = 20
 
 
 class DamagedLedger(NamedTuple):
-    """A ledger of a topic that has damage. `entries` are the ranges (first, last), both inclusive, that cannot be read;
-    an empty tuple means the whole ledger.
+    """A ledger of a topic that has damage. `entries` are the ranges (first, last) of entry ids that cannot be read,
+    both ends inclusive. An empty tuple means that no entry of the ledger can be read.
     """
 
     topic: str
@@ -39,13 +39,15 @@ class DamagedLedger(NamedTuple):
 
     @property
     def positions(self) -> list[str]:
-        """The ranges of entries that cannot be read, as text: `3:7` (ledger:entry) or `3:7-3:9`."""
+        """The ranges of entries that cannot be read, as text: `3:7` is the entry 7 of the ledger 3, `3:7-3:9` are its
+        entries 7 to 9.
+        """
         return [positions_text(self.ledger_id, first, last) for first, last in self.entries]
 
 
 class Losses:
-    """The damaged ledgers of the managed ledger `owner`. Damage is logged as an error when it is found, and again when
-    more of it is found.
+    """The damaged ledgers of the managed ledger `owner`. Damage of a ledger is logged as an error when it is found
+    first, and again when more damage of this ledger is found.
     """
 
     __slots__ = ("_ledgers", "_owner", "_unreadable")
@@ -59,23 +61,27 @@ class Losses:
         return iter(self._ledgers.values())
 
     def opened(self, segment: Segment, reader: LedgerReader) -> None:
-        """Record the damaged and removed entries that the reader of a ledger reports, which was just opened."""
+        """Record the damaged and the removed entries of the ledger `segment`, which are known to `reader`. Call this
+        after the ledger was opened or recovered.
+        """
         if reader.damage:
             self._note(segment, reader.file, reader.damage, reader.remedy)
         self._miss(segment, reader.gone, reader)
 
     def not_recovered(self, segment: Segment, error: LossError) -> None:
-        """Record a ledger that could not be recovered, so that its length is unknown. It is not read before the topic
-        is opened again.
+        """Record that a ledger could not be recovered because of `error`. Its number of entries is unknown, so it is
+        not read until the topic is opened again.
         """
         self._unreadable[segment.ledger_id] = error
         self.skips(segment, error)
 
     def skips(self, segment: Segment, error: LossError, reader: LedgerReader | None = None) -> bool:
-        """Record that entries of a ledger cannot be read. Return whether reading skips them and continues.
+        """Record that entries of a ledger cannot be read because of `error`. Return True if reading continues after
+        them, False if it stops before them with the error.
 
-        False for every LedgerUnreadableError: an operator can repair the cause, and skipping would lose messages that
-        exist.
+        True only if the settings allow to skip entries that cannot be read (`skip_non_recoverable`). For a
+        LedgerUnreadableError the result is always False: an operator can fix the cause, and skipping would lose
+        messages that exist.
         """
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
         if isinstance(error, LedgerCorruptedError) and entries is None:
@@ -92,19 +98,18 @@ class Losses:
         return True
 
     def check_readable(self, segment: Segment) -> None:
-        """Check that no earlier attempt found the whole ledger unreadable or not recoverable. So the file need not be
-        read again, which may take long.
+        """Check that no earlier attempt found that the whole ledger is unreadable or cannot be recovered. Callers do
+        this before they open the ledger, so that a file that is unreadable is not read again.
 
         Raises:
-            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the error that was recorded for this
-            ledger.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the error of the earlier attempt.
         """
         error = self._unreadable.get(segment.ledger_id)
         if error is not None:
             raise error.with_traceback(None)
 
     def dropped(self, segment: Segment) -> None:
-        """Remove the recorded damage of a ledger that does not belong to the topic any more."""
+        """Remove what is recorded about a ledger, because it does not belong to the topic any more."""
         self._ledgers.pop(segment.ledger_id, None)
         self._unreadable.pop(segment.ledger_id, None)
 

@@ -59,7 +59,9 @@ class _State(Enum):
 
 
 def managed_ledger_path(topic: TopicName) -> str:
-    """Return the path of the topic's record. Its children are the cursors."""
+    """Return the path of the topic's record in the metadata store. The keys directly below it are the records of its
+    cursors.
+    """
     return f"{MANAGED_LEDGERS}/{topic.persistence_name}"
 
 
@@ -68,7 +70,9 @@ def _ignore(*_: object) -> None:
 
 
 class ManagedLedger(Generic[Context]):
-    """The entries and cursors of one topic. Created by `open`. All methods run on the event loop that opened it."""
+    """The entries and cursors of one topic, for its owner. Created by `open`. All methods run on the event loop on
+    which it was opened.
+    """
 
     __slots__ = (
         "_alone", "_appender", "_close_task", "_cursors", "_fence", "_form", "_keeper", "_last", "_ledgers", "_losses",
@@ -142,11 +146,12 @@ class ManagedLedger(Generic[Context]):
     ) -> Self:
         """Take over a topic from its former owner under `epoch`, and recover its ledgers.
 
-        `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
-        cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
-        closed the topic and no longer has the topic open. `closed`, if given, is an event that is set when the former
-        owner has closed the topic. Until then at most the ledger for the next append is created. `form` says how the
-        records of the topic are stored.
+        The caller passes as `epoch` a number that is higher than the epoch of every former owner. It may be equal to
+        the epoch of the last owner in two cases: that owner has closed the topic; or that owner was this process, was
+        interrupted while it opened or closed the topic, and does not have the topic open any more.
+        `closed`, if given, is an event that is set when the former owner has closed the topic. This method waits for it
+        before it takes over the topic; meanwhile it only creates the ledger for the next append. `form` says how the
+        records of the topic are stored. `create`: if the topic does not exist, create it.
 
         Raises:
             ForeignTopicError: only Java brokers can serve the topic. No record was changed.
@@ -197,7 +202,8 @@ class ManagedLedger(Generic[Context]):
     # ---- appending ----
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: Context) -> None:
-        """Queue `entry` to be stored. Later `on_durable` or `on_failed` is called with `context`.
+        """Queue `entry` to be stored. When it is durable, `on_durable` is called with `context`; if it cannot be
+        stored, `on_failed` is called with `context`.
 
         Raises:
             LedgerFencedError: a later owner has taken over the topic.
@@ -208,8 +214,8 @@ class ManagedLedger(Generic[Context]):
         self.extend([(entry, num_messages, publish_time_ms)], [context])
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
-        """Queue `entries`, each with the context at the same index; see `append`. After an error, none of them is
-        queued.
+        """Queue `entries`, each with the context at the same index, as `append` does. If this raises an error, none of
+        them is queued.
         """
         for _, num_messages, _ in entries:
             if num_messages < 0:
@@ -222,7 +228,9 @@ class ManagedLedger(Generic[Context]):
         if self._state is _State.FENCED:
             raise self._fence.with_traceback(None)
         if self._state is not _State.OPEN:
-            raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
+            raise LedgerClosedError(
+                f"{self.topic}: the managed ledger is closed on this broker; look up the topic again"
+            )
 
     async def first_ledger(self, ended: Step) -> NewLedger:
         return await self._ledgers.begin(self._store, self.clock, self._appender.group_done, ended)
@@ -253,8 +261,8 @@ class ManagedLedger(Generic[Context]):
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop permanently, because a later owner has the topic: report that all entries without a result have failed,
-        then call `on_fenced` once.
+        """Stop permanently, because a later owner has the topic: call `on_failed` for all entries without a result,
+        then call `on_fenced`. Later calls do nothing.
         """
         if self._state in (_State.FENCED, _State.CLOSED):
             return
@@ -280,16 +288,16 @@ class ManagedLedger(Generic[Context]):
         return self._ledgers.properties
 
     async def update_properties(self, properties: Mapping[str, str]) -> None:
-        """Add or replace the given properties of the topic, and store all its properties. After a
-        LedgerUnavailableError the change applies in memory, and the store may have it or not.
+        """Add the given properties to the topic's properties, replace those of the same name, and store them all. After
+        a LedgerUnavailableError the change applies in memory, and it is unknown whether it is stored.
         """
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
 
     async def replace_properties(self, properties: Mapping[str, str]) -> None:
-        """Store the given properties of the topic instead of all existing ones. After a LedgerUnavailableError the
-        change applies in memory, and the store may have it or not.
+        """Replace all properties of the topic by the given ones, and store them. After a LedgerUnavailableError the
+        change applies in memory, and it is unknown whether it is stored.
         """
         self.check_open()
         self._ledgers.properties = dict(properties)
@@ -299,18 +307,18 @@ class ManagedLedger(Generic[Context]):
 
     @property
     def terminated_at(self) -> Position | None:
-        """The position of the last entry of a terminated topic, EARLIEST if it never had one; None if the topic was not
-        terminated.
+        """The position of the last entry of a terminated topic; EARLIEST if the topic was terminated and never had an
+        entry; None if the topic was not terminated.
         """
         return self._ledgers.terminated_at
 
     async def terminate(self) -> Position:
-        """Terminate the topic: refuse appends from now on, wait for the entries that were appended, and store that the
-        topic ends after them. Return the position of the last entry. If the topic is terminated already, return the
-        same position again.
+        """Terminate the topic: refuse appends from now on, wait until the earlier appends are durable or have failed,
+        and store that the topic ends after them. Return the position of the last entry. If the topic is terminated
+        already, return the same position again.
 
-        Only one call may run at a time. After an error, appends are still refused, because the end may be stored: call
-        this method again.
+        The caller must not call this again while a call is running. After an error, appends are still refused, because
+        the end may be stored: the caller has to call this method again.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -338,7 +346,9 @@ class ManagedLedger(Generic[Context]):
         return self._last
 
     def next_valid(self, position: Position) -> Position:
-        """Return the first entry after `position` (exclusive); if there is none, the position after the last entry."""
+        """Return the position of the first entry after `position` (exclusive); if there is none, the position after the
+        topic's last entry.
+        """
         return self._segments.next_valid(position)
 
     @property
@@ -348,23 +358,23 @@ class ManagedLedger(Generic[Context]):
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry] | None:
-        """Return the result of `read` if the first entry is in memory. The list is empty at the end of the topic; None
-        if the entry is not in memory.
+        """Return what `read` would return, if the first entry is in memory. Return an empty list at the end of the
+        topic. Return None if the first entry is not in memory, so that the caller has to call `read`.
         """
         return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
 
     def cached_run(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> EntryRun | None:
-        """Return the entries that `read_cached` returns, as one `EntryRun`; None at the end of the topic, or if the
-        first entry is not in memory.
+        """Return the entries that `read_cached` would return, as one `EntryRun`. Return None if the first entry is not
+        in memory, and also at the end of the topic.
         """
         return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
 
     @property
     def last_interval(self) -> tuple[Interval, float]:
-        """The counts of the entries that were written in the last completed statistics interval, and the number of
-        entries that were read per second in it.
+        """Two values of the last completed statistics interval: the counts of the entries that became durable, and the
+        number of entries that were read per second.
         """
         return self._appender.last_interval, self._reads.rate
 
@@ -375,11 +385,13 @@ class ManagedLedger(Generic[Context]):
 
     @property
     def damaged_ledgers(self) -> list[DamagedLedger]:
-        """The ledgers found to be damaged since the topic was opened, with their damaged entries."""
+        """The ledgers in which damage was found since the topic was opened, each with its damaged entries."""
         return list(self._losses)
 
     def entries_missing(self) -> None:
-        """Move the cursors past entries that were found to be missing."""
+        """Called after entries were found to be missing. Determine the topic's last entry again, and start to delete
+        ledgers that no cursor needs any more, because all their unacknowledged entries are missing.
+        """
         self._last = self._segments.last_position
         self._trim_soon()
 
@@ -388,23 +400,24 @@ class ManagedLedger(Generic[Context]):
     ) -> list[Entry]:
         """Return the entries from `start` (inclusive) on, oldest first; an empty list at the end of the topic.
 
-        Returns at least one entry if there is one. Further entries follow up to `max_entries` entries, `max_bytes` in
-        total, and until `max_messages` messages are reached. All are in one ledger, so there may be fewer than the
-        limits allow.
+        At least one entry is returned if there is one. The result ends after `max_entries` entries, before the entry
+        with which it would exceed `max_bytes` in total, or after the entry with which it reaches `max_messages`
+        messages (None: no limit). It also ends at the end of a ledger, so it may have fewer entries than the limits
+        allow.
 
         Raises:
-            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the first entry cannot be read and the
-            settings do not allow to skip it.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the first entry cannot be read, and the
+                settings do not allow to skip it.
         """
         return await self._reads.read(start, max_entries, max_bytes, max_messages)
 
     async def info(self, position: Position) -> EntryInfo | None:
-        """Return size, message count and publish time of an entry, or None if the entry does not exist."""
+        """Return size, message count and publish time of the entry at `position`; None if this entry does not exist."""
         return await self._reads.info(position)
 
     async def messages_in(self, stretch: Stretch) -> int:
-        """Return the number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was trimmed
-        meanwhile. It may be an estimate, see `Segment.messages_between`.
+        """Return the number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was deleted
+        after the stretch was computed. `Segment.messages_between` says when the number is an estimate.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.
@@ -412,8 +425,8 @@ class ManagedLedger(Generic[Context]):
         return await self._reads.messages_in(stretch)
 
     async def find_by_publish_time(self, time_ms: int, start: Position = EARLIEST) -> Position | None:
-        """Return the first entry, from `start` (inclusive) on, that was published at `time_ms` (ms since 1970) or
-        later, or None if all are older.
+        """Return the position of the first entry, from `start` (inclusive) on, that was published at `time_ms` (ms
+        since 1970) or later. None if all entries from `start` on are older.
         """
         return await self._reads.find_by_publish_time(time_ms, start)
 
@@ -433,11 +446,11 @@ class ManagedLedger(Generic[Context]):
         initial: Position | Literal["earliest", "latest"] = "latest",
         properties: Mapping[str, str] | None = None,
     ) -> Cursor:
-        """Return the durable cursor `name`, created if it does not exist.
+        """Return the durable cursor `name`, which is created if it does not exist.
 
-        `initial` and `properties` apply to a new cursor only. With "earliest" the cursor delivers all existing entries,
-        with "latest" only entries that are appended from now on, with a position the entry at that position and all
-        entries after it.
+        `initial` and `properties` are used only if the cursor is created. `initial` says which entries it delivers.
+        "earliest": all entries that exist, and later ones. "latest": only entries that are appended from now on. A
+        position: the entry at that position and all entries after it.
 
         Raises:
             LedgerFencedError, LedgerClosedError, LedgerUnavailableError: the cursor cannot be stored.
@@ -457,8 +470,8 @@ class ManagedLedger(Generic[Context]):
         return min(Position(ledger_id, max(entry_id - 1, -1)), self._last)
 
     def new_non_durable_cursor(self, start: Position | Literal["earliest", "latest"], name: str = "reader") -> Cursor:
-        """Return a cursor that exists in memory only. It delivers from `start` (inclusive) and does not prevent
-        trimming.
+        """Return a new cursor that exists in memory only. It delivers the entries from `start` (inclusive) on, with the
+        meaning that `initial` has in `open_cursor`. Entries that it has not acknowledged may be trimmed.
         """
         self.check_open()
         return Cursor(self, name, self._mark_for(start), keeper=None, properties={})
@@ -469,29 +482,31 @@ class ManagedLedger(Generic[Context]):
             self._trim_soon()
 
     def cursor_moved(self, before: Position, after: Position) -> None:
-        """Start to delete consumed ledgers, if this cursor may have been the last one that needed a ledger."""
+        """Called when the mark-delete position of a cursor has changed from `before` to `after`. If the cursor may have
+        been the last one that needed a ledger, start to delete ledgers that no cursor needs any more.
+        """
         if after.ledger_id != before.ledger_id or self._segments.ends_at(after):
             self._trim_soon()
 
     # ---- trimming ----
 
     def roll_if_old(self) -> None:
-        """Continue in a new ledger, if the current one is older than the settings allow. A ledger with few entries
-        would never be full, and retention deletes whole ledgers only.
+        """Continue in a new ledger, if the current one has entries and is older than the setting `max_ledger_age_ms`.
+        Without this, a ledger of a topic with few entries would never end, and retention deletes whole ledgers only.
         """
         age_ms = self.settings.max_ledger_age_ms
         if age_ms and self._state is _State.OPEN:
             self._appender.roll_begun_before(self.clock.now_ms() - age_ms)
 
     def trim(self) -> None:
-        """Start to delete, in the background, the consumed ledgers that retention no longer keeps. Call this regularly,
-        and when the retention has changed. After other changes, such as acknowledgements, the deletion starts without
-        this call.
+        """Start to delete, in the background, the ledgers that all cursors have consumed and that retention does not
+        keep any more. The caller calls this regularly, and after a change of the retention. After acknowledgements the
+        deletion starts without this call.
         """
         self._trim_soon()
 
     def _deletable(self) -> list[Segment]:
-        """Return the ledgers that all cursors have passed and that retention does not keep, oldest first."""
+        """Return the ledgers that all durable cursors have passed and that retention does not keep, oldest first."""
         marks = [cursor.mark_delete for cursor in self.cursors.values()]
         consumed = self._segments.consumed(self._last, marks)
         return released(consumed, self._segments, self.settings.retention, self.clock.now_ms())
@@ -503,8 +518,8 @@ class ManagedLedger(Generic[Context]):
         self.start(self._trim(), f"trim-{self.topic}")
 
     async def _trim(self) -> None:
-        """Take consumed ledgers off the topic's list, then delete their files. After a crash between the two steps, the
-        next owner deletes the files.
+        """Take the ledgers that can be deleted off the topic's list, store the list, then delete the ledgers. After a
+        crash between the last two steps, the next owner deletes them.
         """
         try:
             for segment in self._deletable():
@@ -524,16 +539,19 @@ class ManagedLedger(Generic[Context]):
         return self._tasks.start(work, name)
 
     async def settled(self) -> None:
-        """Wait until no compaction, change of ledger, deletion of ledgers or write of this topic is running."""
+        """Wait until no compaction and no background task of this topic is running: no change of ledger, no deletion of
+        ledgers, and no write of a cursor.
+        """
         await self.compacted.ended()
         while len(self._tasks):
             await self._tasks.ended()
 
     async def close(self) -> None:
-        """Wait for appended entries, write the cursors and the length of the ledger, and release all resources.
-        Idempotent.
+        """Wait until the results of all appends are reported, write the cursors and the list of ledgers, and release
+        all resources. Idempotent.
 
-        Never raises: if the metadata store does not accept a write, the next owner recovers the state.
+        Raises no error: if the metadata store does not accept a write, this is logged, and the next owner recovers the
+        state.
         """
         if self._close_task is None:
             self._close_task = asyncio.get_running_loop().create_task(self._close(), name=f"close-{self.topic}")
@@ -554,8 +572,8 @@ class ManagedLedger(Generic[Context]):
             self._state = _State.CLOSED
 
     async def _store_last_state(self) -> None:
-        """Write the cursors and the ledger list concurrently, so that a store that writes in groups needs one group
-        only.
+        """Write the cursors and the list of ledgers at the same time, because a metadata store may store several
+        concurrent writes in one group.
         """
         for segment in [s for s in self._segments if s.closed and not s.entries]:
             self._ledgers.drop(segment)

@@ -20,7 +20,9 @@ class MissingEntries:
         return zip(self._firsts, self._lasts, strict=True)
 
     def add(self, ranges: Iterable[tuple[int, int]]) -> bool:
-        """Add ranges of missing entry ids, both ends inclusive. Return False if all of them were missing already."""
+        """Add ranges (first, last) of missing entry ids, both ends inclusive. Return True if at least one of these
+        entries was not missing before.
+        """
         before = self.count
         kept = joined([*self, *ranges])
         self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
@@ -28,17 +30,19 @@ class MissingEntries:
         return self.count > before
 
     def present_from(self, entry_id: int) -> int:
-        """Return the first entry id from `entry_id` (inclusive) on that is not missing."""
+        """Return the lowest entry id that is not missing and is `entry_id` or higher."""
         at = bisect_right(self._firsts, entry_id) - 1
         return self._lasts[at] + 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
 
     def present_until(self, entry_id: int) -> int:
-        """Return the last entry id up to `entry_id` (inclusive) that is not missing; -1 if all are missing."""
+        """Return the highest entry id that is not missing and is `entry_id` or lower; -1 if there is none."""
         at = bisect_right(self._firsts, entry_id) - 1
         return self._firsts[at] - 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
 
     def next_after(self, entry_id: int, stop: int) -> int:
-        """Return the first missing entry id after `entry_id` (exclusive) and before `stop`; `stop` if there is none."""
+        """Return the lowest missing entry id that is higher than `entry_id` and lower than `stop`; `stop` if there is
+        none.
+        """
         at = bisect_right(self._firsts, entry_id)
         return min(stop, self._firsts[at]) if at < len(self._firsts) else stop
 

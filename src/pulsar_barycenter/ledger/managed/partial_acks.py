@@ -34,23 +34,27 @@ _WORD_MASK: Final = (1 << WORD_BITS) - 1
 
 
 def bits_of(words: Sequence[int]) -> int:
-    """Return the bit set that a sequence of 64-bit words, which may be signed, stands for."""
+    """Convert a sequence of 64-bit words, which may be signed numbers, to a bit set: bit 0 of the first word is bit 0
+    of the result.
+    """
     return int.from_bytes(struct.pack(f"<{len(words)}Q", *[word & _WORD_MASK for word in words]), "little")
 
 
 def words_of(bits: int) -> tuple[int, ...]:
-    """Return a bit set, other than ALL, as a sequence of unsigned 64-bit words; the last one is not 0."""
+    """Convert a bit set to a sequence of unsigned 64-bit words, of which the last one is not 0. `bits` must not be ALL,
+    the bit set of an entry of which no message is acknowledged.
+    """
     count = -(-bits.bit_length() // WORD_BITS)
     return struct.unpack(f"<{count}Q", bits.to_bytes(8 * count, "little"))
 
 
 class PartialAcks:
-    """For each partly acknowledged entry: which of its messages are not acknowledged. At most `max_entries` entries
-    are recorded.
+    """The partly acknowledged entries of a cursor: for each, the bit set of its messages that are not acknowledged. At
+    most `max_entries` entries are recorded; with 0, none.
 
-    Partial acknowledgements of further entries are not recorded, nor those of an entry with which all bit sets together
-    would have more than MAX_WORDS words: their acknowledged messages may be delivered again. With `max_entries` 0 no
-    partial acknowledgement is recorded.
+    A partial acknowledgement of a further entry is not recorded, and neither is one with which all bit sets together
+    would have more than MAX_WORDS words. The messages of such an entry may be delivered again although they are
+    acknowledged.
     """
 
     __slots__ = ("_max_entries", "_order", "_words", "left")
@@ -66,11 +70,12 @@ class PartialAcks:
         return len(self.left)
 
     def acknowledge(self, position: Position, bits: int) -> int:
-        """Acknowledge the messages of an entry that are not in `bits`; return the bit set of those that are still not
-        acknowledged.
+        """Acknowledge the messages of the entry at `position` that are not in the bit set `bits`. Return the bit set of
+        the messages that are still not acknowledged.
 
-        If 0 is returned, all messages are acknowledged, and the entry is not recorded here any more. If ALL is
-        returned, nothing has changed, because `max_entries` or MAX_WORDS is reached.
+        If 0 is returned, all messages are acknowledged, and the entry is not recorded here any more. If ALL (the bit
+        set of all messages, whatever their number is) is returned, nothing has changed: the acknowledgement cannot be
+        recorded, because the number of entries or of words has reached its maximum.
         """
         before = self.left.get(position)
         if before is not None:
@@ -84,8 +89,8 @@ class PartialAcks:
         return bits
 
     def restore(self, position: Position, bits: int) -> None:
-        """Record a bit set that was stored, for an entry that is not recorded yet. Ignore it if `max_entries` or
-        MAX_WORDS is reached.
+        """Record the bit set `bits`, which was stored, for the entry at `position`, which is not recorded yet. Do
+        nothing if `max_entries` or MAX_WORDS would be exceeded.
         """
         self._put(position, bits)
 
@@ -105,7 +110,7 @@ class PartialAcks:
         del self._order[bisect_right(self._order, position) - 1]
 
     def remove(self, positions: Collection[Position]) -> None:
-        """Remove the entries at `positions` from this record, because they are acknowledged. Entries that are not
+        """Remove the entries at `positions`, because all their messages are acknowledged. Positions that are not
         recorded are ignored.
         """
         for position in positions:
@@ -113,14 +118,14 @@ class PartialAcks:
                 self._remove(position)
 
     def remove_through(self, position: Position) -> None:
-        """Remove every entry up to and including `position` from this record."""
+        """Remove every entry whose position is `position` or before it."""
         stop = bisect_right(self._order, position)
         for known in self._order[:stop]:
             self._words -= _words_in(self.left.pop(known))
         del self._order[:stop]
 
     def has_from(self, position: Position) -> bool:
-        """Return whether an entry at or after `position` is recorded."""
+        """Return whether an entry whose position is `position` or after it is recorded."""
         return bool(self._order) and self._order[-1] >= position
 
     def clear(self) -> None:
@@ -129,8 +134,8 @@ class PartialAcks:
         self._words = 0
 
     def stored(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield (ledger, entry, words) to store in the cursor's record, oldest first; not more than MAX_STORED_WORDS
-        words in total.
+        """Yield (ledger, entry, words) for each entry that is to be stored in the cursor's record, oldest first. Newer
+        entries with which there would be more than MAX_STORED_WORDS words in total are left out.
         """
         room = MAX_STORED_WORDS
         for position in islice(self._order, self._max_entries):

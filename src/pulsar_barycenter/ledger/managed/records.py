@@ -25,8 +25,8 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """A ledger in a topic's list. If it is `closed`, its counts are final; otherwise they are those from when it was
-    created.
+    """A ledger in a topic's list. If `closed` is True, the counts are final. Otherwise the ledger may have more entries
+    than they say: they are not updated while the ledger is written.
     """
 
     ledger_id: int
@@ -39,19 +39,19 @@ class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnedRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """A record in the metadata store that contains the epoch of the owner that wrote it."""
+    """The base class of records in the metadata store that contain the epoch of the owner that wrote them."""
 
     epoch: int = 0
 
 
 class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
-    """The record of a topic: its ledgers, oldest first, and its properties.
+    """The record of a topic: its list of ledgers, oldest first, and its properties.
 
-    `open` is True while an owner of `epoch`, in the process `opened_by`, has not closed the topic. Ledgers in
-    `deleting` do not belong to the topic, but their files may still exist. `compacted` are the compacted ledgers whose
-    files may exist; at most one of them is in force (see `compacted_topic`). `terminated` is the position [ledger,
-    entry] of the last entry of a terminated topic. The record of a topic without compacted ledgers, or that was not
-    terminated, has no such field.
+    `open` is True until the owner of `epoch`, in the process `opened_by`, has closed the topic. The ledgers in
+    `deleting` do not belong to the topic any more, but they may still exist. `compacted` are the compacted ledgers that
+    may exist; readers use at most one of them (see `compacted_topic`). `terminated` is the position [ledger, entry] of
+    the last entry of a terminated topic. A topic without compacted ledgers has no field `compacted`; a topic that was
+    not terminated has no field `terminated`.
     """
 
     open: bool = False
@@ -68,11 +68,12 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
 
 class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
-    """The record of a durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive.
+    """The record of a durable cursor. A position is [ledger, entry]. `ranges` are the ranges of acknowledged entries
+    after the mark-delete position, [ledger, first, last], both ends inclusive.
 
-    `partial` are the entries of which only some messages are acknowledged, [ledger, entry, words]; see `partial_acks`
-    for the words. The record of a cursor without such entries has no such field. A broker of an earlier release ignores
-    the field and drops it when it writes the record. Then these entries are delivered again as a whole.
+    `partial` are the entries of which only some messages are acknowledged, [ledger, entry, words]; `partial_acks`
+    describes the words. If there are none, the record has no field `partial`. A broker of an earlier release ignores
+    this field, and removes it when it writes the record. All messages of these entries are then delivered again.
     """
 
     mark_delete: tuple[int, int] = (-1, -1)
@@ -95,7 +96,7 @@ Raises InvalidValueError: the value is not a list of that form.
 
 
 class RecordKeeper(Protocol[R]):
-    """Reads and writes one record for one owner, one write at a time."""
+    """Reads and writes one record in the metadata store for one owner. The caller makes only one write at a time."""
 
     @property
     def path(self) -> str: ...
@@ -103,14 +104,14 @@ class RecordKeeper(Protocol[R]):
     def epoch(self) -> int: ...
     @property
     def lock(self) -> asyncio.Lock:
-        """The lock for this record. Hold it while you build and write the record, so that a later state is never
-        overwritten by an earlier one.
+        """The lock for this record. Callers hold it while they build the record and write it, so that a later state is
+        never overwritten by an earlier one.
         """
         ...
 
     async def load(self) -> R | None:
-        """Read the stored record, remember its version, and return it; None if there is none. An empty value counts as
-        a record with default values.
+        """Read the stored record, keep its version for the next write, and return the record; None if it does not
+        exist. An empty value counts as a record with default values.
 
         Raises:
             LedgerUnavailableError: the store did not answer, or the stored value is not a record of this kind.
@@ -118,11 +119,11 @@ class RecordKeeper(Protocol[R]):
         ...
 
     async def take_over(self, record: R) -> bool:
-        """Replace the record that `load` returned by `record`. If the stored record has changed since, write nothing
-        and return False.
+        """Replace the record that `load` returned by `record`, and return True. If the stored record has changed since
+        `load`, write nothing and return False.
 
         Raises:
-            LedgerUnavailableError: the store did not answer; the record may be written.
+            LedgerUnavailableError: the store did not answer; it is unknown whether `record` was written.
         """
         ...
 
@@ -130,62 +131,82 @@ class RecordKeeper(Protocol[R]):
         """Write `record`, which has the epoch of this keeper's owner.
 
         Raises:
-            LedgerFencedError: a later owner has written the record.
-            LedgerDeletedError: the record was deleted.
-            LedgerUnavailableError: the store did not answer, or cannot keep the record; the record may be written.
+            LedgerFencedError: a later owner has written the record; nothing was written.
+            LedgerDeletedError: the record was deleted; nothing was written.
+            LedgerUnavailableError: the store did not answer, or cannot store the record; it is unknown whether it was
+                written.
         """
         ...
 
     async def confirm(self) -> None:
-        """Check that this owner's record has not been replaced. If this succeeds, the next owner will read everything
-        that was stored before this call. Raises the errors of `write`.
+        """Check that no other owner has written the record. If this returns without an error, the next owner will read
+        everything that was stored before this call.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record.
+            LedgerDeletedError: the record was deleted.
+            LedgerUnavailableError: the store did not answer.
         """
         ...
 
     async def leave(self) -> None:
-        """Make sure that the next owner, a Python or a Java broker, finds all of the record that this owner took over
-        or wrote last. Call it when nothing more will be written. Raises the errors of `write`.
+        """Complete the stored record for the next owner, which may be a Python or a Java broker: if a part of the
+        record that was written last is stored in a form that the next owner cannot read, store it in another form.
+        Called once, after the last `write`.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record.
+            LedgerDeletedError: the record was deleted.
+            LedgerUnavailableError: the store did not answer; it is unknown whether the record was written.
         """
         ...
 
     async def delete(self) -> None:
-        """Delete the record. It is no error if it does not exist. Raises the errors of `write`."""
+        """Delete the record. It is no error if it does not exist.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record; it was not deleted.
+            LedgerUnavailableError: the store did not answer; it is unknown whether the record was deleted.
+        """
         ...
 
 
 class RecordForm(Protocol):
-    """How the records of topics are stored: their format, what proves that an owner still has a topic, and how many
-    open ledgers a list may have. `store` is the metadata store of the cluster, `path` the path of the topic's record,
-    `name` an encoded name of a cursor.
+    """How the records of topics are stored: their format, how a write fails if another owner has taken over, and how
+    many open ledgers a list may have. In the methods, `store` is the metadata store of the cluster, `path` the path of
+    the topic's record, and `name` the encoded name of a cursor.
     """
 
     @property
     def compaction_refusal(self) -> str:
-        """Why the records cannot name a compacted ledger of this broker, so that it compacts no topic; "" if they
-        can.
+        """Why this broker compacts no topic, as text: records in this form cannot name its compacted ledgers. "" if
+        they can.
         """
         ...
 
     async def check_topic(self, store: MetadataStore, path: str) -> None:
-        """Check that this broker can serve a topic, which may not exist yet. Changes no record of the topic.
+        """Check that this broker can serve the topic whose record is at `path`. A topic that does not exist yet can be
+        served. Changes no record of the topic.
 
         Raises:
-            ForeignTopicError: only Java brokers can.
+            ForeignTopicError: only Java brokers can serve the topic.
             LedgerUnavailableError: the store did not answer, or a record cannot be read.
         """
         ...
 
     @property
     def succession(self) -> Succession:
-        """The order of the steps by which a topic gets its next ledger."""
+        """The order in which a new ledger is listed and the former ledger of the topic is ended."""
         ...
 
     def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
-        """Return the object that reads and writes a topic's list of ledgers, for the owner with `epoch`."""
+        """Return the object that reads and writes the topic's record, with its list of ledgers, for the owner of
+        `epoch`.
+        """
         ...
 
     def cursor(self, store: MetadataStore, path: str, name: str, *, epoch: int) -> RecordKeeper[CursorRecord]:
-        """Return the object that reads and writes a cursor's record, for the owner with `epoch`."""
+        """Return the object that reads and writes a cursor's record, for the owner of `epoch`."""
         ...
 
 
@@ -216,8 +237,8 @@ RECORDS_WITH_EPOCHS: Final = RecordsWithEpochs()
 
 
 class EpochKeeper(Generic[R]):
-    """Reads and writes a record that has an epoch. A higher epoch in the stored record shows that another owner has
-    taken over.
+    """Reads and writes a record that contains the epoch of its owner. If the stored record has a higher epoch than this
+    owner's, another owner has taken over, and writes raise LedgerFencedError.
     """
 
     __slots__ = ("_kind", "_lock", "_store", "epoch", "path", "version")
@@ -320,5 +341,9 @@ def decode(path: str, value: bytes, kind: type[R]) -> R:
 
 
 def read_list_with_epoch(path: str, value: bytes) -> ManagedLedgerRecord:
-    """Return a topic's list of ledgers in the form of `RecordsWithEpochs`. Raises as `ReadList`."""
+    """Decode `value`, a topic's list of ledgers that is stored at `path` in the form of `RecordsWithEpochs`.
+
+    Raises:
+        InvalidValueError: the value is not such a list.
+    """
     return decode(path, value, ManagedLedgerRecord)

@@ -13,11 +13,13 @@ from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 
 
 def released(consumed: Iterable[Segment], ledgers: Segments, retention: Retention, now_ms: int) -> list[Segment]:
-    """Return those ledgers in `consumed` that retention does not keep, oldest first. `consumed` has the same order.
+    """Return those ledgers in `consumed` that retention does not keep. `consumed` are the ledgers that all
+    subscriptions have consumed, and `ledgers` are all ledgers of the topic. Both, and the result, are ordered oldest
+    first.
 
-    Retention does not keep a ledger that ended longer ago than the time of retention, or if the ledgers after it have
-    the size of retention or more. All ledgers after the first one that is kept are kept, too. A ledger without entries
-    is returned if the ledgers before it are.
+    A ledger is not kept if it ended longer ago than `retention.time_ms`, or if all ledgers after it have at least
+    `retention.size` bytes in total. All ledgers after the first one that is kept are kept, too. A ledger without
+    entries is returned if all ledgers before it are returned.
     """
     found = []
     left = ledgers.size

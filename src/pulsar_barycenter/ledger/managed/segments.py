@@ -19,10 +19,11 @@ from pulsar_barycenter.metadata.clock import Clock
 
 
 class Segment:
-    """One ledger of a managed ledger. `entries`, `size` (bytes) and `messages` count the durable entries.
+    """One ledger of a managed ledger. `entries`, `size` (in bytes) and `messages` are the totals of its durable
+    entries.
 
-    The entry ids in `missing`, all below `entries`, were removed by a repair or skipped by a read. They are found when
-    the ledger is read; until then `size` and `messages` include them.
+    `missing` are the ids, all below `entries`, of entries that a repair removed or that a read skipped. They are found
+    only when the ledger is read; until then `size` and `messages` may include them.
     """
 
     __slots__ = (
@@ -47,18 +48,21 @@ class Segment:
 
     @property
     def index(self) -> EntryIndex | None:
-        """Sizes, message counts and publish times of the ledger's entries, if they are in memory."""
+        """Sizes, message counts and publish times of the ledger's entries; None if they are not in memory."""
         return None if self.reader is None else self.reader.index
 
     def recovered(self, entries: int, totals: LedgerTotals) -> None:
-        """Replace the counts of this ledger by those that its recovery found."""
+        """Set the number of entries and the totals of this ledger to the values that its recovery found."""
         self.entries = entries
         self.size, self.messages, self.max_publish_time_ms = totals
 
     def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
-        """Mark ranges of entries, both ends inclusive, as missing. Return whether any of them is new.
+        """Record that the entries in `ranges` (first, last), both ends inclusive, are missing. Return True if at least
+        one of them was not recorded as missing before.
 
-        `index`, if given, has the sizes and message counts by which `size` and `messages` are reduced.
+        `index` has the sizes and message counts of the ledger's entries; with it, `size` and `messages` are computed
+        again without the missing entries. If it is None, they change only if all entries are missing: then they become
+        0.
         """
         is_new = self.missing.add(
             (first, min(last, self.entries - 1)) for first, last in ranges if first < self.entries
@@ -74,8 +78,8 @@ class Segment:
         return is_new
 
     def grow(self, index: EntryIndex, entries: int) -> None:
-        """Add to the counts the durable entries up to `entries` (exclusive) that are not counted yet. `index` has their
-        sizes and message counts.
+        """Count the entries up to the id `entries` (exclusive) that are not counted yet, because they are now durable.
+        `index` has their sizes, message counts and publish times.
         """
         first = self.entries
         if entries <= first:
@@ -86,8 +90,8 @@ class Segment:
         self.entries = entries
 
     def entries_before(self, size: int) -> int:
-        """Return the smallest number of entries to remove from the start of the ledger so that at most `size` bytes are
-        left.
+        """Return the smallest number of entries at the start of the ledger after which at most `size` bytes follow in
+        the ledger.
         """
         counts = range(self.entries + 1)
         return bisect_left(counts, True, key=lambda count: self.bytes_between(count, self.entries) <= size)
@@ -95,8 +99,8 @@ class Segment:
     def messages_between(self, first: int, stop: int) -> int:
         """Return the number of messages in the entries `first` (inclusive) to `stop` (exclusive).
 
-        The result is exact for a whole ledger, if no entry is a batch, and while the ledger's entry index is in memory.
-        Otherwise it uses the mean number of messages per entry.
+        The result is exact in three cases: the range is the whole ledger; no entry is a batch; or the ledger's entry
+        index is in memory. Otherwise it is an estimate from the mean number of messages per entry.
         """
         count = stop - first - self.missing.between(first, stop)
         present = self.entries - self.missing.count
@@ -116,8 +120,9 @@ class Segment:
         return 0 if self.index is None else self.index.messages_between(entry_id, entry_id + 1)
 
     def bytes_between(self, first: int, stop: int) -> int:
-        """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes. It may be an estimate, as
-        that of `messages_between`.
+        """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes. The size is exact for the
+        whole ledger, or if the ledger's entry index is in memory. Otherwise it is an estimate from the mean size of an
+        entry.
         """
         if stop - first == self.entries:
             return self.size
@@ -128,7 +133,7 @@ class Segment:
 
 
 def segment_of(record: LedgerRecord) -> Segment:
-    """Return the segment (a ledger of a topic) that a record in the topic's list describes."""
+    """Return a `Segment` with the id, the counts and the times of `record`, a ledger in a topic's list."""
     segment = Segment(record.ledger_id, created_at_ms=record.created_at)
     segment.entries, segment.size, segment.messages = record.entries, record.size, record.messages
     segment.max_publish_time_ms = record.max_publish_time
@@ -137,7 +142,7 @@ def segment_of(record: LedgerRecord) -> Segment:
 
 
 def record_of(segment: Segment) -> LedgerRecord:
-    """Return the record of a segment (a ledger of a topic) for the topic's list."""
+    """Return the record with which the ledger `segment` is stored in the topic's list."""
     return LedgerRecord(
         ledger_id=segment.ledger_id,
         entries=segment.entries,
@@ -183,7 +188,7 @@ class Segments:
         return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
 
     def has(self, position: Position) -> bool:
-        """Return whether an entry exists at `position`: it is durable and not missing."""
+        """Return whether an entry exists at `position`: it was appended and is durable, and it is not missing."""
         segment = self.find(position.ledger_id)
         entry_id = position.entry_id
         return (
@@ -198,8 +203,9 @@ class Segments:
         return sum(segment.size for segment in self._segments)
 
     def ended_at_ms(self, segment: Segment) -> int | None:
-        """Return when a listed ledger ended, in ms since 1970: the time when the next ledger was created. None if there
-        is no next ledger. If that time is not known, the publish time of the ledger's last entry is returned.
+        """Return when a ledger of the topic ended, in ms since 1970: when the next ledger was created. If the list does
+        not have the time of that creation, return the publish time of the ledger's last entry. None if there is no next
+        ledger.
         """
         at = bisect_right(self._ids, segment.ledger_id)
         if at == len(self._ids):
@@ -207,8 +213,8 @@ class Segments:
         return self._segments[at].created_at_ms or segment.max_publish_time_ms
 
     def ends_at(self, position: Position) -> bool:
-        """Return whether `position` is at or after the last entry of its ledger, and the ledger is closed or not in the
-        list.
+        """Return True if no entry of the ledger of `position` can follow `position`: the ledger is closed and all its
+        entries after `position` are missing, or the ledger is not in the list.
         """
         segment = self.find(position.ledger_id)
         return segment is None or (
@@ -221,8 +227,8 @@ class Segments:
         return self.at_or_before(Position(self._ids[-1], self._segments[-1].entries)) if self._ids else EARLIEST
 
     def at_or_before(self, position: Position) -> Position:
-        """Return `position` if that entry exists, otherwise the position of the last entry before it; EARLIEST if there
-        is none.
+        """Return `position` if an entry exists there, otherwise the position of the last entry before it; EARLIEST if
+        there is no such entry.
         """
         for segment in reversed(self._segments[: bisect_right(self._ids, position.ledger_id)]):
             last = segment.entries - 1
@@ -234,8 +240,8 @@ class Segments:
         return EARLIEST
 
     def at_or_after(self, position: Position) -> tuple[Segment, int] | None:
-        """Return ledger and entry id of the entry at `position`, or of the first entry after it; None if no entry
-        follows.
+        """Return the ledger and the entry id of the first entry whose position is `position` or after it; None if there
+        is no such entry.
         """
         ledger_id, entry_id = position
         for at in range(bisect_left(self._ids, ledger_id), len(self._ids)):
@@ -247,8 +253,8 @@ class Segments:
         return None
 
     def next_valid(self, position: Position) -> Position:
-        """Return the first entry after `position` (exclusive); if there is none, the position that the next entry of
-        the last ledger would get.
+        """Return the position of the first entry after `position` (exclusive). If there is none, return the position
+        after the topic's last entry, or after `position` if that is later.
         """
         found = self.at_or_after(Position(position.ledger_id, position.entry_id + 1))
         if found is not None:
@@ -257,11 +263,12 @@ class Segments:
         return Position(last.ledger_id, last.entry_id + 1)
 
     def consumed(self, last: Position, marks: Collection[Position]) -> list[Segment]:
-        """Return the ledgers that may be deleted, oldest first.
+        """Return the ledgers that no cursor needs any more, oldest first. `last` is the topic's last entry. `marks` are
+        the mark-delete positions of all durable cursors.
 
-        These are closed ledgers before the ledger of `last`, the topic's last entry. All cursors have acknowledged
-        them: every mark-delete position in `marks` is at or after the ledger's last entry, or only missing entries lie
-        between. Closed ledgers without entries between them are returned too.
+        A ledger is returned if it is closed, ends before the ledger of `last`, and has only missing entries after each
+        position in `marks`. Ledgers after the first one that a cursor needs are not returned. A closed ledger without
+        entries is returned if all closed ledgers before it are.
         """
         consumed = []
         for segment in self._segments:
@@ -281,20 +288,21 @@ class Segments:
         return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
 
     def messages_between(self, after: Position, upto: Position) -> int:
-        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive). It may be an
-        estimate, see `Segment.messages_between`.
+        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive).
+        `Segment.messages_between` says when the number is an estimate.
         """
         return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def bytes_between(self, after: Position, upto: Position) -> int:
-        """Return the size of the entries after `after` (exclusive) up to `upto` (inclusive), in bytes. For a part of a
-        ledger whose entry index is not in memory, the mean size of the ledger's entries is used.
+        """Return the size of the entries after `after` (exclusive) up to `upto` (inclusive), in bytes. If only a part
+        of a ledger is in this range, and its entry index is not in memory, its part is an estimate from the mean size
+        of its entries.
         """
         return sum(segment.bytes_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def before_last(self, size: int) -> Position:
-        """Return the first position after which at most `size` bytes follow. It may be an estimate, see
-        `bytes_between`.
+        """Return the lowest position after which the topic has at most `size` bytes. `bytes_between` says when sizes
+        are estimates.
         """
         for segment in reversed(self._segments):
             if segment.size > size:
@@ -303,7 +311,9 @@ class Segments:
         return EARLIEST
 
     def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
-        """Yield (segment, first, stop) for each ledger with entries between the two positions; `stop` is exclusive."""
+        """Yield (segment, first, stop) for each ledger that has entries after `after` (exclusive) and up to `upto`
+        (inclusive): its entries in this range have the ids `first` (inclusive) to `stop` (exclusive).
+        """
         for at in range(bisect_left(self._ids, after.ledger_id), len(self._ids)):
             segment = self._segments[at]
             if segment.ledger_id > upto.ledger_id:
@@ -315,7 +325,7 @@ class Segments:
 
 
 class LedgerOwner(Protocol):
-    """The methods of a managed ledger that its list of ledgers, its losses and its cursors need."""
+    """The part of a managed ledger that its list of ledgers, its losses and its cursors use."""
 
     @property
     def name(self) -> str: ...
@@ -329,15 +339,21 @@ class LedgerOwner(Protocol):
     def clock(self) -> Clock: ...
 
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        """Start a task that belongs to the managed ledger: `close` waits for it."""
+        """Run `work` in a task named `name`, and return the task. When the managed ledger is closed, it waits for the
+        end of the task.
+        """
         ...
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop permanently, because a later owner has the topic."""
+        """Stop the managed ledger permanently, because a later owner has the topic. `error` says which epoch that owner
+        has.
+        """
         ...
 
     def entries_missing(self) -> None:
-        """Move the cursors past entries that were found to be missing."""
+        """Called after entries were found to be missing. Determine the topic's last entry again, and start to delete
+        ledgers that no cursor needs any more.
+        """
         ...
 
     def cursor_moved(self, before: Position, after: Position) -> None: ...

@@ -15,9 +15,9 @@ from pulsar_barycenter.ledger.managed.segments import Segments
 
 
 class LedgerStats(NamedTuple):
-    """The size and content of one ledger of a topic; `size` is in bytes.
+    """The number of entries and messages of one ledger of a topic, and its size in bytes.
 
-    `created_at_ms` is when the ledger was created, in ms since 1970; 0 if its record does not have that time.
+    `created_at_ms` is when the ledger was created, in ms since 1970; 0 if the topic's record does not have that time.
     """
 
     ledger_id: int
@@ -53,11 +53,11 @@ SIZE_BOUNDS: Final = (128, 512, 1024, 2048, 4096, 16_384, 102_400, 1_048_576)
 
 
 class Interval(NamedTuple):
-    """The entries that were written in one statistics interval.
+    """The entries of a topic that became durable in one statistics interval.
 
-    `latencies` and `sizes` are the numbers of entries in each bucket. `latency_ms` is the sum over the entries in
-    `latencies`; `bytes` is the sum over the entries in `sizes`, of which there are `entries`. `rate` is in entries per
-    second.
+    `entries` is their number, `bytes` their total size, and `rate` their number per second. `sizes` has the number of
+    entries in each bucket of sizes. `latencies` has the number of entries in each bucket of write latencies, for the
+    entries whose latency was measured; `latency_ms` is the sum of these latencies in ms.
     """
 
     latencies: tuple[int, ...] = (0,) * (len(LATENCY_BOUNDS_MS) + 1)
@@ -72,7 +72,9 @@ NOTHING_WRITTEN: Final = Interval()
 
 
 class WriteStats:
-    """Counts the writes of one topic. Times are seconds of the event loop's clock."""
+    """Counts the entries of one topic that become durable, and measures how long that takes. Times are seconds of the
+    event loop's clock.
+    """
 
     __slots__ = ("_ahead", "_began_s", "_bytes", "_entries", "_latencies", "_latency_ms", "_sizes", "_untimed", "last")
 
@@ -93,16 +95,22 @@ class WriteStats:
 
     @property
     def times_next(self) -> bool:
-        """Whether the latency of the next append is to be measured. Ask before each append."""
+        """Whether the caller has to call `begin_timing` for the next append. False while the latency of an earlier
+        append is being measured.
+        """
         return self._began_s is None
 
     def begin_timing(self, now_s: float, ahead: int) -> None:
-        """Begin to measure the latency of an append at `now_s`. `ahead` entries before it are not durable yet."""
+        """Begin to measure the latency of the next append, at the time `now_s`. `ahead` is the number of entries that
+        were appended before it and are not durable yet.
+        """
         self._began_s = now_s
         self._ahead = ahead
 
     def written(self, entries: int, size: int, now_s: float) -> None:
-        """Count `entries` (at least one) that became durable, of `size` bytes in total."""
+        """Record that `entries` more entries (at least one), of `size` bytes in total, have become durable at the time
+        `now_s`.
+        """
         self._entries += entries
         self._bytes += size
         self._sizes[bisect_left(SIZE_BOUNDS, size / entries)] += entries
@@ -119,12 +127,16 @@ class WriteStats:
         self._began_s = None
 
     def failed(self) -> None:
-        """Stop the measurement that is running, because all entries that were not durable have failed."""
+        """Discard the measurement of a latency that is running, because all entries that were not durable
+        have failed.
+        """
         self._began_s = None
         self._untimed = 0
 
     def end_interval(self, seconds: float) -> None:
-        """End the current interval, which lasted `seconds`, and begin the next one."""
+        """End the current interval, which lasted `seconds`, and begin the next one. `last` is then the interval that
+        has ended.
+        """
         if not self._entries:
             self.last = NOTHING_WRITTEN
             return

@@ -21,38 +21,42 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Succession(Protocol):
-    """The order of the steps by which a topic gets its next ledger. `make` creates a ledger; `add` writes it to the
-    topic's list, or deletes it if that fails. Errors of `make` and `add` are raised to the caller.
+    """The order in which a topic's next ledger is created and listed, and the former ledger is ended. In the methods,
+    `make` is a function that creates a ledger. `add` is a function that writes a new ledger to the topic's list; if
+    that fails, it deletes the ledger or has it deleted later. Errors of `make` and `add` are raised to the caller.
     """
 
     def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
-        """Start to make the ledger for the next append, while the former owner still has the topic. None: with this
-        order of steps the list may not contain such a ledger when the topic is taken over, so none is made.
+        """Start a task that creates the ledger for the next append by `make`, while the former owner still has the
+        topic. Return None, and create nothing, if with this order of steps the new ledger cannot be listed in the write
+        that takes over the topic.
         """
         ...
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
     ) -> New:
-        """Create and list a ledger for a topic when none of its ledgers is being written, and return it.
+        """Create a ledger by `make`, list it by `add`, and return it. Used when no ledger of the topic is being
+        written.
 
-        `ended` waits until the former ledger, whose writer failed, has ended.
+        `ended` is a function that waits until the former ledger, whose writer failed, is closed.
         """
         ...
 
     async def follow(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
     ) -> New:
-        """Create and list the successor of the ledger that is being written, and return it. `pause` makes appends wait,
-        and returns when all entries of the old ledger are reported. `end` ends the old ledger after that.
+        """While a ledger is being written, create its successor by `make`, list the successor by `add`, and return it.
+        `pause` is a function that makes appends wait, and returns when all entries of the old ledger are reported.
+        `end` is a function that then closes the old ledger.
 
-        If there is an error before `pause` was called, the old ledger is continued.
+        If an error is raised before `pause` was called, appends continue in the old ledger.
         """
         ...
 
     async def followed(self, end: Step, save: Step) -> None:
-        """Complete what `follow` left, when appends continue in the successor: end the old ledger, and store its end in
-        the list by calling `save`.
+        """Called when appends continue in the new ledger. Call `end`, which closes the old ledger, and `save`, which
+        writes the list, if `follow` has not stored the end of the old ledger.
         """
         ...
 

@@ -19,7 +19,9 @@ from pulsar_barycenter.naming.topic import decode_local_name, encode_local_name
 
 
 class TopicCursors:
-    """The durable cursors of the managed ledger `owner`. `keeper` reads and writes the topic's record."""
+    """The durable cursors of the managed ledger `owner`. `keeper` reads and writes the topic's record; the records of
+    the cursors are below its path.
+    """
 
     __slots__ = ("_ahead", "_form", "_keeper", "_owner", "_store", "by_name", "deleting")
 
@@ -36,7 +38,9 @@ class TopicCursors:
         """Cursors whose deletion has begun and that the store may still have, because it did not answer."""
 
     async def read_ahead(self) -> None:
-        """Read the cursors before the topic is taken over. Errors are ignored: `load` reads those cursors again."""
+        """Read the records of the cursors before the topic is taken over. An error is ignored: `load` reads again what
+        could not be read.
+        """
         with suppress(MetadataError):
             names = await self._store.children(self._keeper.path)
             keepers = {name: self._cursor_keeper(name) for name in names}
@@ -46,11 +50,11 @@ class TopicCursors:
                     self._ahead[name] = keeper, record
 
     async def load(self) -> None:
-        """Take over all cursors: write the owner's epoch into their records. From then on the former owner's writes to
-        them fail.
+        """Take over all cursors: write the owner's epoch into their records. After that, the former owner's writes to
+        these records fail.
 
-        Call it after the topic was taken over: this reads the names of the cursors again, because the former owner may
-        have created a cursor before the topic was taken over.
+        Call this after the topic was taken over. It reads the names of the cursors again, because the former owner may
+        have created a cursor after `read_ahead`.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: a cursor could not be taken over.
@@ -75,7 +79,9 @@ class TopicCursors:
     async def _take(
         self, encoded_name: str, keeper: RecordKeeper[CursorRecord], record: CursorRecord | None = None
     ) -> None:
-        """Take over one cursor. `record` is its stored record, if `keeper` has read it already; else None."""
+        """Take over one cursor. `record` is its stored record if `keeper` has read it already; None if it has to be
+        read.
+        """
         while True:
             record = record or await keeper.load()
             if record is None:
@@ -94,11 +100,11 @@ class TopicCursors:
         return self._form.cursor(self._store, keeper.path, encoded_name, epoch=keeper.epoch)
 
     async def create(self, name: str, mark_delete: Position, properties: Mapping[str, str]) -> Cursor:
-        """Store a new cursor, and check that this owner still has the topic. If there was a cursor of that name before,
-        its record is replaced.
+        """Store a new cursor, then check that this owner still has the topic. If a cursor of that name exists already,
+        it is deleted first.
 
         Raises:
-            LedgerFencedError: a later owner has the topic; the managed ledger is fenced.
+            LedgerFencedError: a later owner has the topic; the managed ledger is fenced then.
             LedgerUnavailableError: the metadata store did not accept the cursor.
         """
         await self.delete(name)
@@ -117,11 +123,12 @@ class TopicCursors:
         return cursor
 
     async def delete(self, name: str) -> bool:
-        """Delete a cursor; return False if it does not exist.
+        """Delete a cursor and return True; return False if it does not exist.
 
         Raises:
-            LedgerFencedError: a later owner has the topic; the managed ledger is fenced.
-            LedgerUnavailableError: the metadata store did not answer; the name stays in `deleting`, delete it again.
+            LedgerFencedError: a later owner has the topic; the managed ledger is fenced then.
+            LedgerUnavailableError: the metadata store did not answer. The cursor is then in `deleting`, and the caller
+                has to call this again.
         """
         cursor = self.by_name.pop(name, None) or self.deleting.get(name)
         if cursor is None:
@@ -137,6 +144,6 @@ class TopicCursors:
         return True
 
     def abandon(self) -> None:
-        """Stop writing the records of cursors. Acknowledgements that are not stored are lost."""
+        """Never write the records of the cursors again. Acknowledgements that are not stored are lost."""
         for cursor in self.by_name.values():
             cursor.abandon()

@@ -13,8 +13,8 @@ from pulsar_barycenter.ledger.position import EARLIEST, Position, joined
 
 
 class Stretch(NamedTuple):
-    """A stretch: the entries `first` (inclusive) to `stop` (exclusive) of one ledger, all of which exist and are not
-    acknowledged.
+    """Consecutive entries of one ledger, from the id `first` (inclusive) to `stop` (exclusive). All of them exist, and
+    none is acknowledged.
     """
 
     segment: Segment
@@ -29,11 +29,11 @@ class Stretch(NamedTuple):
 def unacked_stretches(
     segments: Segments, mark: Position, acked: Iterable[tuple[int, int, int]], upto: Position
 ) -> Iterator[Stretch]:
-    """Yield, as stretches, the entries after `mark` (exclusive) up to `upto` (inclusive) that are neither acknowledged
-    nor missing.
+    """Yield the entries after `mark` (exclusive) up to `upto` (inclusive) that are neither acknowledged nor missing, as
+    stretches: ranges of consecutive entries of one ledger, in order, each as long as possible.
 
-    `acked` are ranges (ledger, first, last), both ends inclusive. The stretches are in order, and there is a gap
-    between them.
+    `segments` are the ledgers of the topic. `acked` are the acknowledged entries after `mark`, as ranges (ledger,
+    first, last), both ends inclusive.
     """
     acked_in: dict[int, list[tuple[int, int]]] = {}
     for ledger_id, first, last in acked:
@@ -57,8 +57,8 @@ def unacked_stretches(
 
 
 def nth_entry(stretches: Iterable[Stretch], number: int) -> Position:
-    """Return the position of the entry with this number in the stretches, counted from 1; EARLIEST if there are fewer
-    entries.
+    """Return the position of the entry with the number `number` among all entries of `stretches`, counted from 1;
+    EARLIEST if they have fewer entries.
     """
     left = number
     for segment, first, stop in stretches:

@@ -23,7 +23,9 @@ _READ_BYTES: Final = 4 << 20
 
 
 class _Confirmations:
-    """What the client of the bookies reports about a writer's entries."""
+    """Collects what the BookKeeper client reports about the entries of one ledger: `errors` are the errors, and
+    `changed` is set after each report.
+    """
 
     def __init__(self) -> None:
         self.errors: list[BookKeeperError] = []
@@ -40,8 +42,8 @@ class _Confirmations:
 
 
 class LedgerCopier:
-    """Copies ledgers to the bookies of `client`. New ones get the quorums in `shape`, and belong to the cluster of
-    brokers with the id `cluster`.
+    """Copies ledgers from their files to the bookies of `client`. A ledger that it creates gets the quorums in `shape`,
+    and belongs to the cluster of brokers with the id `cluster`.
     """
 
     def __init__(self, client: LedgerClient, shape: LedgerShape, cluster: str) -> None:
@@ -50,12 +52,15 @@ class LedgerCopier:
         self._cluster = cluster
 
     async def copy(self, ledger: SourceLedger) -> bool:
-        """Make sure that the bookies have the ledger, closed and with exactly the entries of its file, each of which is
-        read back. Return whether this call had to write to the ledger; False: an earlier attempt had written all of it.
+        """Copy a ledger to the bookies, as far as an earlier attempt has not copied it, and close it there. Then read
+        back all its entries and compare them with the entries in the file. Return True if this call created the ledger
+        or wrote to it, False if an earlier attempt had written and closed it.
+
+        A ledger is closed only after the bookies have confirmed all entries.
 
         Raises:
-            LedgerError: the ledger cannot be written or read, or has other entries. This method closes a ledger only
-                after the bookies have confirmed all entries.
+            LedgerError: the ledger cannot be written or read, or its entries on the bookies differ from those in the
+                file.
             MetadataError: a store did not answer.
         """
         with ledger_errors(ledger.ledger_id):
@@ -68,8 +73,8 @@ class LedgerCopier:
                     await self._continue(ledger, stored)
             except TooFewBookiesError as error:
                 raise LedgerFullError(
-                    f"ledger {ledger.ledger_id}: too few bookies answer to store its entries, and it is left open."
-                    " Start bookies, then run this command again"
+                    f"ledger {ledger.ledger_id}: too few bookies answer to store the entries of this ledger, which"
+                    " stays open. Start bookies, then run this command again"
                 ) from error
             await self._compare(ledger)
         return step is not Step.COMPARE
@@ -98,7 +103,9 @@ class LedgerCopier:
     async def _write(
         self, ledger: SourceLedger, writer: LedgerWriter, confirmations: _Confirmations, *, first: int
     ) -> None:
-        """Append the entries from `first` on, and close the ledger once all are confirmed; otherwise leave it open."""
+        """Append the entries from the id `first` on. When the bookies have confirmed all of them, close the ledger. If
+        an error is raised, the ledger stays open, and a later attempt continues it.
+        """
         try:
             async for at, group in _groups(ledger):
                 for data in group[max(0, first - at) :]:
@@ -137,13 +144,17 @@ def _check_equal(ledger: SourceLedger, first: int, expected: list[bytes], found:
             position = Position(ledger.ledger_id, entry)
             raise LedgerError(
                 f"entry {position} on the bookies differs from {ledger.path}: {len(data):,} bytes on the bookies,"
-                f" {len(wanted):,} in the file; if these are equal, the bytes differ. The cluster was not switched to"
-                " the bookies; the brokers can continue on the files"
+                f" {len(wanted):,} in the file; if these are equal, the bytes differ. The cluster was not"
+                " switched to the bookies, and the brokers can continue on the files. To copy the ledger again,"
+                " delete it on the bookies with `bookkeeper shell deleteledger`, wait until the bookies have"
+                " removed the entries (gcWaitTime), and run this command again"
             )
 
 
 async def _groups(ledger: SourceLedger) -> AsyncIterator[tuple[int, list[bytes]]]:
-    """Yield the groups of entries of a ledger's file, each with the id of its first entry, read on a thread."""
+    """Yield all entries of a ledger's file, in groups: the id of the first entry of the group, and the data of its
+    entries. The file is read on a separate thread.
+    """
     first, offset = 0, HEADER_SIZE
     while first < ledger.entries:
         group = await asyncio.to_thread(read_group, ledger, first, offset)

@@ -36,8 +36,8 @@ _NUMBERED: Final = re.compile(r"(\D+)(\d{10})")
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Which numbers brokers get from a metadata store: those of the counters at the paths `counters`; and those in the
-    names of keys, below the paths `sequences`, that are children of keys.
+    """The paths in a metadata store at which brokers get numbers that must not be given twice. `counters` are the paths
+    of counters. `sequences` are paths below which the names of sequential keys end with such numbers.
     """
 
     counters: Sequence[str]
@@ -45,7 +45,8 @@ class Numbers:
 
 
 async def keys_to_copy(store: MetadataStore) -> dict[str, bytes]:
-    """Return the values of all keys that belong to a copy of the metadata, by path; a path is after those above it.
+    """Return the paths and values of all keys that a copy of the metadata has to contain. In the result, a key comes
+    before the keys below it.
 
     Raises:
         MetadataError: the store did not answer.
@@ -66,15 +67,17 @@ async def _keys(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, b
 
 
 def roots_of(keys: Mapping[str, bytes]) -> list[str]:
-    """Return the top-level paths of these keys, sorted."""
+    """Return the first parts of the paths of these keys, for example `/admin` for `/admin/clusters`;
+    sorted, each once.
+    """
     return sorted({f"/{path.split('/')[1]}" for path in keys})
 
 
 def sequences_in(keys: Mapping[str, bytes], roots: Sequence[str]) -> dict[tuple[str, str], tuple[int, str]]:
-    """Return the highest number that a store gave, and its key, for each sequence below `roots`: by the path of the key
-    above it and the beginning of the names.
+    """Find the sequential keys in `keys` below the paths `roots`. A sequence is the parent's path, and the beginning of
+    the names before the number. Return for each sequence the highest number and the path of the key that has it.
 
-    Only children of keys count: a topic may have a name that ends with ten digits.
+    A key counts only if its parent is a key too, because a topic may have a name that ends with ten digits.
     """
     found: dict[tuple[str, str], tuple[int, str]] = {}
     for path in keys:
@@ -87,7 +90,9 @@ def sequences_in(keys: Mapping[str, bytes], roots: Sequence[str]) -> dict[tuple[
 
 
 class MetadataCopy:
-    """The copy of the metadata in `present` to `next_`. `numbers` are those that `next_` must not give again."""
+    """Copies the metadata of a cluster from the store `present` to the store `next_`. `numbers` are the counters and
+    sequential keys whose numbers `next_` must not give a second time.
+    """
 
     def __init__(self, present: MetadataStore, next_: MetadataStore, numbers: Numbers, progress: Progress) -> None:
         self._present = present
@@ -96,11 +101,12 @@ class MetadataCopy:
         self._progress = progress
 
     async def carry_out(self) -> None:
-        """Make the keys of the next store equal to those of the present one. Only copies of an earlier attempt are
-        overwritten or deleted: `refusal` has found no other keys before the first attempt.
+        """Make the keys in the next store equal to the keys in the present store: write those that differ, and delete
+        those that the present store does not have. Before the first attempt, `refusal` has found that the next store
+        has no keys of another user; so all that is overwritten or deleted was copied by an earlier attempt.
 
         Raises:
-            MetadataError: a store did not answer, or refuses a value.
+            MetadataError: a store did not answer, or refused a value.
         """
         keys = await keys_to_copy(self._present)
         for counter in self._numbers.counters:
@@ -123,7 +129,7 @@ class MetadataCopy:
         """Read all keys of both stores, and compare them.
 
         Raises:
-            LedgerError: they differ.
+            LedgerError: the keys or the values of the two stores differ.
             MetadataError: a store did not answer.
         """
         keys = await keys_to_copy(self._present)
@@ -137,7 +143,8 @@ class MetadataCopy:
             )
 
     async def refusal(self) -> str:
-        """Return why the metadata cannot be copied for the first time; "" if it can.
+        """Return why the metadata cannot be copied, as text; "" if it can. Call this only before the first attempt to
+        copy.
 
         Raises:
             MetadataError: a store did not answer.

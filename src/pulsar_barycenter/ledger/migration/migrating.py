@@ -47,11 +47,12 @@ _LEDGERS_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a migration has to do, and what prevents it (`refusals`).
+    """What a migration has to do, and the reasons for which it cannot be done (`refusals`).
 
-    `stored` is the key that names the storage, in the present store. `listed` are the ledgers of all topics, `ledgers`
-    those of them to copy, `named` all ids in the lists of topics. `unlisted` are files that belong to no topic; these
-    are not copied.
+    `stored` is the record at FOLDER_KEY (the key that names the storage of the messages) in the present store. `listed`
+    are the ledgers in the lists of all topics. `ledgers` are those ledgers among them that have to be copied. `named`
+    are all ids in the lists of topics, including those of ledgers that are being deleted. `unlisted` are the paths of
+    files that belong to no topic; they are not copied.
     """
 
     phase: Phase
@@ -65,9 +66,10 @@ class Plan:
 
 
 class Migration:
-    """The migration of the folder of ledgers `folder`, which the caller has locked, to the bookies of `client`.
+    """The migration of messages from the folder of ledgers `folder` to the bookies of `client`. The caller has locked
+    the folder, so that no broker uses it.
 
-    `check_stopped` raises a LedgerError if a broker runs on one of the stores.
+    `check_stopped` is a function that raises a LedgerError if a broker runs that uses one of the metadata stores.
     """
 
     def __init__(
@@ -88,7 +90,8 @@ class Migration:
         self._progress = progress
 
     async def plan(self) -> Plan:
-        """Read all records and files, and return what is to do and what prevents it. Changes nothing.
+        """Read all records and files. Return what the migration has to do, and the reasons for which it cannot be done.
+        Changes nothing.
 
         Raises:
             LedgerError: brokers run, or the folder, the store and the bookies do not belong together.
@@ -99,8 +102,8 @@ class Migration:
         after = await self._stores.next.get(FOLDER_KEY)
         if identity is None or stored is None:
             raise LedgerError(
-                f"{self._folder} and its metadata store have no identity in common yet: start a broker of this release"
-                " on them, and stop it"
+                f"{self._folder} or the metadata store does not have the identity of the folder yet: start a broker of"
+                " this release with both, stop the broker, and run this command again"
             )
         unfinished = await unfinished_migration(self._stores.next)
         mark = migrated_to(self._folder)
@@ -139,11 +142,13 @@ class Migration:
         )
 
     async def carry_out(self, plan: Plan) -> int:
-        """Do what `plan`, which has no refusals, says; return the number of ledgers that were written. May be
-        interrupted at any point, and continued with the plan that is made then.
+        """Do the migration as in `plan`, the result of `Migration.plan`, which must have no refusals. Return the number
+        of ledgers to which this call wrote entries. If it is interrupted, at any point, the caller makes a new plan and
+        calls this again with it; the migration then continues.
 
         Raises:
-            LedgerError: a ledger cannot be copied, or something changed. The brokers can continue on the files.
+            LedgerError: a ledger cannot be copied, or the lists of topics or a metadata store have changed since the
+                plan was made. The brokers can continue on the files.
             MetadataError: a store did not answer.
         """
         written = 0
@@ -165,7 +170,7 @@ class Migration:
         return [ledger async for ledger in listed_ledgers(self._stores.present, read_list_with_epoch)]
 
     async def _on_bookies(self, named: frozenset[int]) -> dict[int, LedgerMetadata]:
-        """Return the metadata of the ledgers on the bookies that have one of these ids."""
+        """Return the metadata of those ledgers in `named` that exist on the bookies, by id."""
         wanted = [ledger async for ledger in self._client.ids() if ledger in named]
         found: dict[int, LedgerMetadata] = {}
         for at in range(0, len(wanted), REQUESTS_AT_ONCE):
@@ -187,19 +192,24 @@ class Migration:
             await self._stores.next.put(MIGRATION_KEY, encode_migration(begun), expected_version=MUST_NOT_EXIST)
         except BadVersionError:
             raise LedgerError(
-                "another migration of this cluster has begun at the same time: wait for its end"
+                "another migration of this cluster has begun at the same time: wait until that migration has ended"
             ) from None
         return begun
 
     async def _take_ids(self, last: int) -> None:
-        """Draw ids from the counter of the bookies until it is at `last` or higher, so that no program gets a lower one
-        any more.
+        """Draw ids from the bookies' counter of ledger ids until an id is `last` or higher. After that, no program gets
+        one of these ids for a new ledger.
         """
         with ledger_errors(-1):
             await draw_up_to(last, self._client.new_id, self._progress, "taking ids of ledgers")
 
     async def _check_ids(self, plan: Plan, cluster: str) -> None:
-        """Raise a LedgerError if another program created a ledger with an id of this cluster before ids were taken."""
+        """Check that no other program has created a ledger on the bookies with an id of this cluster, between the plan
+        and the moment at which `_take_ids` had drawn these ids.
+
+        Raises:
+            LedgerError: another program has created such a ledger.
+        """
         for refusal in refusals_of_ids(plan.named, await self._on_bookies(plan.named), cluster):
             raise LedgerError(refusal.reason)
 
@@ -219,16 +229,22 @@ class Migration:
                 await asyncio.gather(*workers, return_exceptions=True)
 
     async def _check_all(self, plan: Plan, cluster: str) -> None:
-        """Check that the lists of topics are as planned, that no broker runs, and that the bookies have each ledger of
-        these lists; raise a LedgerError if not. Then delete ledgers of earlier attempts that no topic lists any more.
+        """Check that the lists of topics have not changed since the plan was made, that no broker runs, that the
+        metadata stores have equal keys, and that the bookies have each ledger of these lists. Then delete those ledgers
+        on the bookies that an earlier attempt has copied and that no topic lists any more.
+
+        Raises:
+            LedgerError: one of the checks failed; nothing was deleted.
         """
         await self._check_stopped()
         if await self._listed() != list(plan.listed):
-            raise LedgerError("the lists of topics have changed since they were read: run this command again")
+            raise LedgerError("the lists of topics have changed since this command read them: run this command again")
         await self._stores.check()
         found = await compare(self._stores.next, self._client, cluster, read_list_with_epoch)
         for lacking in found.lacking:
-            raise LedgerError(f"{lacking.topic}: ledger {lacking.ledger} on the bookies: {lacking.detail}")
+            raise LedgerError(
+                f"{lacking.topic}: ledger {lacking.ledger} is not as expected on the bookies: {lacking.detail}"
+            )
         await delete_unlisted(self._stores.next, self._client, found.unlisted, read_list_with_epoch)
 
     async def _switch(self, plan: Plan, unfinished: UnfinishedMigration) -> None:

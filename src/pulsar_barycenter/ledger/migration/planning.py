@@ -24,8 +24,8 @@ RECORDS: Final = "barycenter"
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why the cluster cannot be migrated. If a ledger prevents it, `topic` and `ledger` name the ledger; otherwise they
-    are "" and -1.
+    """A reason, as text, for which the cluster cannot be migrated. If a ledger is the reason, `topic` and `ledger` name
+    it; otherwise they are "" and -1.
     """
 
     reason: str
@@ -35,8 +35,8 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class SourceLedger:
-    """A ledger to copy: its file, of format version `version`, with `entries` entries of `length` bytes in total.
-    `epoch` is the epoch of the owner that wrote its topic's list last.
+    """A ledger to copy. Its file is at `path`, has the format version `version`, and contains `entries` entries of
+    `length` bytes in total. `epoch` is the epoch of the owner that wrote the topic's list of ledgers last.
     """
 
     topic: str
@@ -49,7 +49,10 @@ class SourceLedger:
 
 
 class Phase(Enum):
-    """How far a migration is. SWITCHED: the cluster is on bookies; only marks of the migration are left to write."""
+    """How far a migration is. NEW: it has not begun. UNFINISHED: it has begun, and the cluster still uses the files.
+    SWITCHED: the cluster uses the bookies, and only the record of the unfinished migration and the file in the folder
+    have to be updated. DONE: nothing is left to do.
+    """
 
     NEW = "new"
     UNFINISHED = "unfinished"
@@ -59,8 +62,9 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredNames:
-    """The values of the key that names the storage of a cluster: in its present metadata store, and in the next one,
-    which may be the same; b"" if the key is absent.
+    """The values of FOLDER_KEY (the key that names the storage of a cluster's messages): `present` in the present
+    metadata store, `next` in the store that the cluster uses after the migration, which may be the same store. b"" if
+    the store does not have the key.
     """
 
     present: bytes
@@ -70,11 +74,15 @@ class StoredNames:
 def phase_of(
     identity: str, instance: str, stored: StoredNames, unfinished: UnfinishedMigration | None, mark: str
 ) -> Phase:
-    """Return the phase of the migration of the folder `identity` to the bookies with the UUID `instance`. `mark` is the
-    text of the folder's mark, "" if it has none.
+    """Return the phase of the migration of the folder with the identity `identity` to the bookies with the UUID
+    `instance`.
+
+    `unfinished` is the record of a migration that has begun and not ended, None if there is none. `mark` is the content
+    of the file in the folder that says where its messages were migrated to, "" if there is no such file.
 
     Raises:
-        LedgerError: the cluster has another storage, or another migration is unfinished.
+        LedgerError: the cluster keeps its messages elsewhere, or the unfinished migration is of another folder or to
+            other bookies.
     """
     in_files = identity.encode()
     is_next_before = stored.next in (in_files, b"")
@@ -90,10 +98,10 @@ def phase_of(
         )
     if (unfinished.folder, unfinished.bookies) != (identity, instance):
         raise LedgerError(
-            f"another migration is unfinished: of the folder with the identity {unfinished.folder} to the bookies with"
-            f" the instance id {unfinished.bookies}; this is the folder {identity}, these are the bookies {instance}."
-            f" End that one first; or, to abandon it, delete the key {MIGRATION_KEY}, and the ledgers with"
-            f" barycenter-cluster={unfinished.cluster} on those bookies"
+            f"an earlier migration is unfinished: from the folder with the identity {unfinished.folder} to the bookies"
+            f" with the instance id {unfinished.bookies}; this command was given the folder {identity} and the bookies"
+            f" {instance}. End the earlier migration first; or, to abandon it, delete the key {MIGRATION_KEY}, and, on"
+            f" the bookies of the earlier migration, the ledgers with barycenter-cluster={unfinished.cluster}"
         )
     on_bookies = bookies_value(RECORDS, instance, unfinished.cluster)
     if stored.next == on_bookies:
@@ -101,8 +109,9 @@ def phase_of(
     if stored.present in (in_files, moved_value(on_bookies)) and is_next_before:
         return Phase.UNFINISHED
     raise LedgerError(
-        f"the storage of the cluster was changed during the migration, to {_shown(stored.present)} in the present"
-        f" metadata store and {_shown(stored.next)} in the next one"
+        f"another program changed the storage of the cluster during the migration: the present metadata store names"
+        f" {_shown(stored.present)}, the next metadata store {_shown(stored.next)}. Restore the former values, and"
+        " run this command again"
     )
 
 
@@ -111,8 +120,8 @@ def _shown(stored: bytes) -> str:
 
 
 def refusal_of_file(found: LedgerFile, max_entry_bytes: int) -> str:
-    """Return why the file of a ledger cannot be copied; "" if it can. An entry on bookies may have up to
-    `max_entry_bytes` (inclusive).
+    """Return why the ledger in a file cannot be copied, as text; "" if it can. `found` is the state of the file.
+    `max_entry_bytes` is the size (inclusive) of the largest entry that the bookies accept.
     """
     scan = found.found
     if found.ledger_id > LAST_ID:
@@ -137,8 +146,11 @@ def refusal_of_file(found: LedgerFile, max_entry_bytes: int) -> str:
 
 
 def refusals_of_ids(named: Collection[int], on_bookies: Mapping[int, LedgerMetadata], cluster: str) -> list[Refusal]:
-    """Return a refusal if other programs have ledgers on the bookies with ids that topics name. `on_bookies` is the
-    metadata of ledgers on bookies, `cluster` the id that this migration stores with its own ones, "" before it has one.
+    """Return one refusal if the bookies have ledgers of other programs whose ids are in `named`, the ids in the lists
+    of topics; otherwise an empty list.
+
+    `on_bookies` is the metadata of ledgers on the bookies, by id. `cluster` is the id that this migration stores with
+    the ledgers that it creates; "" if the migration has not begun, so that all ledgers are of other programs.
     """
     taken = sorted(
         ledger
@@ -158,7 +170,9 @@ def refusals_of_ids(named: Collection[int], on_bookies: Mapping[int, LedgerMetad
 
 
 class Step(Enum):
-    """What to do with a ledger. Each step is followed by the comparison of all its entries."""
+    """What has to be done to copy a ledger: create it on the bookies, continue to write it, or nothing (COMPARE). After
+    each of these, its entries on the bookies are compared with those in its file.
+    """
 
     CREATE = "create"
     CONTINUE = "continue"
@@ -166,17 +180,22 @@ class Step(Enum):
 
 
 def step_of(ledger: SourceLedger, stored: LedgerMetadata | None, cluster: str, shape: LedgerShape) -> Step:
-    """Return the step for a ledger by its metadata on the bookies, None if it does not exist there. `cluster` is the id
-    that this migration stores with its ledgers, `shape` the shape of new ones.
+    """Return what has to be done to copy `ledger`. `stored` is its metadata on the bookies; None if it does not exist
+    there. `cluster` is the id that this migration stores with the ledgers that it creates. `shape` has the password and
+    the digest type of these ledgers.
 
     Raises:
-        LedgerError: another program has the ledger, or changed it.
+        LedgerError: another program created the ledger on the bookies or closed it early, or its password or digest
+            type is another one.
     """
     if stored is None:
         return Step.CREATE
     number = ledger.ledger_id
     if not is_of(cluster, stored.custom):
-        raise LedgerError(f"another program created ledger {number} on the bookies during the migration")
+        raise LedgerError(
+            f"another program created ledger {number} on the bookies during the migration: stop that program, delete"
+            " the ledger on the bookies if no program needs it, and run this command again"
+        )
     if (stored.digest_type, stored.password) != (shape.digest_type, shape.password):
         raise LedgerError(
             f"ledger {number} on the bookies was written with another managedLedgerDigestType or managedLedgerPassword:"
@@ -188,7 +207,7 @@ def step_of(ledger: SourceLedger, stored: LedgerMetadata | None, cluster: str, s
         return Step.COMPARE
     raise LedgerError(
         f"ledger {number} on the bookies has {count_of(stored.last_entry + 1, 'entry')} and is {stored.state.name}, its"
-        f" file has {count_of(ledger.entries, 'entry')}: another program, such as BookKeeper's auto recovery, ended it."
-        f" Delete it with `bookkeeper shell deleteledger -ledgerid {number}`, wait until the bookies have removed its"
-        " entries (gcWaitTime), and run this command again"
+        f" file has {count_of(ledger.entries, 'entry')}: another program, such as BookKeeper's auto recovery, closed it"
+        f" early. Delete the ledger with `bookkeeper shell deleteledger -ledgerid {number}`, wait until the"
+        " bookies have removed the entries (gcWaitTime), and run this command again"
     )

@@ -11,13 +11,17 @@ T = TypeVar("T")
 
 
 class Progress(Protocol):
-    """Yields `items`, and shows how many were taken; `what` names the task."""
+    """A function that yields `items` one after the other and shows the operator how many of them were yielded. `what`
+    is the name of the task that is shown.
+    """
 
     def __call__(self, items: Sequence[T], what: str, /) -> Generator[T, None, None]: ...
 
 
 async def draw_up_to(last: int, draw: Callable[[], Awaitable[int]], progress: Progress, what: str) -> None:
-    """Draw numbers of a counter by `draw` until it is at `last` or higher. At least one is drawn."""
+    """Draw numbers from a counter by calling `draw`, until a number is `last` or higher. At least one number is drawn.
+    `progress` shows the progress, under the name `what`.
+    """
     drawn = await draw()
     with closing(progress(range(drawn, last, REQUESTS_AT_ONCE), what)) as left:
         for _ in left:

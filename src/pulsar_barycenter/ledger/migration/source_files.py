@@ -15,7 +15,10 @@ _GROUP_BYTES: Final = 2 << 20
 
 
 def examined(root: str, listed: ListedLedger, max_entry_bytes: int) -> SourceLedger | Refusal:
-    """Read a ledger's whole file. Return it as a ledger to copy, or why it cannot be copied."""
+    """Read the whole file of a ledger in the folder `root`. Return the ledger as one to copy, or a `Refusal` with the
+    reason for which it cannot be copied. `max_entry_bytes` is the size (inclusive) of the largest entry that the
+    bookies accept.
+    """
     ledger_id, topic = listed.record.ledger_id, str(listed.topic)
     try:
         found = inspect(root, ledger_id, listed.entries)
@@ -31,11 +34,12 @@ def examined(root: str, listed: ListedLedger, max_entry_bytes: int) -> SourceLed
 
 
 def read_group(ledger: SourceLedger, first: int, offset: int) -> list[bytes]:
-    """Return the data of entries of a ledger, from the entry `first` on, whose head is at `offset` of the file: about
-    2 MiB, at least one entry, none after the last one. Their checksums are compared.
+    """Read entries from a ledger's file and return their data. The first one is the entry with the id `first`, which
+    begins at `offset` of the file. The result has about 2 MiB, at least one entry, and ends with the ledger's last
+    entry at the latest. The checksums of the entries are checked.
 
     Raises:
-        LedgerError: the file cannot be read, or has changed since it was examined.
+        LedgerError: the file cannot be read, or has changed since `examined` read it.
     """
     heads = fmt.Heads.of(ledger.ledger_id, ledger.version)
     try:
@@ -52,5 +56,7 @@ def read_group(ledger: SourceLedger, first: int, offset: int) -> list[bytes]:
 
 
 def offset_after(offset: int, group: list[bytes]) -> int:
-    """Return the offset of the entry that follows the entries `group`, the first of which is at `offset`."""
+    """Return the offset in the file at which the entry after `group` begins. `group` is the data of consecutive
+    entries, the first of which begins at `offset`.
+    """
     return offset + fmt.ENTRY_HEADER_SIZE * len(group) + sum(map(len, group))

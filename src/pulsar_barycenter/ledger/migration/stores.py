@@ -15,8 +15,8 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Reco
 
 
 class Stores(Protocol):
-    """The metadata stores of a migration. `present` has the metadata of the cluster, `next` has it after the
-    migration.
+    """The two metadata stores of a migration, which may be the same store. `present` has the cluster's metadata before
+    the migration, `next` has it after the migration.
     """
 
     @property
@@ -25,27 +25,31 @@ class Stores(Protocol):
     def next(self) -> MetadataStore: ...
 
     async def refusal(self) -> str:
-        """Return why the metadata cannot get to the next store, as text; "" if it can. Changes nothing."""
+        """Return why the metadata cannot be copied to the next store, as text; "" if it can, or if both stores are the
+        same. Changes nothing.
+        """
         ...
 
     async def copy(self) -> None:
-        """Make the metadata in the next store equal to that in the present one. Idempotent."""
+        """Copy the metadata from the present store to the next store. Do nothing if both are the same store.
+        Idempotent.
+        """
         ...
 
     async def check(self) -> None:
-        """Check that the next store has the metadata of the present one.
+        """Check that the next store has the same metadata as the present store.
 
         Raises:
-            LedgerError: it does not.
+            LedgerError: the stores have different metadata.
         """
         ...
 
     async def switch(self, stored: Record, value: bytes) -> None:
-        """Write `value`, which names the bookies, to FOLDER_KEY of the next store. `stored` is that key of the present
-        store as it was read.
+        """Make the cluster use the bookies: write `value`, which names the bookies, to FOLDER_KEY of the next store.
+        `stored` is the record that was read at FOLDER_KEY of the present store.
 
         Raises:
-            LedgerError: the key has changed since.
+            LedgerError: FOLDER_KEY has changed since `stored` was read.
         """
         ...
 

@@ -28,11 +28,13 @@ _FULL: Final = (1 << _WORD_BITS) - 1
 
 
 def ranges_of_messages(stored: Iterable[MessageRange]) -> Iterator[Range]:
-    """Convert Pulsar's stored ranges of acknowledged entries to ours, in the same order.
+    """Convert the ranges of acknowledged entries from Pulsar's format to ranges (ledger, first, last), both ends
+    inclusive, in the same order.
 
     Raises:
         PulsarRecordError: a range ends before it begins.
-        ForeignRecordError: a range spans two ledgers, so its last entry in the first one is unknown.
+        ForeignRecordError: a range begins in one ledger and ends in another. It does not say how many entries of the
+            first ledger belong to it.
     """
     for part in stored:
         lower, upper = part.lowerEndpoint, part.upperEndpoint
@@ -48,7 +50,9 @@ def ranges_of_messages(stored: Iterable[MessageRange]) -> Iterator[Range]:
 
 
 def messages_of_ranges(ranges: Iterable[Range]) -> list[MessageRange]:
-    """Convert ranges of acknowledged entries to those that Pulsar stores."""
+    """Convert ranges of acknowledged entries (ledger, first, last), both ends inclusive, to Pulsar's format
+    of ranges.
+    """
     return [
         MessageRange(
             lowerEndpoint=NestedPositionInfo(ledgerId=ledger, entryId=first - 1),
@@ -59,7 +63,9 @@ def messages_of_ranges(ranges: Iterable[Range]) -> list[MessageRange]:
 
 
 def ranges_of_words(stored: Iterable[LongListMap]) -> Iterator[Range]:
-    """Convert Pulsar's 64-bit words of acknowledged entries to ranges. The ranges of each ledger are in order.
+    """Convert the acknowledged entries of a cursor to ranges (ledger, first, last), both ends inclusive. In `stored`,
+    each ledger has 64-bit words, in which bit i is set if entry i is acknowledged. The ranges of each ledger are in
+    order.
 
     Raises:
         PulsarRecordError: a ledger id is negative.
@@ -74,7 +80,9 @@ def ranges_of_words(stored: Iterable[LongListMap]) -> Iterator[Range]:
 
 
 def _runs(words: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the runs of set bits as (first, last), both inclusive."""
+    """Yield the ranges of consecutive set bits as (first, last), both inclusive. Bit 0 of the first word is number 0,
+    bit 0 of the second word is number 64.
+    """
     start = -1
     for number, signed in enumerate(words):
         base, word = number * _WORD_BITS, signed & _FULL
@@ -91,15 +99,15 @@ def _runs(words: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Return the ranges in order. Ranges that overlap or follow one another without a gap are joined.
+    """Return the ranges, sorted. Ranges that overlap or follow one another without a gap are joined to one.
 
     Raises:
-        PulsarRecordError: there are more than MAX_RANGES.
+        PulsarRecordError: `ranges` has more than MAX_RANGES ranges.
     """
     found: list[Range] = []
     for count, range_ in enumerate(ranges, 1):
         if count > MAX_RANGES:
-            raise PulsarRecordError(f"the cursor has more than {MAX_RANGES:,} acknowledged ranges")
+            raise PulsarRecordError(f"the cursor has more than {MAX_RANGES:,} acknowledged ranges, the maximum")
         found.append(range_)
     joined: list[Range] = []
     for ledger, first, last in sorted(found):

@@ -41,46 +41,55 @@ _ARROW_NAMES: Final = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}
 
 
 def unpack(value: bytes) -> tuple[bytes, CompressionType.ValueType]:
-    """Return the bytes of the record that a stored value contains, and how they were compressed.
+    """Decompress a stored value. Return the bytes of the record, and the compression that was found (NONE: the value is
+    not compressed).
 
     Raises:
-        PulsarRecordError: the value exceeds a bound, is damaged, or its compression needs pyarrow.
+        PulsarRecordError: the value is larger than MAX_STORED_BYTES, or than MAX_PLAIN_BYTES after decompression; or it
+            is damaged; or its compression needs pyarrow, which is not installed.
     """
     if len(value) > MAX_STORED_BYTES:
-        raise PulsarRecordError(f"the stored value has {len(value):,} bytes, more than {MAX_STORED_BYTES:,}")
+        raise PulsarRecordError(
+            f"the stored value has {len(value):,} bytes, more than the maximum of {MAX_STORED_BYTES:,}"
+        )
     if not value.startswith(_MAGIC.to_bytes(2, "big")):
         return value, NONE
     if len(value) < _START.size:
-        raise PulsarRecordError("the stored value is compressed, and ends before the size of its head")
+        raise PulsarRecordError("the compressed value is damaged: it ends before the size of its head")
     _, head_bytes = _START.unpack_from(value)
     end = _START.size + head_bytes
     if not 0 <= head_bytes <= len(value) - _START.size:
         raise PulsarRecordError(
-            f"the head of the compressed value has {head_bytes} bytes, more than there are in the value"
+            f"the compressed value is damaged: its head should have {head_bytes} bytes, which the value does not have"
         )
     try:
         head = CompressedHead.FromString(value[_START.size : end])
     except DecodeError as error:
         raise PulsarRecordError(f"the head of the compressed value cannot be read: {error}") from error
     if not head.IsInitialized():
-        raise PulsarRecordError("the head of the compressed value does not name a known compression and a size")
+        raise PulsarRecordError("the head of the compressed value has no size, or names no known compression")
     size = head.uncompressedSize
     if not 0 <= size <= MAX_PLAIN_BYTES:
-        raise PulsarRecordError(f"the value has {size:,} bytes uncompressed, more than {MAX_PLAIN_BYTES:,}")
+        raise PulsarRecordError(
+            f"the value has {size:,} bytes uncompressed, more than the maximum of {MAX_PLAIN_BYTES:,}"
+        )
     return _decompressed(head.compressionType, value[end:], size), head.compressionType
 
 
 def pack(plain: bytes, compression: CompressionType.ValueType) -> bytes:
-    """Return the value to store for the bytes of a record.
+    """Compress the bytes of a record, and return the value to store.
 
     Raises:
-        PulsarRecordError: the compression needs pyarrow, or the value exceeds a bound.
+        PulsarRecordError: the record is larger than MAX_PLAIN_BYTES, or the value is larger than MAX_STORED_BYTES; or
+            the compression needs pyarrow, which is not installed.
     """
     if len(plain) > MAX_PLAIN_BYTES:
-        raise PulsarRecordError(f"the record has {len(plain):,} bytes, more than {MAX_PLAIN_BYTES:,}")
+        raise PulsarRecordError(f"the record has {len(plain):,} bytes, more than the maximum of {MAX_PLAIN_BYTES:,}")
     value = plain if compression == NONE else _framed(plain, compression)
     if len(value) > MAX_STORED_BYTES:
-        raise PulsarRecordError(f"the value to store has {len(value):,} bytes, more than {MAX_STORED_BYTES:,}")
+        raise PulsarRecordError(
+            f"the value to store has {len(value):,} bytes, more than the maximum of {MAX_STORED_BYTES:,}"
+        )
     return value
 
 
@@ -98,7 +107,9 @@ def _decompressed(compression: CompressionType.ValueType, packed: bytes, size: i
     else:
         found = _by_arrow(compression, packed, size)
     if len(found) != size:
-        raise PulsarRecordError(f"the compressed value does not have the {size:,} bytes that its head announces")
+        raise PulsarRecordError(
+            f"the compressed value does not have the {size:,} bytes that its head states: it is damaged"
+        )
     return found
 
 

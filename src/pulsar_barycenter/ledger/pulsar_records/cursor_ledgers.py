@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 
 
 class CursorLedgersOnBookies:
-    """Stores cursors in ledgers on one cluster of bookies. BookKeeper gives the ids; new ledgers get the quorums in
-    `shape`.
+    """Stores cursors in ledgers on one cluster of bookies. BookKeeper chooses the ids of new ledgers; they get the
+    quorums in `shape`.
     """
 
     __slots__ = ("_client", "_shape")
@@ -72,7 +72,9 @@ class CursorLedgersOnBookies:
             await self._client.delete(ledger_id)
 
     async def _close(self, writer: LedgerWriter) -> None:
-        """Close a ledger. If that fails, the next owner closes it, and finds its entry."""
+        """Close the ledger that `writer` has written. If that fails, no error is raised: the next owner of the topic
+        closes the ledger, and finds its entry.
+        """
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await writer.close()
@@ -81,7 +83,9 @@ class CursorLedgersOnBookies:
             log.info("ledger_left_open", ledger=writer.ledger, reason=reason)
 
     async def _forget(self, ledger_id: int) -> None:
-        """Delete a ledger that no cursor's key names."""
+        """Delete a ledger that was created for a cursor and that the cursor's key does not name. If that fails, it is
+        only logged.
+        """
         try:
             await self._client.delete(ledger_id)
         except MetadataError as error:

@@ -49,14 +49,15 @@ _WORD: Final = 1 << WORD_BITS
 
 
 def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
-    """Convert Pulsar's record of the cursor `name`, whose state is in its key, to ours.
+    """Convert Pulsar's record of the cursor `name` to a CursorRecord. `info` is the value of the cursor's key, which
+    must contain the state of the cursor and not name a ledger.
 
     Raises:
         PulsarRecordError: the record contradicts itself.
-        ForeignRecordError: our cursors do not support something in it.
+        ForeignRecordError: the record contains something that cursors of Python brokers do not support.
     """
     if not info.HasField("markDeleteLedgerId") or not info.HasField("markDeleteEntryId"):
-        raise PulsarRecordError("the cursor's record has no mark-delete position, and no ledger")
+        raise PulsarRecordError("the cursor's record has neither a mark-delete position nor a ledger that contains one")
     return _record(
         name,
         info,
@@ -68,9 +69,12 @@ def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
 
 
 def record_of_position(name: str, info: ManagedCursorInfo, position: PositionInfo) -> CursorRecord:
-    """Convert Pulsar's record of a cursor to ours. Its key names a ledger, whose last entry is `position`.
+    """Convert Pulsar's record of the cursor `name` to a CursorRecord. The state of the cursor is in a ledger that its
+    key names. `info` is the value of the key, `position` the last entry of that ledger.
 
-    Raises the errors of `record_of_cursor`.
+    Raises:
+        PulsarRecordError: the record contradicts itself.
+        ForeignRecordError: the record contains something that cursors of Python brokers do not support.
     """
     ranges = (
         ranges_of_messages(position.individualDeletedMessages)
@@ -88,21 +92,24 @@ def record_of_position(name: str, info: ManagedCursorInfo, position: PositionInf
 
 
 def needs_ledger(record: CursorRecord) -> bool:
-    """Return whether the cursor's record is too large for its key, so that it needs a ledger."""
+    """Return whether a cursor's record is too large to be stored in the cursor's key, so that it has to be stored in a
+    ledger.
+    """
     return len(record.ranges) + len(record.partial_acks) > MAX_RANGES_IN_KEY
 
 
 def info_of_cursor(
     name: str, before: ManagedCursorInfo, record: CursorRecord, *, ledger_id: int, now_ms: int
 ) -> ManagedCursorInfo:
-    """Convert our record of the cursor `name` to the value of its key. Other fields keep the value that they have in
-    `before`, the stored value.
+    """Convert the record of the cursor `name` to Pulsar's value of its key. `before` is the stored value; fields that
+    `record` does not have keep the values that they have in `before`.
 
-    `ledger_id` is the ledger whose last entry is `position_of_cursor` of the same record, or NO_LEDGER. The cursor
-    counts as active at `now_ms` (ms since 1970) if its position has moved.
+    `ledger_id` is the ledger that the key names, whose last entry is the result of `position_of_cursor` for the same
+    record; NO_LEDGER if the state is in the key. If the mark-delete position differs from that in `before`, `now_ms`
+    (ms since 1970) is stored as the time when the cursor was last active.
 
     Raises:
-        ForeignRecordError: Java brokers could not continue with it.
+        ForeignRecordError: a Java broker could not use the result.
     """
     info = ManagedCursorInfo()
     info.CopyFrom(before)
@@ -126,7 +133,9 @@ def info_of_cursor(
 
 
 def position_of_cursor(key: ManagedCursorInfo, record: CursorRecord) -> PositionInfo:
-    """Return the entry to write to a cursor's ledger. `key` is the result of `info_of_cursor` for the same record."""
+    """Convert a cursor's record to the entry that is written to the cursor's ledger. `key` is the result of
+    `info_of_cursor` for the same record.
+    """
     return PositionInfo(
         ledgerId=record.mark_delete[0],
         entryId=record.mark_delete[1],
@@ -169,8 +178,9 @@ def _record(
 def _parts(
     batches: Iterable[BatchedEntryDeletionIndexInfo],
 ) -> tuple[list[Range], tuple[tuple[int, int, tuple[int, ...]], ...]]:
-    """Return the entries of which all messages are acknowledged, and, for the others, the bit sets of those that are
-    not.
+    """Split the partly acknowledged entries of Pulsar's record. The first result are the entries of which all messages
+    are acknowledged, as ranges. The second are the other entries, each with the bit set of its messages that are not
+    acknowledged.
     """
     complete: list[Range] = []
     partial = {}
@@ -200,11 +210,12 @@ def _numbers(name: str, record: CursorRecord) -> Iterator[LongProperty]:
     for key, text in record.properties.items():
         if name == COMPACTION and key == COMPACTED_LEDGER:
             raise ForeignRecordError(
-                "Java brokers cannot read the compacted ledgers of this broker; compact the topic on a Java broker"
+                "the topic has a compacted ledger, which Java brokers cannot read, so the record is not stored: compact"
+                " the topic on a Java broker"
             )
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and -(1 << 63) <= int(text) < 1 << 63):
             raise ForeignRecordError(
-                f"the property {key} of cursor {name} is {text[:40]!r}, but Pulsar keeps numbers only: set a number"
+                f"the property {key} of cursor {name} is {text[:40]!r}, but must be a whole number in Pulsar's form"
             )
         yield LongProperty(name=key, value=int(text))

@@ -4,12 +4,12 @@ from pulsar_barycenter.ledger.errors import LedgerError
 
 
 class PulsarRecordError(LedgerError):
-    """A stored record cannot be read: it is damaged, contradicts itself, exceeds a limit, or needs a library that is
-    not installed.
+    """A record in Pulsar's form cannot be read: it is damaged, contradicts itself, exceeds a limit, or needs a library
+    that is not installed.
     """
 
 
 class ForeignRecordError(PulsarRecordError):
-    """A record was read, but contains something that our managed ledgers do not support. Only Java brokers can serve
-    the topic.
+    """A record in Pulsar's form can be read, but contains something that Python brokers do not support. Only Java
+    brokers can serve the topic.
     """

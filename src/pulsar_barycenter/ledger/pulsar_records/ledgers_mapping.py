@@ -38,29 +38,33 @@ _MAX_DIGITS: Final = 18
 
 
 def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
-    """Convert Pulsar's record of a topic to ours. The epoch in it is 0, and `open` is False.
+    """Convert Pulsar's record of a topic to a ManagedLedgerRecord. Pulsar's record has no epoch and no field `open`:
+    they are 0 and False in the result.
 
     Raises:
-        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS.
-        ForeignRecordError: parts of the topic are in tiered storage.
+        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS ledgers.
+        ForeignRecordError: a ledger of the topic is in tiered storage, or is being copied there.
     """
     _check_offloads(info)
     return listed_in(info)
 
 
 def listed_in(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
-    """Return what tools need of Pulsar's record: the ledgers that may be on bookies, those that were copied to tiered
-    storage included. Otherwise as `record_of_ledgers`.
+    """Convert Pulsar's record of a topic for command-line tools, as `record_of_ledgers` does. But ledgers in tiered
+    storage are no error: the result has all ledgers of the topic that may be on bookies, including ledgers that were
+    also copied to tiered storage.
 
     Raises:
-        PulsarRecordError: as `record_of_ledgers`.
+        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS ledgers.
     """
     _check(info)
     properties = {pair.key: pair.value for pair in info.properties}
     deleting = _ids(properties.pop(DELETING, ""))
     listed = {part.ledgerId for part in info.ledgerInfo}
     if listed.intersection(deleting):
-        raise PulsarRecordError(f"the property {DELETING} names ledgers that are listed: the topic's list has them too")
+        raise PulsarRecordError(
+            f"the topic's property {DELETING} names ledgers to delete, but the topic's list of ledgers has some of them"
+        )
     return ManagedLedgerRecord(
         ledgers=_ledgers(info),
         deleting=deleting,
@@ -70,22 +74,23 @@ def listed_in(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
 
 
 def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> ManagedLedgerInfo:
-    """Convert our record of a topic to Pulsar's. Other fields keep the value that they have in `before`, the stored
-    record.
+    """Convert the record of a topic to Pulsar's record. `before` is the stored record; fields that `record` does not
+    have keep the values that they have in `before`.
 
     Raises:
-        ForeignRecordError: Java brokers could not continue with it, because there is a compacted ledger of ours, or a
-            ledger that is not the last one is open.
+        ForeignRecordError: Java brokers could not use the result, because `record` has a compacted ledger, or because a
+            ledger is open that is not the last one.
     """
     if record.compacted_ledgers:
         raise ForeignRecordError(
-            "Java brokers cannot read the compacted ledgers of this broker; compact the topic on a Java broker"
+            "the topic has a compacted ledger, which Java brokers cannot read, so the record is not stored: compact the"
+            " topic on a Java broker"
         )
     for ledger in record.ledgers[:-1]:
         if not ledger.closed:
             raise ForeignRecordError(
-                f"ledger {ledger.ledger_id} is open but not the last one, and Java brokers recover the last one "
-                "only; close it before its successor is listed"
+                f"ledger {ledger.ledger_id} is open, and another ledger follows it, but Java brokers recover only the "
+                "last ledger of a topic; close this ledger first"
             )
     info = ManagedLedgerInfo()
     info.CopyFrom(before)
@@ -102,10 +107,14 @@ def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> M
 
 def _check(info: ManagedLedgerInfo) -> None:
     if len(info.ledgerInfo) > MAX_LEDGERS:
-        raise PulsarRecordError(f"the topic has {count_of(len(info.ledgerInfo), 'ledger')}, more than {MAX_LEDGERS:,}")
+        raise PulsarRecordError(
+            f"the topic has {count_of(len(info.ledgerInfo), 'ledger')}, more than the maximum of {MAX_LEDGERS:,}"
+        )
     for part in info.ledgerInfo:
         if min(part.ledgerId, part.entries, part.size, part.timestamp) < 0:
-            raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number in the topic's record")
+            raise PulsarRecordError(
+                f"ledger {part.ledgerId} has a negative id, size, time or number of entries in the topic's record"
+            )
     for sooner, later in pairwise(part.ledgerId for part in info.ledgerInfo):
         if later <= sooner:
             raise PulsarRecordError(
@@ -122,7 +131,9 @@ def _check_offloads(info: ManagedLedgerInfo) -> None:
 
 
 def has_offload(part: ManagedLedgerInfo.LedgerInfo) -> bool:
-    """Return whether a part of the ledger is, or is being, written to tiered storage."""
+    """Return whether a ledger is in tiered storage, or is being copied there. `part` is the ledger in Pulsar's record
+    of the topic.
+    """
     return part.HasField("offloadContext") and part.offloadContext.ByteSize() > 0
 
 

@@ -13,7 +13,12 @@ _JSON: Final = b"{"
 
 
 def read_list_of_pulsar(path: str, value: bytes) -> ManagedLedgerRecord:
-    """Return a topic's list of ledgers in Pulsar's form: those that may be on bookies. Raises as `ReadList`."""
+    """Decode `value`, a topic's list of ledgers that is stored at `path` in Pulsar's form. The result has the ledgers
+    that may be on bookies.
+
+    Raises:
+        InvalidValueError: the value is not such a list.
+    """
     try:
         return listed_in(read_ledgers(path, value).info)
     except PulsarRecordError as error:
@@ -24,12 +29,12 @@ _READERS: Final[Mapping[str, ReadList]] = {"barycenter": read_list_with_epoch, "
 
 
 def list_reader(records: str) -> ReadList:
-    """Return the reader of lists in a form, a value of barycenterLedgerRecords."""
+    """Return the function that decodes lists of ledgers in the form `records`, a value of barycenterLedgerRecords."""
     return _READERS[records]
 
 
 def form_of_list(value: bytes) -> str:
-    """Return the form of a list of ledgers that is not empty, a value of barycenterLedgerRecords. No list in Pulsar's
-    form begins as JSON does.
+    """Return the form in which a topic's list of ledgers is stored, as a value of barycenterLedgerRecords. `value` is
+    the stored list, and is not empty. Its first byte shows the form: only Barycenter's form is JSON.
     """
     return "barycenter" if value.startswith(_JSON) else "pulsar"

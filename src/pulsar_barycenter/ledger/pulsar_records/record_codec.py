@@ -28,38 +28,43 @@ _M = TypeVar("_M", bound=Message)
 
 
 class StoredLedgers(NamedTuple):
-    """A topic's list of ledgers as Pulsar stores it, and how the stored value is compressed."""
+    """A topic's list of ledgers in Pulsar's form, and the compression with which it is stored."""
 
     info: ManagedLedgerInfo
     compression: CompressionType.ValueType
 
 
 class StoredCursor(NamedTuple):
-    """A cursor as Pulsar stores it, and how the stored value is compressed."""
+    """A cursor's record in Pulsar's form, and the compression with which it is stored."""
 
     info: ManagedCursorInfo
     compression: CompressionType.ValueType
 
 
 def read_ledgers(path: str, value: bytes) -> StoredLedgers:
-    """Decode a topic's list of ledgers, the value at `path`.
+    """Decode `value`, a topic's list of ledgers that is stored at `path` in Pulsar's form.
 
     Raises:
-        PulsarRecordError: the value cannot be read, or exceeds a bound of `compression`.
+        PulsarRecordError: the value cannot be read, or exceeds a limit of the module `compression`.
     """
     return StoredLedgers(*_read(path, value, ManagedLedgerInfo))
 
 
 def read_cursor(path: str, value: bytes) -> StoredCursor:
-    """Decode a cursor, the value at `path`. Raises the errors of `read_ledgers`."""
+    """Decode `value`, a cursor's record that is stored at `path` in Pulsar's form.
+
+    Raises:
+        PulsarRecordError: the value cannot be read, or exceeds a limit of the module `compression`.
+    """
     return StoredCursor(*_read(path, value, ManagedCursorInfo))
 
 
 def write_record(path: str, stored: StoredLedgers | StoredCursor) -> bytes:
-    """Encode a topic's list of ledgers, or a cursor, as the value to store at `path`.
+    """Encode a topic's list of ledgers, or a cursor's record, as the value to store at `path`.
 
     Raises:
-        PulsarRecordError: the value would exceed a bound of `compression`.
+        PulsarRecordError: the value would exceed a limit of the module `compression`, or its compression needs pyarrow,
+            which is not installed.
     """
     try:
         return pack(stored.info.SerializeToString(), stored.compression)
@@ -68,7 +73,8 @@ def write_record(path: str, stored: StoredLedgers | StoredCursor) -> bytes:
 
 
 def read_position(ledger_id: int, entry: bytes) -> PositionInfo:
-    """Decode an entry of the cursor's ledger `ledger_id`. Such entries are never compressed.
+    """Decode `entry`, which is an entry of the ledger `ledger_id` that stores a cursor. Such entries are never
+    compressed.
 
     Raises:
         PulsarRecordError: the entry cannot be read, or is larger than MAX_ENTRY_BYTES.
@@ -82,15 +88,15 @@ def read_position(ledger_id: int, entry: bytes) -> PositionInfo:
 
 
 def write_position(info: PositionInfo) -> bytes:
-    """Encode an entry of a cursor's ledger.
+    """Encode the state of a cursor as an entry of the ledger that stores the cursor.
 
     Raises:
-        PulsarRecordError: the entry is larger than MAX_ENTRY_BYTES.
+        PulsarRecordError: the entry would be larger than MAX_ENTRY_BYTES.
     """
     entry = info.SerializeToString()
     if len(entry) > MAX_ENTRY_BYTES:
         raise PulsarRecordError(
-            f"the cursor takes {len(entry):,} bytes, more than the {MAX_ENTRY_BYTES:,} that an entry may have"
+            f"the state of the cursor has {len(entry):,} bytes, more than the {MAX_ENTRY_BYTES:,} of an entry"
         )
     return entry
 

@@ -62,11 +62,11 @@ T = TypeVar("T")
 
 
 class CursorLedgers(Protocol):
-    """The ledgers on bookies that store cursors."""
+    """The ledgers on bookies that store the cursors which are too large for their keys."""
 
     async def last_entry(self, ledger_id: int) -> bytes | None:
-        """Take over a ledger, so that its former writer can add no entry. Return its last entry; None if the ledger or
-        the entry does not exist.
+        """Fence a ledger, so that its former writer can add no entry, and return its last entry. None if the ledger
+        does not exist or has no entry.
 
         Raises:
             LedgerError: the ledger cannot be read now.
@@ -74,8 +74,8 @@ class CursorLedgers(Protocol):
         ...
 
     async def write(self, topic: str, cursor: str, entry: bytes) -> int:
-        """Create a ledger with one entry, close it, and return its id. The names `topic` and `cursor` are stored in its
-        custom metadata.
+        """Create a ledger, write `entry` as its only entry, close it, and return its id. The names `topic` and `cursor`
+        are stored in the custom metadata of the ledger.
 
         Raises:
             LedgerError: the entry was not stored.
@@ -86,13 +86,15 @@ class CursorLedgers(Protocol):
         """Delete a ledger. It is no error if it does not exist.
 
         Raises:
-            LedgerError: the ledger may still exist.
+            LedgerError: it is unknown whether the ledger was deleted.
         """
         ...
 
 
 class RecordReplacedError(LedgerFencedError):
-    """Another owner has written the record of a topic or cursor, as its version shows; the record has no epoch."""
+    """Another owner has written the record of a topic or cursor: its version is not the one that this owner has read or
+    written last. Records in Pulsar's form have no epoch, so the epoch of the other owner is not known.
+    """
 
     def __init__(self, path: str, version: int, found: int) -> None:
         LedgerError.__init__(
@@ -102,8 +104,8 @@ class RecordReplacedError(LedgerFencedError):
 
 
 class RecordsInPulsarsForm:
-    """How records are stored in clusters with Java brokers. `cursor_ledgers` stores the cursors that are too large for
-    their keys.
+    """How records of topics and cursors are stored in clusters with Java brokers: in Pulsar's form. `cursor_ledgers`
+    stores the cursors that are too large for their keys.
     """
 
     __slots__ = ("_check", "_clock", "_cursor_ledgers")
@@ -138,7 +140,9 @@ class RecordsInPulsarsForm:
 
 
 class VersionedValue:
-    """The value of a key that one owner writes: each write replaces exactly the version that this owner knows."""
+    """The value of a key that only the owner of a topic writes. Each write succeeds only if the key still has the
+    version that this owner has read or written last (the *known version*).
+    """
 
     __slots__ = ("_lock", "_store", "_unanswered", "path", "version")
 
@@ -156,17 +160,22 @@ class VersionedValue:
         return self._lock
 
     async def load(self) -> bytes | None:
-        """Read the value and remember its version; return None if the key does not exist."""
+        """Read the value, and keep its version as the known version. Return None if the key does not exist.
+
+        Raises:
+            LedgerUnavailableError: the store did not answer.
+        """
         found = await self._answer(self._store.get(self.path))
         self._unanswered.clear()
         self.version = MUST_NOT_EXIST if found is None else found.stat.version
         return None if found is None else found.value
 
     async def put(self, value: bytes) -> bool:
-        """Write `value` if the key still has the known version; return False if it has another one.
+        """Write `value` and return True, if the key still has the known version. Otherwise write nothing and return
+        False.
 
         Raises:
-            LedgerUnavailableError: the store did not answer; the value may be written.
+            LedgerUnavailableError: the store did not answer; it is unknown whether the value was written.
         """
         is_new = self.version == MUST_NOT_EXIST
         try:
@@ -184,12 +193,12 @@ class VersionedValue:
         return True
 
     async def replace(self, value: bytes) -> None:
-        """Write `value` if the key still has the known version, or the version that an earlier write without an answer
-        created.
+        """Write `value`. The key must have the known version, or the version that an earlier write of this owner
+        created which the store did not answer.
 
         Raises:
-            LedgerFencedError: another owner has written the value, or deleted it.
-            LedgerUnavailableError: the store did not answer; the value may be written.
+            LedgerFencedError: another owner has written the key, or deleted it; nothing was written.
+            LedgerUnavailableError: the store did not answer; it is unknown whether the value was written.
         """
         while not await self.put(value):
             found = await self._answer(self._store.get(self.path))
@@ -197,13 +206,23 @@ class VersionedValue:
                 raise self._lost(found)
 
     async def confirm(self) -> None:
-        """Check that no other owner has written the key. Raises the errors of `replace`."""
+        """Check that no other owner has written the key.
+
+        Raises:
+            LedgerFencedError: another owner has written the key, or deleted it.
+            LedgerUnavailableError: the store did not answer.
+        """
         found = await self._answer(self._store.get(self.path))
         if (found is None or found.stat.version != self.version) and not self._is_own(found):
             raise self._lost(found)
 
     async def delete(self) -> None:
-        """Delete the key. It is no error if it does not exist. Raises the errors of `replace`."""
+        """Delete the key. It is no error if it does not exist.
+
+        Raises:
+            LedgerFencedError: another owner has written the key; it was not deleted.
+            LedgerUnavailableError: the store did not answer; it is unknown whether the key was deleted.
+        """
         while True:
             try:
                 return await self._answer(self._store.delete(self.path, expected_version=self.version))
@@ -215,8 +234,8 @@ class VersionedValue:
                     raise self._lost(found) from None
 
     def _is_own(self, found: Record | None) -> bool:
-        """Return whether `found` is the value of an earlier write of this owner that was not answered. If so, adopt its
-        version.
+        """Return whether `found`, the key as it was read, was written by an earlier write of this owner that the store
+        did not answer. If so, its version becomes the known version. `found` is None if the key does not exist.
         """
         if found is None or found.stat.version != self.version + 1 or _digest(found.value) not in self._unanswered:
             return False
@@ -239,7 +258,7 @@ class VersionedValue:
 
 
 class LedgersKeeper:
-    """Reads and writes a topic's list of ledgers, as Pulsar stores it."""
+    """Reads and writes the record of a topic, with its list of ledgers, in Pulsar's form."""
 
     __slots__ = ("_stored", "_value", "epoch")
 
@@ -297,11 +316,12 @@ class LedgersKeeper:
 
 
 class CursorKeeper:
-    """Reads and writes a cursor as Pulsar stores it: in its key, or in a ledger that the key names.
+    """Reads and writes a cursor's record in Pulsar's form: in the cursor's key, or in a ledger that the key names.
 
-    Java brokers read partly acknowledged entries from ledgers only, although they write them into keys, too. A ledger
-    for each write would cost too much, so a cursor that fits into its key gets a ledger for such entries only when its
-    owner leaves the topic.
+    Java brokers write partly acknowledged entries into keys and ledgers, but read them from ledgers only. A new ledger
+    for each write would cost too much. So a record that fits into the key is written to the key, even if it has partly
+    acknowledged entries. Only when the owner leaves the topic, such a record is written to a ledger, for the next
+    owner.
     """
 
     __slots__ = ("_clock", "_last", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")

@@ -16,11 +16,11 @@ _LOGS: Final = "__transaction_log_"
 def reasons_not_to_take(
     local_name: str, ledgers: ManagedLedgerInfo, cursors: Mapping[str, ManagedCursorInfo], siblings: Collection[str]
 ) -> list[str]:
-    """Return the reasons why a Python broker must not serve a topic; an empty list if it may.
+    """Return the reasons, as texts, for which a Python broker must not serve a topic; an empty list if it can serve it.
 
-    `local_name` is the topic's name in its namespace, `cursors` are its durable cursors by name, `siblings` the local
-    names of the persistent topics of its namespace; those of which `is_of_transactions` is true are enough. All names
-    are decoded.
+    `local_name` is the topic's name in its namespace. `cursors` are its durable cursors by name. `siblings` are the
+    local names of persistent topics in the same namespace; only those for which `is_of_transactions` returns True are
+    needed. All names are decoded.
     """
     return [
         *_offloads(ledgers),
@@ -30,7 +30,9 @@ def reasons_not_to_take(
 
 
 def is_of_transactions(local_name: str) -> bool:
-    """Return whether Java brokers keep the state of transactions in a topic with this decoded name."""
+    """Return whether the topic with this local name (decoded) is one in which Java brokers store the state of
+    transactions.
+    """
     return local_name.endswith(PENDING_ACKS) or local_name.startswith((BUFFER_SNAPSHOTS, _LOGS))
 
 

@@ -27,7 +27,9 @@ LastEntry: TypeAlias = Callable[[int], Awaitable[bytes | None]]
 
 
 class TopicCheck:
-    """Checks whether a Python broker can serve topics. `last_entry` is the method `CursorLedgers.last_entry`."""
+    """Checks whether a Python broker can serve topics whose records are in Pulsar's form. `last_entry` is a function
+    like `CursorLedgers.last_entry`: it returns the last entry of a ledger, or None.
+    """
 
     __slots__ = ("_clock", "_known", "_last_entry", "_reading")
 
@@ -39,12 +41,13 @@ class TopicCheck:
         self._reading: dict[str, asyncio.Task[frozenset[str]]] = {}
 
     async def run(self, store: MetadataStore, path: str) -> None:
-        """Check the topic whose record is at `path`, and which may not exist yet.
+        """Check that a Python broker can serve the topic whose record is at `path`. The topic may not exist yet: that
+        is no error.
 
         Raises:
-            ForeignTopicError: only Java brokers can serve it.
+            ForeignTopicError: only Java brokers can serve the topic.
             PulsarRecordError: a record cannot be read.
-            LedgerError: the ledger of its compaction cursor cannot be read now.
+            LedgerError: the ledger of the topic's compaction cursor cannot be read now.
             LedgerUnavailableError: the store did not answer.
         """
         folder, _, encoded = path.rpartition("/")
@@ -65,7 +68,10 @@ class TopicCheck:
             raise ForeignTopicError(f"only Java brokers can serve the topic {name}: {'; '.join(reasons)}")
 
     async def _of_transactions(self, store: MetadataStore, folder: str) -> frozenset[str]:
-        """Return the topics of transactions in a namespace, as they were at most KEPT_MS ago."""
+        """Return the local names of the topics in a namespace in which Java brokers store the state of transactions.
+        `folder` is the path below which the records of the namespace's topics are. The names are read again if they
+        were read more than KEPT_MS ago.
+        """
         known = self._known.get(folder)
         if known is not None and self._clock.now_ms() - known[0] < KEPT_MS:
             return known[1]
@@ -87,7 +93,9 @@ class TopicCheck:
         return frozenset(found)
 
     async def _current(self, cursor: ManagedCursorInfo) -> ManagedCursorInfo:
-        """Return a cursor with the properties that its ledger has, if it has a ledger."""
+        """Return `cursor` with its present properties: if the cursor's state is in a ledger, the properties in the last
+        entry of that ledger.
+        """
         if cursor.cursorsLedgerId == NO_LEDGER:
             return cursor
         entry = await self._last_entry(cursor.cursorsLedgerId)

@@ -32,10 +32,11 @@ __all__ = ["Advice", "Severity", "advice", "key_advice"]
 
 
 def advice(config: BrokerConfig, *, network_bytes_per_s: float | None = None) -> list[Advice]:
-    """Return the advice on a configuration: refusals first, then warnings, then notes; within each by subject.
+    """Return the advice on a configuration: refusals first, then warnings, then notes. Advice of the same severity is
+    in the order of the rules. The same advice is returned only once.
 
-    `network_bytes_per_s` is the capacity of a broker's network in each direction, if the caller knows it; otherwise it
-    is taken from the keys that override the speed of network interfaces, if they are set.
+    `network_bytes_per_s` is the capacity of a broker's network in each direction, in bytes/s. None: the capacity is
+    taken from the keys that override the speed of network interfaces, if they are set; otherwise it is unknown.
     """
     facts = Facts(config, network_bytes_per_s)
     found = [*_names(facts), *findings(facts)]
@@ -43,7 +44,9 @@ def advice(config: BrokerConfig, *, network_bytes_per_s: float | None = None) ->
 
 
 def key_advice(names: Iterable[str]) -> list[Advice]:
-    """Return the advice on the names of keys in a file: unknown names, and former names."""
+    """Return advice on those of `names` (names of keys in a file) that no key has, and on those that are a former name
+    of a key. Other names get no advice.
+    """
     found = []
     for name in names:
         if name in FORMER_NAMES:
@@ -64,8 +67,8 @@ _MANAGER: Final = "load_manager_class_name"
 
 
 def _names(facts: Facts) -> Iterator[Advice]:
-    """Yield advice on the keys whose values name a class: the load manager, and the shedding and placement
-    strategies.
+    """Yield advice on the keys whose values name a class (the load manager, the shedding strategy, the placement
+    strategy): on names that do not exist or cannot be combined, and on keys that have no effect.
     """
     config = facts.config
     try:
@@ -131,7 +134,9 @@ def _of_extensible(facts: Facts) -> Iterator[Advice]:
 
 
 def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice]:
-    """Yield a note on each strategy key that is set but has no effect."""
+    """Yield a note on each strategy key that is set (differs from its default) but has no effect. `why` is the reason,
+    which becomes part of the note. `shedding` False: check only the key for placement.
+    """
     defaults = default_config(facts.config.barycenter_pulsar_compatibility)
     for attribute, concerned in ((_SHEDDING, shedding), (_PLACEMENT, True)):
         if concerned and getattr(facts.config, attribute) != getattr(defaults, attribute):
@@ -140,8 +145,9 @@ def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice
 
 
 def _refused(facts: Facts, attribute: str, error: StrategyError, severity: Severity, effect: str) -> Advice:
-    """Return an error of the configuration as advice: the error's text up to the last semicolon is the sentence, the
-    rest of the text is what to do.
+    """Return the advice on the key of `attribute`, whose value caused `error`. The text of the error before its last
+    semicolon is what is wrong, followed by `effect` (what happens with this value; "" to omit it). The text after the
+    last semicolon is what to do.
     """
     text, _, mend = str(error).rpartition("; ")
     value = format_value(getattr(facts.config, attribute))

@@ -48,7 +48,9 @@ class Facts:
 
     @cached_property
     def shedder(self) -> str:
-        """The short name of the shedding strategy in force; "" if there is none or shedding is off."""
+        """The short name of the shedding strategy in force; "" if shedding is switched off, or if the configuration
+        names no valid strategy.
+        """
         config = self.config
         if not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return ""
@@ -76,7 +78,9 @@ class Facts:
 
     @cached_property
     def full(self) -> float:
-        """The usage (fraction) of a full broker: the largest weight."""
+        """The usage that the load manager computes for a broker whose resources are all used completely: the largest
+        weight. A usage is a fraction, times the weight of the resource.
+        """
         return max(self.weights)
 
     @cached_property
@@ -92,7 +96,9 @@ class Facts:
         return None if each_way is None else 2 * each_way
 
     def advise(self, attribute: str, sentence: str, mend: str, severity: Severity = Severity.WARNING) -> Advice:
-        """Return advice on the configuration key that belongs to the attribute `attribute` of `BrokerConfig`."""
+        """Return advice on the configuration key that belongs to the attribute `attribute` of `BrokerConfig`:
+        `sentence` is the effect of the key's value, `mend` is what the operator should do.
+        """
         value = format_value(getattr(self.config, attribute))
         return Advice(key_name(attribute), value, severity, sentence, mend)
 

@@ -26,11 +26,11 @@ _DOMAINS_SETTING = "failureDomainsEnabled"
 
 
 def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
-    """Return for each broker how many namespaces of the anti-affinity group of `namespace` have a bundle there; None:
-    the namespace has no group.
+    """Return for each broker how many namespaces of the anti-affinity group of `namespace` have a bundle there. None:
+    `namespace` is in no group.
 
-    Bundles that are about to arrive count as well. With the extensible load manager, the number is that of the group's
-    bundles which the broker owns by the ownership channel.
+    A namespace also counts for a broker if one of its bundles is on its way there. With the extensible load manager,
+    the result is instead the number of the group's bundles that each broker owns by its ownership records.
     """
     members = snapshot.policies.members_of(namespace)
     if members is None:
@@ -59,8 +59,8 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
 
 
 def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> Integers:
-    """Return the result of `group_counts` from the load reports alone, computed once per group. The caller must not
-    change the result.
+    """Return the result of `group_counts` without the bundles that are on their way to a broker. The result is cached:
+    the caller must not change it.
     """
     bundles, brokers = snapshot.bundles, len(snapshot.brokers)
     owned = None if snapshot.extensible is None else snapshot.extensible.owned
@@ -84,10 +84,13 @@ def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> I
 def anti_affinity(
     snapshot: LoadSnapshot, candidates: Flags, namespace: str, *, failure_domains: bool
 ) -> tuple[FilterOutcome, ...]:
-    """Remove failure domains, then brokers, that have more of the namespace's anti-affinity group than others.
+    """Keep the failure domains whose candidates have the lowest sum of `group_counts`, and then, of the remaining
+    brokers, those with the lowest count. Remove all other candidates. So the namespaces of an anti-affinity group
+    spread over domains and brokers.
 
-    Returns the outcomes of the two steps (domains, brokers) in order; the last outcome has the brokers that remain.
-    Returns no outcome for a namespace without a group.
+    Returns one outcome for the step of domains, if `failure_domains` is set and the cluster has failure domains, and
+    then one for the step of brokers; the last outcome has the brokers that remain. Returns no outcome if `namespace`
+    has no group, or if there is no candidate.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not candidates.any():
@@ -129,10 +132,11 @@ def _domain_rows(brokers: tuple[str, ...], policies: ClusterPolicies) -> Indices
 
 
 def anti_affinity_veto(snapshot: LoadSnapshot, allowed: Flags, namespace: str) -> Compared | None:
-    """Return the comparison that forbids unloading a bundle of `namespace`; None if it may be unloaded.
+    """Return why a bundle of `namespace` may not be unloaded, as a comparison of numbers; None if it may be unloaded.
 
-    `allowed` are the brokers that policies allow. If all these brokers have the same number of namespaces of the group,
-    and that is at least one, the bundle would come back to its broker.
+    `allowed` flags the brokers that policies allow. A bundle must not be unloaded if all these brokers have the same
+    number of namespaces of its anti-affinity group, and that number is at least 1. Then the bundle would probably come
+    back to the broker that it left.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not counts.any():

@@ -57,12 +57,14 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     """
     rows = np.flatnonzero(candidates).tolist()
     if not rows:
-        raise FilterFailedError("there is no candidate whose version could be compared")
+        raise FilterFailedError("no broker is a candidate, so there are no versions to compare")
     keys: dict[int, VersionKey] = {}
     for row in rows:
         version = snapshot.brokers.versions[row]
         if version is None:
-            raise FilterFailedError(f"{snapshot.brokers.names[row]} reports no version, so versions cannot be compared")
+            raise FilterFailedError(
+                f"{snapshot.brokers.names[row]} reports no version, so the candidates cannot be compared by version"
+            )
         keys[row] = version_key(version)
     latest = max(keys.values())
     kept = np.zeros(len(candidates), bool)

@@ -24,8 +24,8 @@ _KEYS: Final = ("loadBalancerDistributeBundlesEvenlyEnabled",)
 
 
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
-    """Remove all candidates except those with the fewest bundles of `namespace`; reported and preallocated bundles
-    count.
+    """Remove all candidates except those with the fewest bundles of `namespace`. A bundle counts for a broker if the
+    broker reports it, or if it was assigned to the broker and is on its way there.
     """
     bundles, row, brokers = snapshot.bundles, snapshot.namespace_row(namespace), len(candidates)
     arriving = snapshot.on_their_way.arriving.get_or_none(namespace) or {}
@@ -46,8 +46,8 @@ def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str)
 
 
 class _Counts(msgspec.Struct, frozen=True, gc=False):
-    """Builds the comparisons for a reason: the number of bundles of one namespace that a broker has, against `least`,
-    the fewest of all candidates. `row` is the namespace's row in the snapshot.
+    """Builds comparisons for a reason: the number of bundles of one namespace that a broker has, compared with `least`,
+    the lowest such number of all candidates. `row` is the row of the namespace in the snapshot.
     """
 
     bundles: BundleTable

@@ -39,8 +39,9 @@ _Filter = Callable[[Flags], Sequence[FilterOutcome]]
 class ExtensibleFilterSettings:
     """The settings of the filters of the extensible load manager.
 
-    `transfer`: an unloaded bundle goes to a broker that was chosen for it. `move_with_policies`: bundles may move even
-    if their namespace has an isolation policy or an anti-affinity group.
+    `transfer`: the load manager transfers unloaded bundles, so the shedder chooses a destination for each; False: it
+    only unloads them, and the next lookup chooses the broker. `move_with_policies`: bundles may move even if their
+    namespace has an isolation policy or an anti-affinity group.
     """
 
     load_manager_class_name: str = ManagerKind.EXTENSIBLE.class_name
@@ -65,8 +66,8 @@ class ExtensibleFilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The result of all filters: the candidates that they kept, the outcome of each filter, and for filters that failed
-    the reason.
+    """The result of all filters: the candidates that they kept, the outcome of each filter, and the reason of each
+    filter that failed.
     """
 
     candidates: Flags
@@ -77,7 +78,9 @@ class Narrowed:
 def narrow(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
 ) -> Narrowed:
-    """Return which of `candidates` may own the bundle; drained brokers only if the filters leave no other one."""
+    """Return which of `candidates` may own the bundle of `request`. The filters first examine the candidates that are
+    not drained; if none of these remains, they examine all candidates, the drained ones included.
+    """
     drained = drained_rows(snapshot)
     if drained is None or not (candidates & drained).any():
         return _narrowed(snapshot, request, settings, candidates)
@@ -126,8 +129,8 @@ _FREE: Final[_Kind] = (None, None)
 
 
 class AllowedTransfers:
-    """Finds which transfers of bundles the filters allow in one snapshot; `__call__` returns this for a list of
-    bundles.
+    """Answers which transfers of bundles the filters allow in one snapshot: call the object with the rows of the
+    bundles, their broker, and the destination.
 
     The result of the filters depends only on the isolation policy and the anti-affinity group of a namespace, so they
     run once for each pair of policy and group.
@@ -140,14 +143,15 @@ class AllowedTransfers:
         self._left: dict[_Kind, list[bool]] = {}
 
     def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
-        """Return for each of these bundles whether the bundle may leave `source`: to `destination`, or to any broker if
+        """Return for each bundle in `bundles` whether it may leave `source`: to `destination`, or to any broker if
         `destination` is None.
 
         Bundles and brokers are row numbers in the snapshot.
 
-        A bundle may leave if no filter fails and all filters keep the destination. Without a destination, or if bundles
-        are only unloaded and not transferred, it is enough that the filters keep one other broker. Every bundle counts
-        as one with persistent topics: Pulsar's check also knows only the name of the bundle and not its topics.
+        A bundle may leave if no filter fails and all filters keep the destination. If there is no destination, or if
+        bundles are only unloaded and not transferred, it is enough that the filters keep at least one broker other than
+        `source`. Every bundle is treated as one with persistent topics: Pulsar's check also knows only the name of the
+        bundle and not its topics.
         """
         if not len(bundles):
             return []
@@ -167,8 +171,8 @@ class AllowedTransfers:
         return found
 
     def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
-        """Return whether bundles of this kind (isolation policy and anti-affinity group), such as the bundle in row
-        `bundle`, may leave `source` for `destination`.
+        """Return whether bundles of `kind` (a pair of isolation policy and anti-affinity group) may leave `source` for
+        `destination`; `destination` None: for any other broker. `bundle` is the row of any bundle of this kind.
         """
         left = self._left.get(kind)
         if left is None:
@@ -180,8 +184,8 @@ class AllowedTransfers:
         return destination != source
 
     def _left_by_filters(self, kind: _Kind, bundle: int) -> list[bool]:
-        """Return one flag per broker: whether the filters let it take bundles of this kind; no flag is set if a filter
-        fails.
+        """Return one flag per broker: whether the filters let the broker take bundles of `kind`. If a filter fails, no
+        flag is set. `bundle` is the row of any bundle of this kind.
         """
         if kind == _FREE or self._settings.move_with_policies:
             request = PlacementRequest(self._snapshot.bundles.names[bundle])

@@ -24,7 +24,9 @@ _KEYS: Final = ("loadBalancerBrokerMaxTopics",)
 
 
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
-    """Remove the candidates with more than `maximum` topics; if no candidate would be left, remove none."""
+    """Remove the candidates with more than `maximum` topics; the topics of bundles that are on their way to a broker
+    count as well. If no candidate would be left, remove none.
+    """
     if snapshot.brokers.most_topics + snapshot.on_their_way.most_topics <= maximum:
         return FilterOutcome(candidates, candidates, 0, Code.TOO_MANY_TOPICS, _KEYS)
     topics = snapshot.brokers.topics + snapshot.preallocated_topics
@@ -35,8 +37,8 @@ def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> Filte
 
 
 def below_max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
-    """Remove the candidates with `maximum` topics or more, even if no candidate is left. A broker of unknown load
-    counts as one without topics.
+    """Remove the candidates that report `maximum` topics or more, even if no candidate is left. A broker of unknown
+    load counts as one without topics.
     """
     topics = snapshot.brokers.topics
     return _narrowed(candidates, candidates & (topics < maximum), topics, ">=", maximum)

@@ -34,16 +34,16 @@ ONLY_DRAINED = "only drained brokers may serve it, so a drained broker is used"
 
 @dataclass(frozen=True, eq=False)
 class IsolationColumns:
-    """Which brokers the isolation policies match, as one flag per broker; a policy is matched with the brokers when a
-    namespace first needs the policy.
+    """Which brokers the isolation policies match, as one flag per broker. The regexes of a policy are matched with the
+    brokers only when the policy is first asked for.
     """
 
     brokers: tuple[str, ...]
     isolation: IsolationPolicies
 
     def of(self, policy: IsolationPolicy) -> tuple[Flags, Flags]:
-        """Return two flags per broker: whether the broker is primary in the policy, and whether it is secondary and not
-        primary.
+        """Return two flags per broker: whether a regex for primary brokers of the policy matches it; and whether only a
+        regex for secondary brokers matches it.
         """
         found = self._found.get(policy.name)
         if found is None:
@@ -81,8 +81,8 @@ def _isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -
 
 
 def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
-    """Return which brokers of a snapshot the isolation policies match; cached for the same brokers and policies,
-    because matching is expensive.
+    """Return which brokers of a snapshot the isolation policies match. The result is cached as long as brokers and
+    policies are the same, because matching is expensive.
     """
     memo, isolation = snapshot.brokers.memo, snapshot.policies.isolation
     found: IsolationColumns | None = memo.get(("isolation columns", None))
@@ -92,10 +92,11 @@ def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
 
 
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
-    """Return which live brokers may serve the bundle.
+    """Return which live brokers may serve the bundle of `request`, by the isolation policy of its namespace; without a
+    policy, by the kind of its topics as well. Drained brokers are among them only if there is no other such broker.
 
-    If `among` is given, only the brokers in `among` count as live; the caller has then already removed the drained
-    brokers.
+    With `among`, only the brokers that it flags count as live, and drained brokers are treated as all others, because
+    the caller has already removed those that must not be used.
     """
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
@@ -124,10 +125,11 @@ def _candidates(
 
 
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
-    """Return the outcome of `judge`, a function from flags of brokers to a filter's outcome, for the live brokers that
-    are not drained.
+    """Return the result of a filter for the live brokers that are not drained; `judge` is the filter: a function from
+    flags of brokers to an outcome.
 
-    If `judge` keeps none of them, return its outcome for all live brokers, with a note.
+    If the filter keeps none of them, return its outcome for all live brokers, the drained ones included, with a note
+    about this.
     """
     found = judge(live & ~drained)
     if found.left:
@@ -176,10 +178,11 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
-    """Return the outcome for a namespace without isolation policy: `kind` without the brokers that are primary in a
-    policy or whose id has no port.
+    """Return the outcome for a namespace without isolation policy: it removes from the brokers of `kind` those that are
+    primary in a policy of other namespaces, and those whose id has no port.
 
-    `kind` is the outcome that kept the brokers which serve the kind of topics (persistent or not).
+    `kind` is the outcome of the filter before, which kept the brokers that serve this kind of topics (persistent or
+    non-persistent).
     """
     others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
     gone = others | nameless

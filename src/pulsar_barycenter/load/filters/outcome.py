@@ -22,7 +22,7 @@ class FilterFailedError(Exception):
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
-    """The bundle to place and its `namespace`; `non_persistent`: it has non-persistent topics."""
+    """The bundle to place and its `namespace`. `non_persistent` True: the bundle has non-persistent topics."""
 
     bundle: str
     non_persistent: bool = False
@@ -33,12 +33,14 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
-    """The result of a filter: the brokers `kept` of the candidates `among`, the number removed (`gone`), and why.
+    """The result of a filter: `among` flags the candidates, `kept` those that remain. `gone` is the number of
+    candidates that the filter removed.
 
-    The code, which says why a broker was removed, is the first one in `codes` whose flag is set for the broker, else
-    `code`. `compared` returns the numbers, if there are any. `note` is a text that becomes part of the reason,
-    whichever broker is chosen. `ignored`: the filter would have removed every broker, so it kept all. `counted` is the
-    number of brokers kept, if known.
+    The reason why a broker was removed is the first code in `codes` whose flag is set for the broker; if none is set,
+    it is `code`. `compared` is a function that returns the numbers that were compared for given brokers; None: no
+    numbers were compared. `note` is a text for the reason of the placement, whichever broker is chosen. `ignored` is
+    True if the filter would have removed every candidate, and for this reason removed none. `counted` is the number of
+    brokers kept; None: it has not been counted.
     """
 
     among: Flags
@@ -58,8 +60,8 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
         return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
 
     def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:
-        """Return for each of the brokers in these rows why the filter removed it; `names` has the broker of each
-        row.
+        """Return for each broker in `brokers` (rows) why the filter removed it. `names` are the names of all brokers,
+        by row.
         """
         compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
@@ -76,8 +78,9 @@ def compare(
     limit: tuple[str, float],
     unit: str = "",
 ) -> list[Compared]:
-    """Return for each of these brokers (rows) the comparison of the broker's value in `figures` with `limit`, which is
-    a name and a value.
+    """Return one comparison for each broker in `brokers` (rows): its value in `figures`, a column over all brokers,
+    with a limit. `what` names the value, `relation` is the relation of the two (such as ">"), and `limit` is the name
+    and the value of the limit.
     """
     return of_figures(what, map(float, map(figures.item, brokers)), relation, *limit, unit)
 
@@ -91,7 +94,9 @@ def narrowed(
     codes: tuple[tuple[Flags, Code], ...] = (),
     note: str = "",
 ) -> FilterOutcome:
-    """Return the outcome of a filter that keeps the brokers `kept` of the candidates `among` and removes the others."""
+    """Return the outcome of a filter that keeps the brokers `kept` of the candidates `among` and removes the others.
+    The other arguments are the fields of `FilterOutcome` with the same names.
+    """
     left = int(np.count_nonzero(kept))
     gone = int(np.count_nonzero(among)) - left
     return FilterOutcome(among, kept, gone, code, settings, compared, codes, note, counted=left)

@@ -71,11 +71,12 @@ class AvgShedderPlacement(Placer[Planned]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Planned
     ) -> tuple[PlacementChoice, Planned]:
-        """Choose the planned destination. If it is overloaded, choose a random candidate that is not, except the
-        source; if there is none, the planned destination all the same. If it is no longer a candidate, choose a random
-        candidate except the source.
+        """Choose the planned destination of the bundle, if it is a candidate and its usage is at most the limit. If its
+        usage is above the limit, choose at random among the candidates that are not above it and are not the source; if
+        there are none, choose the planned destination after all. If the planned destination is not a candidate any
+        more, choose a random candidate other than the source.
 
-        Without a plan for the bundle choose at random. A usage equal to the limit is not overloaded.
+        Without a plan for the bundle, choose a random candidate. The memory stays the same.
         """
         return self._choice(snapshot, candidates, memory.get(bundle), rng), memory
 
@@ -103,7 +104,9 @@ class AvgShedderPlacement(Placer[Planned]):
         return PlacementChoice(planned, NAME, Code.PLANNED, rejected_count=int(candidates.sum()) - 1)
 
     def planned(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Return the moves of `plan` as the new memory if the AvgShedder made the plan, else `memory` unchanged."""
+        """Return the memory for the placements that follow `plan`: the moves of `plan` if the AvgShedder made it, else
+        `memory` unchanged.
+        """
         if plan.strategy != NAME:
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -111,12 +114,16 @@ class AvgShedderPlacement(Placer[Planned]):
         return {bundle: PlannedTransfer(sources[bundle], broker) for bundle, broker in plan.destinations().items()}
 
     def tried(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Return an empty memory: once the plan was carried out or failed, no bundle has a planned destination."""
+        """Return an empty memory. The caller calls this when the unloads of a plan have been made or have failed: after
+        that, no bundle has a planned destination.
+        """
         return NOTHING_PLANNED
 
 
 def drawn(candidates: Flags, rng: random.Random, code: Code, *compared: Compared) -> PlacementChoice:
-    """Return a random one of `candidates` as the choice; no broker if there is no candidate."""
+    """Return a random one of `candidates` as the choice; a choice without broker if there is no candidate. `code` and
+    `compared` are the rule and the comparisons that explain the choice.
+    """
     rows = candidates.nonzero()[0]
     if not len(rows):
         return no_choice(NAME)

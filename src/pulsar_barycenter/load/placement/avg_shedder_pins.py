@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 class Pins(GrowingMap[str, str]):
-    """The pins: which broker each bundle is pinned to, that is, goes to at its next placement. Immutable: `adding`
-    returns another object.
+    """The pins: for each pinned bundle, the broker on which the next placement puts it. Immutable: `adding` returns
+    another object.
     """
 
     __slots__ = ()
 
     def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
-        """Return these pins with `destinations` added. All pins to brokers that are not in `brokers` are left out,
-        those in `destinations` too.
+        """Return these pins and in addition `destinations`, which replace older pins of the same bundles. Pins to
+        brokers that are not in `brokers` are left out, also if they are in `destinations`.
         """
         live = set(brokers)
         return Pins({bundle: broker for bundle, broker in {**self, **destinations}.items() if broker in live})
@@ -63,7 +63,9 @@ class AvgShedderPins(Placer[Pins]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Pins
     ) -> tuple[PlacementChoice, Pins]:
-        """Choose the broker that the bundle is pinned to, if it is a candidate; else a random one, and pin it."""
+        """Choose the broker that the bundle is pinned to, if it is a candidate. Otherwise choose a random candidate and
+        pin the bundle to that broker.
+        """
         rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
@@ -75,13 +77,17 @@ class AvgShedderPins(Placer[Pins]):
         return choice, memory.adding(bundle, snapshot.brokers.names[choice.broker])
 
     def planned(self, plan: SheddingPlan, memory: Pins) -> Pins:
-        """Pin the bundles of a plan of the AvgShedder to their destinations; drop pins to brokers that left."""
+        """Return `memory` with the bundles of `plan` pinned to their destinations, and without pins to brokers that are
+        not in the plan's snapshot; `memory` unchanged if another shedder than the AvgShedder made the plan.
+        """
         if plan.strategy != NAME:
             return memory
         return memory.planned(plan.destinations(), plan.snapshot.brokers.names)
 
     def tried(self, plan: SheddingPlan, memory: Pins) -> Pins:
-        """Drop the pins of the plan's bundles if the AvgShedder made the plan, else return the memory unchanged."""
+        """Return the memory after the unloads of `plan` were made or have failed: without the pins of the plan's
+        bundles if the AvgShedder made the plan, else `memory` unchanged.
+        """
         if plan.strategy != NAME:
             return memory
         return memory.without([plan.snapshot.bundles.names[row] for row in plan.rows.tolist()])

@@ -30,10 +30,12 @@ def draw_below_average(
     strategy: str,
     settings: tuple[str, ...],
 ) -> PlacementChoice:
-    """Choose at random among the candidates with `usage + difference <= mean`, or among all if there are none.
+    """Choose at random among the candidates with `usage + difference <= mean`, or among all candidates if there are
+    none.
 
-    `usage` is a fraction for each broker. NaN means unknown: such a broker does not count for the mean, and never
-    counts as below the mean. There must be at least one candidate. The caller must not change the arrays afterwards.
+    `usage` is a fraction for each broker, and the mean is that of the candidates. NaN means unknown: such a broker does
+    not count for the mean, and never counts as below the mean. `strategy` and `settings` (keys) are only named in the
+    reason. There must be at least one candidate. The caller must not change the arrays afterwards.
     """
     of_candidates = usage[candidates]
     mean = sequential_mean(of_candidates)
@@ -81,8 +83,9 @@ def _comparison(usage: float, relation: str, line: float) -> Compared:
 def _rejected(
     names: Sequence[str], rows: list[int], usage: list[float], equal: int, line: float
 ) -> tuple[Alternative, ...]:
-    """Return why these brokers (lowest usage first, unknown usage last) were not chosen. The first `equal` brokers
-    could have been chosen too; only the random draw decided against them.
+    """Return why the brokers in `rows` (lowest usage first, unknown usage last) were not chosen; `usage` are their
+    usages, in the same order. The first `equal` brokers could have been chosen as well, but the random draw chose
+    another one. The others are above the limit `line`, or their usage is unknown.
     """
     known = len(rows) - sum(map(math.isnan, usage))
     above = [_comparison(value, ">", line) for value in usage[equal:known]]

@@ -31,8 +31,8 @@ _MAX_ALTERNATIVES: Final = 10
 
 
 class BrokerCount(msgspec.Struct, frozen=True, gc=False):
-    """The number of bundles that a broker has or is about to get, and the kinds of topics (persistent, non-persistent)
-    that it serves.
+    """The number of bundles that a broker has or is about to get, and whether the broker serves persistent topics and
+    non-persistent topics.
     """
 
     bundles: int = 0
@@ -86,7 +86,8 @@ def fewest_bundles(
     *,
     non_persistent: bool = False,
 ) -> Placement:
-    """Return the placement of a bundle of `namespace`; of several brokers with the fewest bundles, `rng` draws one.
+    """Return the placement of a bundle of `namespace` on the allowed broker with the fewest bundles; of several such
+    brokers, `rng` draws one. It is used without numpy, when loads cannot be compared.
 
     The placement's broker is None if policies allow no broker.
     """

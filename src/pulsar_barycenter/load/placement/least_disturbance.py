@@ -48,8 +48,8 @@ _LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
-    """A planned move of a bundle: source and destination (broker ids), the bundle's work (its load, see
-    `bundle_loads`), and the bundle's row in the snapshot of the plan.
+    """A planned move of a bundle: source and destination (broker ids), the bundle's work (its load as one number), and
+    the bundle's row in the snapshot from which the plan was made.
     """
 
     source: str
@@ -60,8 +60,9 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundKnowledge:
-    """What the last shedding round of LeastDisturbance knew about bundles and brokers. The round was at `at_ms` (epoch
-    ms) and used `snapshot`.
+    """The data about bundles and brokers that LeastDisturbance computed at its last shedding round: `loads`, the
+    estimated loads of bundles, and `lines`, which estimate the usage of each broker from the load of its bundles. The
+    round was at `at_ms` (epoch ms) and used `snapshot`.
     """
 
     at_ms: int
@@ -71,21 +72,27 @@ class RoundKnowledge:
 
     @cached_property
     def typical(self) -> Mapping[str, tuple[float, float]]:
-        """The mean work of a bundle in each namespace, as a pair: by the recent and by the settled estimate. The key ""
-        has the mean over all bundles.
+        """The mean work of a bundle in each namespace, as a pair: by the recent and by the settled estimate (a fast and
+        a slow moving average). Work is load as one number. The key "" has the mean over all bundles.
         """
         return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
-        """Return the work (load) of a bundle: the higher one of its recent and its settled estimate."""
+        """Return the work of a bundle (its load as one number): the higher one of its two estimates, the recent and the
+        settled one. An unknown bundle has the mean work of the bundles of its namespace; if the namespace is unknown
+        too, that of all bundles.
+        """
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
         return _in_parts(found)
 
     def home(self, snapshot: LoadSnapshot, bundle: str, move: Planned | None = None) -> int:
-        """Return the broker whose reported usage includes the bundle, or the bundle that it was split from; NOBODY if
-        no live broker is known.
+        """Return the row of the broker whose reported usage contains the load of the bundle; the load of a new part of
+        a split bundle is contained where the split bundle was. NOBODY if no live broker's report contains it.
+
+        `move` is the planned move of the bundle, None if there is none: its source is that broker if the snapshot has
+        the bundles of the last round.
         """
         if move is not None and snapshot.bundles is self.snapshot.bundles:
             return snapshot.brokers.index[move.source]
@@ -100,9 +107,10 @@ class RoundKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected load of the brokers of a snapshot, as columns: reported usage (fraction), work (see `bundle_loads`)
-    that came or went since the reports, usage per work, number of bundles; `fresh` flags the brokers whose report is
-    not outdated.
+    """The load that is expected of each broker in `snapshot`, as columns over brokers. `reported` is the reported usage
+    (fraction). `more` is the work (load as one number) of the bundles that came after the reports, less that of those
+    that left. `slope` is usage per work, `counts` are numbers of bundles. `fresh` flags the brokers whose report is not
+    outdated.
 
     Work is in whole multiples of 2**-30, so that sums do not depend on their order.
     """
@@ -122,8 +130,9 @@ class Expected:
 
 class Pending(NamedTuple):
     """A bundle that was placed. `broker` is the row of its new broker, `home` the row of the broker whose report
-    includes the bundle. `row` is the bundle's row in the snapshot of the plan, a guess for later snapshots. `before` is
-    the bundle that was placed before it.
+    includes the bundle. `row` is the row of the bundle table in which the bundle is looked for first: its row in the
+    snapshot of the plan, or 0 if it was placed without a plan. `before` is the bundle that was placed just before this
+    one; None: no other bundle has to be counted.
     """
 
     broker: int
@@ -135,8 +144,10 @@ class Pending(NamedTuple):
 
 
 class PlacementMemory(msgspec.Struct, frozen=True):
-    """`plan` has the moves while they are carried out. `pending` has the bundles that were placed after `expected` was
-    computed, the latest first; a bundle counts only if the snapshot lists it as on its way.
+    """What the strategy remembers between two placements. `known` is the knowledge of the last shedding round. `plan`
+    has the planned moves from the moment when they are planned until they are made or have failed. `expected` is the
+    load that was last computed. `pending` has the bundles that were placed after that, the latest first; a bundle
+    counts only if the snapshot lists it as on its way.
     """
 
     known: RoundKnowledge | None = None
@@ -160,11 +171,12 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        """Choose the planned destination of the bundle. Without a plan, choose the candidate whose predicted usage,
-        with the bundle added, is the least.
+        """Choose the planned destination of the bundle. If the bundle has no plan, or its destination is not a
+        candidate any more, choose the candidate whose predicted usage, with the bundle added, is the least; if the
+        bundle had a plan, it may also be the source (see `_chosen`).
 
         Of candidates with equal usage, the one with the fewest bundles is chosen. A broker with an outdated report is
-        chosen only if all reports are outdated.
+        chosen only if the reports of all candidates are outdated.
         """
         count = int(np.count_nonzero(candidates))
         if not count:
@@ -202,8 +214,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         usage: Floats,
         after: Floats,
     ) -> tuple[int, Code]:
-        """Return the row of the candidate that would be least loaded with the bundle; for a planned move the source, if
-        no other broker would be less loaded than the source.
+        """Return the row of the chosen broker, and the code of the rule that chose it: the candidate whose usage would
+        be the lowest with the bundle added. For a planned move, return the source instead if even that candidate would
+        then have at least the present usage of the source.
         """
         least = _least(after, usage, counts, self.settings.band)
         source = None if move is None else snapshot.brokers.index.get(move.source)
@@ -212,16 +225,16 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return least, Code.LEAST_PREDICTED
 
     def _first(self, snapshot: LoadSnapshot) -> RoundKnowledge:
-        """Return the knowledge of brokers and bundles before the first round, taken from the reports of this snapshot
-        alone.
+        """Return what is known of brokers and bundles before the first shedding round, computed from the reports of
+        this snapshot alone.
         """
         loads = first_loads(snapshot)
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
         return RoundKnowledge(snapshot.taken_at_ms, loads, lines, snapshot)
 
     def _expected(self, snapshot: LoadSnapshot, known: RoundKnowledge, memory: PlacementMemory) -> Expected:
-        """Return the expected load for this snapshot. A placed bundle counts only if the snapshot lists it as on its
-        way to its broker: otherwise it was not moved.
+        """Return the expected load for this snapshot. A bundle that was placed counts only if the snapshot lists it as
+        on its way to its broker; if it does not, the bundle was not moved.
         """
         before, pairs = memory.expected, snapshot.on_their_way.pairs
         if before is not None and snapshot.has_the_reports_of(before.snapshot):
@@ -252,8 +265,8 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Return the memory with the moves of `plan`, if LeastDisturbance made the plan, and with the knowledge of its
-        round.
+        """Return the memory for the placements that follow `plan`: the moves of `plan`, and what its round computed
+        about bundles and brokers. If another shedder made the plan, return `memory` unchanged.
         """
         if not isinstance(plan, DisturbancePlan):
             return memory
@@ -271,7 +284,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return PlacementMemory(known, moves)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Return the memory without the moves of a plan, after the plan was carried out or failed."""
+        """Return `memory` without planned moves. The caller calls this when the unloads of `plan` have been made or
+        have failed.
+        """
         return PlacementMemory(memory.known, {}, memory.expected, memory.pending)
 
 
@@ -286,8 +301,8 @@ def _chain(latest: Pending | None) -> Iterator[Pending]:
 
 
 def _count(expected: Expected, broker: int, work: float, home: int) -> None:
-    """Add the work of a bundle to the row `broker`, which gets the bundle, and subtract it from the row `home`, the
-    broker whose report includes the bundle.
+    """Count the load of a bundle that moves: add its work (load as one number) to the row `broker`, which gets the
+    bundle, and subtract it from the row `home`, the broker whose report includes the bundle.
     """
     if home == broker:
         return
@@ -299,8 +314,8 @@ def _count(expected: Expected, broker: int, work: float, home: int) -> None:
 
 
 def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
-    """Return the broker with the least usage after placement; of brokers with equal usage, the one with the fewest
-    bundles.
+    """Return the row of the broker with the least usage after placement (`after`); of brokers with equal usage, the one
+    with the fewest bundles.
 
     For a bundle without load, all usages count as equal that are at most `band` above the least.
     """
@@ -311,8 +326,8 @@ def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
 
 
 class _Figures(msgspec.Struct, frozen=True, gc=False):
-    """Builds the numbers that explain a choice: the usages with the bundle (`after`) of the chosen broker and of the
-    best other brokers.
+    """Builds the numbers that explain a choice from `after`, the usage that each broker would have with the bundle
+    added: the usage of the chosen broker, and the usages of the brokers that would have been chosen next.
 
     The usage of a broker that could not be chosen is infinite.
     """

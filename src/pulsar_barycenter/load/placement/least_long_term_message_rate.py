@@ -53,11 +53,11 @@ class LeastLongTermMessageRate(Placer[None]):
         return None
 
     def scores(self, snapshot: LoadSnapshot) -> Floats:
-        """Return each broker's score in msg/s: the long-term rate of the broker plus that of the bundles preallocated
-        to it. The broker with the lowest score is chosen.
+        """Return each broker's score in msg/s: the long-term rate of the broker, plus the long-term rates of the
+        bundles that are on their way to it. The broker with the lowest score is chosen.
 
-        The rate is in + out. Above the overload limit (strict) the score is infinite. Short-term data and the bundle to
-        be placed do not change the scores.
+        A rate is in + out. If the usage of the broker is above the overload limit, the score is infinite. Short-term
+        data and the bundle to be placed do not change the scores.
         """
         return self._known(snapshot.brokers).scores(snapshot)
 
@@ -102,8 +102,8 @@ class LeastLongTermMessageRate(Placer[None]):
 
 
 class _Ranked(msgspec.Struct, frozen=True, gc=False):
-    """Builds the numbers that explain a choice. `others` are the best brokers that were not chosen, `scores` their
-    scores.
+    """Builds the numbers that explain a choice. `others` are the brokers with the lowest scores that were not chosen,
+    `scores` are their scores.
     """
 
     strategy: LeastLongTermMessageRate
@@ -140,7 +140,7 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
 class _Known:
     """Data about a table of brokers that is kept from one choice of a broker to the next choice.
 
-    It has the reported rate of each broker (msg/s), to which `scores` adds the rates of preallocated bundles, and the
+    It has the long-term rate of each broker (msg/s), to which `scores` adds the rates of bundles on their way, and the
     order in which the previous choice sorted the brokers by score.
     """
 
@@ -152,8 +152,8 @@ class _Known:
         return self._reported + snapshot.preallocated_long_rate
 
     def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
-        """Return the rows of the best candidates, best first: one more than a reason names, or all if there are fewer.
-        `count` is the number of candidates.
+        """Return the rows of the candidates with the lowest scores, lowest first: at most MAX_ALTERNATIVES + 1, the
+        broker to choose and those that a reason names. `count` is the number of candidates.
         """
         if self._orders:
             order = self._orders.pop()  # so that no other call changes it meanwhile

@@ -32,8 +32,8 @@ _KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
 
 
 class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
-    """The smoothed usage (fraction) of each broker of `names`; NaN: the broker has none. `is_whole` is true only if no
-    usage is NaN.
+    """The smoothed usage (a moving average, as a fraction) of each broker of `names`, in the same order; NaN: the
+    broker has none yet. If `is_whole` is True, no usage is NaN.
     """
 
     names: tuple[str, ...] = ()
@@ -41,7 +41,9 @@ class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
     is_whole: bool = False
 
     def of(self, brokers: BrokerTable) -> Self:
-        """Return the initial memory for these brokers: no broker has a smoothed usage yet."""
+        """Return this memory for the brokers of the table: a broker keeps its smoothed usage, a new broker has none
+        (NaN), and other brokers are left out.
+        """
         if self.names is brokers.names or self.names == brokers.names:
             return self
         known = dict(zip(self.names, self.usage.tolist(), strict=True))
@@ -50,8 +52,9 @@ class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
-    """Places a bundle on a random broker whose smoothed usage is at least `difference` below the mean. `difference` and
-    `history_weight` are fractions.
+    """Places a bundle on a random broker whose smoothed usage (a moving average) is at least `difference` below the
+    mean. `difference` and `history_weight` are fractions; `history_weight` is the weight of the previous average at
+    each update.
     """
 
     name: ClassVar[str] = NAME
@@ -81,8 +84,9 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         """Choose at random among the candidates whose smoothed usage c has `c + difference <= mean`; if there are none,
         among all candidates.
 
-        Each call updates the smoothed usage of each candidate to `history * h + (1 - h) * usage`, where h is
-        `history_weight`; or to the usage itself for a broker without history, without bundles or without messages.
+        Before the choice, the smoothed usage of each candidate becomes `old * h + (1 - h) * usage`, where `old` is its
+        smoothed usage before this call and h is `history_weight`. It becomes `usage` itself for a broker that had no
+        smoothed usage, has no bundles or has no messages.
         """
         if not np.count_nonzero(candidates):
             return no_choice(NAME), memory
@@ -103,8 +107,8 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores, is_whole)
 
     def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Integers]:
-        """Return each broker's usage; the same usages times `1 - history_weight`; and the rows of the brokers whose
-        usage is not smoothed with their history.
+        """Return for each broker its usage, and its usage times `1 - history_weight`. Also return the rows of the
+        brokers without bundles or without messages, whose smoothed usage is their present usage.
         """
         found: tuple[Floats, Floats, Integers] | None = brokers.memo.get((NAME, self))
         if found is None:

@@ -17,8 +17,8 @@ _SAMPLED: Final = 8
 
 
 class Figures(NamedTuple):
-    """The numbers that explain a choice of a broker: `compared` for the chosen broker; `rejected` for the other
-    candidates, best first, at most MAX_ALTERNATIVES.
+    """The numbers that explain a choice of a broker: `compared` has the comparisons that led to the chosen broker;
+    `rejected` has the other candidates, those that would have been chosen next first, at most MAX_ALTERNATIVES.
     """
 
     compared: tuple[Compared, ...] = ()
@@ -26,10 +26,12 @@ class Figures(NamedTuple):
 
 
 class PlacementChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """The choice of a strategy: `broker` is the row of the chosen broker, None if there was no candidate, and
-    `rejected_count` the number of other candidates.
+    """The choice of a placement strategy: `broker` is the row of the chosen broker, None if there was no candidate.
+    `rejected_count` is the number of the other candidates. `code` is the rule that decided, `settings` the keys that
+    would change the choice.
 
-    `figures` returns the numbers behind the choice, as they were at the choice; it is called only to explain it.
+    `figures` is a function that returns the numbers that the strategy compared, with the values at the time of the
+    choice. It is called only when a reason is read.
     """
 
     broker: int | None
@@ -49,16 +51,18 @@ class Placer(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Memory
     ) -> tuple[PlacementChoice, Memory]:
-        """Return the choice of the broker, among `candidates` (one flag per broker), that is to own `bundle`, and the
-        strategy's memory for the next call.
+        """Choose the broker that is to own `bundle`, among the brokers that `candidates` flags. Return the choice, and
+        the strategy's memory for the next call.
         """
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the memory with which the bundles of a shedder's plan are then placed."""
+        """Return the memory with which the next bundles are placed, after a shedder has made `plan` and before its
+        bundles are unloaded.
+        """
         return memory
 
     def tried(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the strategy's memory after a shedder's plan was carried out, or failed."""
+        """Return the memory after all unloads of `plan` have been made or have failed."""
         return memory
 
 

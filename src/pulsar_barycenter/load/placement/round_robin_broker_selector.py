@@ -29,7 +29,9 @@ _WRAP: Final = 2**31 - 1
 
 
 class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
-    """The number of choices (0 again after 2^31 - 1), and the remembered order: `rows` are positions in `names`."""
+    """The number of choices so far (it restarts at 0 after 2^31 - 1), and the order in which the brokers are chosen in
+    turn: `rows` are positions in `names`, the names of the brokers.
+    """
 
     counter: int = 0
     names: tuple[str, ...] = ()
@@ -66,7 +68,8 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
     ) -> tuple[PlacementChoice, RoundRobinMemory]:
         """Choose the next broker in the remembered order.
 
-        A new order, by name, is taken if the number of candidates changed or the next broker is not a candidate.
+        The order is made again, by the names of the candidates, if the number of candidates has changed or if the next
+        broker is not a candidate any more.
         """
         rows = candidates.nonzero()[0]
         if not len(rows):

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class ExtensibleResourceWeights(NamedTuple):
-    """The weights of resources in the usage of a broker with the extensible load manager
-    (`BrokerLoadData.weighted_max_ema`). Unlike with the modular load manager, memory has a weight.
+    """The weights by which the usages of resources are multiplied in the usage of a broker with the extensible load
+    manager (`BrokerLoadData.weighted_max_ema`). Unlike with the modular load manager, memory has a weight.
     """
 
     cpu: float = 1.0
@@ -47,13 +47,14 @@ class ExtensibleResourceWeights(NamedTuple):
 class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load of one broker, as brokers with the extensible load manager publish it.
 
-    `max_resource_usage` and `weighted_max_ema` are fractions, and 1.0 until the first measurement, so that no bundle is
-    placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages; each measurement
-    updates them once. `updated_at` is the time of the last measurement (0: never), `reported_at` that of the last
-    publication.
+    `max_resource_usage` and `weighted_max_ema` are fractions. They are 1.0 until the first measurement, so that no
+    bundle is placed on a broker that has not measured its load. `weighted_max_ema` and `msg_throughput_ema` are moving
+    averages; each measurement updates them once. `updated_at` is the time of the last measurement (0: never),
+    `reported_at` that of the last publication (0: never).
 
-    `incarnation` and `sequence` are Barycenter's: with `barycenterExtensiblePipelineEnabled` they identify the newest
-    load report that the broker has given to the pipeline, so that readers know what the pipeline should include.
+    `incarnation` and `sequence` are fields that Pulsar does not have. With `barycenterExtensiblePipelineEnabled` they
+    identify the newest load report that the broker has passed to the pipeline (the Spark jobs that compute averages of
+    load); a reader compares them with the reports that the pipeline has included.
     """
 
     cpu: ResourceUsage = ResourceUsage()
@@ -85,10 +86,12 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         history_weight: float,
         now_ms: int,
     ) -> "BrokerLoadData":
-        """Return the load after one more measurement; `total` is the sum over all bundles (`sum_stats`).
+        """Return the load after one more measurement. `usage` is the measured usage of resources; `total` has the sums
+        of the stats of all bundles of the broker (`sum_stats`).
 
-        An average a becomes `a * history_weight + (1 - history_weight) * now`, where `now` is the largest weighted
-        percentage as a fraction, or throughput in + out. The first measurement replaces both averages.
+        An average a becomes `a * history_weight + (1 - history_weight) * now`. For `weighted_max_ema`, `now` is the
+        largest product of a resource's usage (a fraction) and its weight; for `msg_throughput_ema` it is throughput in
+        + out. The first measurement replaces both averages.
         """
         percents = [one.percent for one in (usage.cpu, usage.direct_memory, usage.bandwidth_in, usage.bandwidth_out)]
         weighted = (
@@ -122,8 +125,8 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return the load with its averages removed, as before the first measurement. The averages restart whenever a
-        bundle comes to the broker or leaves it.
+        """Return the load as it was before the first measurement, without any measured value, so that the averages
+        restart with the next measurement. The broker uses it whenever a bundle comes to it or leaves it.
         """
         return BrokerLoadData()
 
@@ -136,7 +139,9 @@ class BundleLoadData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
-    """The heaviest bundles of a broker that may be moved, the least loaded of them first."""
+    """The list of a broker's top bundles: the heaviest ones of those of its bundles that may be moved, the least loaded
+    first.
+    """
 
     top_bundles_load_data: tuple[BundleLoadData, ...] = ()
 
@@ -150,9 +155,10 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
     ) -> "TopBundlesLoadData":
         """Return the `count` heaviest of a broker's bundles (negative: all), the least loaded of them first.
 
-        Bundles without traffic are omitted. So are the bundles of `excluded_namespaces`, of namespaces for which
-        `has_policies` returns true, of `pulsar/system`, and of namespaces that are bound to one broker. Pass
-        `has_policies` unless bundles with policies may be shed. The order is by `stats_rank`; of equal bundles the
+        Bundles without traffic are omitted. Also omitted are the bundles of `excluded_namespaces`, of namespaces for
+        which `has_policies` returns True, of `pulsar/system`, and of namespaces that are bound to one broker
+        (heartbeat, SLA monitor). By default, no namespace has policies: pass `has_policies` unless bundles of
+        namespaces with policies may be shed. The order is by `stats_rank`; of two equal bundles the one with the
         smaller name counts as the heavier.
 
         Source: `TopKBundles.update` (4.2), which fails for a negative `count`.
@@ -189,8 +195,9 @@ def _serves_the_system(namespace: str) -> bool:
 class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The addresses and the version of a registered broker, without its load.
 
-    `properties` are the entries of its configuration whose keys begin with `lookup.`. Barycenter's are `incarnation`,
-    which is new at each start of the process, and `only_assigns` of a broker without numpy.
+    `properties` are the entries of its configuration whose keys begin with `lookup.`. Two fields are Barycenter's:
+    `incarnation`, which is new at each start of the process, and `only_assigns`, which is set by a broker without
+    numpy: such a broker assigns bundles, but does not shed or split them.
     """
 
     web_service_url: str | None = None
@@ -233,8 +240,9 @@ def decode_top_bundles(document: bytes) -> TopBundlesLoadData:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoadReportRule:
-    """The rule for when a broker publishes its load: after `max_interval_ms`, or after a change of more than
-    `threshold_percent`, which is in percentage points for a usage and in percent for other values.
+    """The rule for when a broker publishes its load: more than `max_interval_ms` after the last publication, or after a
+    change by more than `threshold_percent`. For a usage, this is in percentage points; for other values it is in
+    percent of the old value.
     """
 
     max_interval_ms: float = 900_000
@@ -251,11 +259,12 @@ class BrokerLoadReportRule:
 def is_broker_load_due(
     published: BrokerLoadData, current: BrokerLoadData, now_ms: int, rule: BrokerLoadReportRule
 ) -> bool:
-    """Return whether `current` must be published after `published`.
+    """Return whether `current` must be published now, if `published` was the load of the last publication.
 
-    It must if the last publication (`current.reported_at`, 0 after `cleared`) is longer ago than the interval, or if
-    the message rate, the throughput, the number of bundles or the highest usage of a resource, without weights, changed
-    by more than the threshold. Both comparisons are strict. Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
+    It must if the time since the last publication (`current.reported_at`) is longer than the interval. It must also if
+    the message rate, the throughput, the number of bundles or the highest usage of a resource (without weights) changed
+    by more than the threshold. Both limits are exclusive. After `cleared`, `reported_at` is 0, so that the load is
+    published at once. Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
     """
     if now_ms - current.reported_at > rule.max_interval_ms:
         return True
@@ -272,7 +281,9 @@ def is_broker_load_due(
 
 
 def as_report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
-    """Return the report that a broker of the modular load manager would write for the same load."""
+    """Return the load in the form of a report of the modular load manager. `lookup` is the registration of the broker,
+    and `top` its list of top bundles: the report lists only these bundles, and none if `top` is None.
+    """
     stats: dict[str, NamespaceBundleStats] = {}
     for bundle in () if top is None else top.top_bundles_load_data:
         stats.setdefault(bundle.bundle_name, bundle.stats)

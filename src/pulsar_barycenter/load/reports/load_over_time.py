@@ -35,11 +35,12 @@ class LoadQuestionError(ValueError):
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The load of a broker at a moment, or in a step; None for unknown values. An array in JSON.
+    """The load of a broker at one moment, or in one step (a time span of fixed length); None for unknown values. An
+    array in JSON.
 
     `usage` is that of the most used resource in percent, `msg_rate` in msg/s, `msg_throughput` in bytes/s, both in +
     out. In a step these values are means, and `bundles` is the maximum. In an answer about a bundle they are the values
-    of the bundle, and `broker` is one of the brokers that reported it.
+    of the bundle, and `broker` is one of the brokers that reported the bundle.
     """
 
     broker: str
@@ -58,8 +59,9 @@ class Moment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadQuestion:
-    """A question for the load of all brokers, of one broker, or of one bundle, from `since_ms` (inclusive) to
-    `until_ms` (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it and checks its bounds.
+    """A question for the load of all brokers, of one broker, or of one bundle, in steps of `step_ms`: from `since_ms`
+    (inclusive) to `until_ms` (exclusive), both in epoch ms and multiples of `step_ms`. Create it with `load_question`,
+    which checks its bounds.
     """
 
     since_ms: int
@@ -73,19 +75,21 @@ class LoadQuestion:
         return (self.until_ms - self.since_ms) // self.step_ms
 
     def begin_of(self, at_ms: int) -> int | None:
-        """Return the start of the step that contains this time (epoch ms); None outside of the span."""
+        """Return the start of the step that contains the time `at_ms` (epoch ms); None if the time is outside of the
+        time span of the question.
+        """
         return at_ms // self.step_ms * self.step_ms if self.since_ms <= at_ms < self.until_ms else None
 
     def from_earlier(self, ms: int) -> "LoadQuestion":
-        """Return the same question with a start that is earlier by `ms`, rounded up to whole steps."""
+        """Return the same question with an earlier start: earlier by `ms`, rounded up to a multiple of the step."""
         return replace(self, since_ms=self.since_ms + -ms // self.step_ms * self.step_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLoad:
-    """The answer that the tables of the pipeline give to a question: `loads` by the start of their step (epoch ms).
-    Loads before `whole_since_ms` may be missing, because only a limited number is read at once. `note` is a remark for
-    the reader, or "".
+    """What the tables of the pipeline (the Spark jobs that record load) answer to a question: the `loads`, by the start
+    of their step (epoch ms). Loads before `whole_since_ms` may be missing, because only a limited number is read at
+    once. `note` is a remark for the person who asked, or "".
     """
 
     loads: Mapping[int, Sequence[BrokerLoad]]
@@ -98,11 +102,11 @@ LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
 
 
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The loads of brokers from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; `step` 0:
-    at the times when they were measured.
+    """The loads of brokers from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms. If `step`
+    is 0, the loads are those at the times when they were measured.
 
-    `moments`, oldest first, omit steps of unknown load. Moments before `whole_since` may be missing; `note` says so, or
-    why there are no tables.
+    `moments`, oldest first, omit steps of unknown load. From `whole_since` on (epoch ms) no recorded load is missing;
+    before it, some may be. `note` says why loads are missing, or why there are no recorded tables.
     """
 
     since: int
@@ -122,7 +126,9 @@ def load_question(
     broker: str = "",
     bundle: str = "",
 ) -> LoadQuestion:
-    """Return the question for these times, in whole steps; 0 means the shortest step for this number of `brokers`.
+    """Return the question for the time from `since_ms` to `until_ms`, extended to whole steps. `step_ms` 0: choose the
+    shortest step for which the answer is not too long with this number of `brokers`. `broker` and `bundle`: ask only
+    for this broker, or this bundle; "" for all.
 
     Raises:
         LoadQuestionError: the span is empty or too long, or steps are too short, too long or too many.
@@ -181,8 +187,9 @@ def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tupl
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question for the steps that remembered moments do not cover: without the covered steps at its start
-    and at its end. `times_ms` are the times of the moments, oldest first. None: they cover all steps.
+    """Return the question for those steps that must be read from the recorded tables, because the moments in memory do
+    not cover them: `question`, shortened by the covered steps at its start and at its end. `times_ms` are the times of
+    the moments in memory, oldest first. None: they cover all steps.
     """
     step_ms = question.step_ms
     whole = _covered(step_ms, times_ms)
@@ -214,11 +221,13 @@ def _covered(step_ms: int, times_ms: Sequence[int]) -> set[int]:
 def over_time(
     question: LoadQuestion, remembered: Iterable[Moment], recorded: RecordedLoad | None, *, holds_ms: int
 ) -> LoadOverTime:
-    """Return the answer to a question: remembered loads, and recorded loads in steps that these do not cover.
+    """Return the answer to a question: the loads in memory (`remembered`), and for the steps that these do not cover,
+    the loads of the tables (`recorded`; None: the tables were not read).
 
-    A load is valid until the next one of its broker, at most for `holds_ms`; so loads from up to `holds_ms` before the
-    question count as well. The load of a bundle is as recorded, because tables know how long each of its reports is
-    valid and which broker has the bundle next. If there are more than MOST_FIGURES rows, the newest are kept.
+    A load of a broker is valid until the broker's next load, but at most for `holds_ms`; so loads from up to `holds_ms`
+    before the question count as well. The load of a bundle is taken from the tables as it is, because they already know
+    how long each report of the bundle is valid, and which broker has the bundle next. If there are more than
+    MOST_FIGURES rows, the oldest are dropped.
     """
     if question.bundle:
         holds_ms = 0
@@ -253,8 +262,9 @@ def over_time(
 
 
 def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
-    """Return each step with the loads in it, oldest first. The load of a broker is valid until the broker's next load,
-    at most for `holds_ms`.
+    """Return the steps in which any broker has a load, oldest first, each with the loads of its brokers. `known` are
+    the loads by the start of their step. Between two steps with a load of a broker, the earlier load is valid, if they
+    are at most `holds_ms` apart.
     """
     steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
     last: dict[str, tuple[int, BrokerLoad]] = {}
@@ -280,7 +290,9 @@ def _mean(rows: Sequence[tuple[int, BrokerLoad]]) -> BrokerLoad:
 
 
 def _mean_of(values: Sequence[tuple[int, float | None]], digits: int) -> float | None:
-    """Return the weighted mean of the known values, or their plain mean if all weights are 0; None: none is known."""
+    """Return the mean of the known values, weighted by the first item of each pair; their plain mean if all weights are
+    0. None: no value is known.
+    """
     known = [(weight, value) for weight, value in values if value is not None]
     if not known:
         return None

@@ -147,10 +147,10 @@ DEFAULT_WEIGHTS: Final = ResourceWeights()
 class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load report of one broker: the value at /loadbalance/brokers/<id> and one entry of the load-report log.
 
-    `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; all three
-    are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process) and `sequence`
-    (1, 2, 3, ... within one incarnation), which together with the broker identify a report; and `only_assigns` of a
-    broker without numpy, which assigns bundles but does not shed or split them.
+    `bundles` are the keys of `last_stats`; gains and losses are the bundles that came and left since the last written
+    report; all three are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process)
+    and `sequence` (1, 2, 3, ... within one incarnation), which together with the broker id identify a report.
+    `only_assigns` is set by a broker without numpy: such a broker assigns bundles, but does not shed or split them.
     """
 
     broker_id: str | None = None
@@ -268,13 +268,15 @@ DEFAULT_STATS: Final = NamespaceBundleStats(
 
 
 def default_bundle_data() -> BundleData:
-    """Return the data that an unknown bundle counts with; the first sample of the bundle replaces all of the data."""
+    """Return the data with which strategies count a bundle of unknown load: default values, and no samples in either
+    window. So the first sample of the bundle replaces these values.
+    """
     return _bundle_data_of(DEFAULT_STATS, 0, 0)
 
 
 def bundle_data_of_quota(quota: ResourceQuota) -> BundleData:
-    """Return the data of a bundle of which only the resource quota is known. Both windows have the quota as average and
-    count as full.
+    """Return the data of a bundle of which only the resource quota is known. The averages of both windows are the
+    quota, and both windows count as full: a later sample changes them by its normal share, and does not replace them.
     """
     stats = NamespaceBundleStats(
         msg_rate_in=quota.msg_rate_in,
@@ -313,9 +315,11 @@ def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
 
 
 def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights: ResourceWeights) -> float:
-    """Return the largest weighted percentage, as a fraction; not clamped, so it may exceed 1.0.
+    """Return the largest product of a resource's usage (CPU, direct memory, one of the two bandwidths) and its weight,
+    as a fraction; not clamped, so it may exceed 1.0.
 
     A weight of 0 makes the maximum at least 0. NaN terms are ignored; if all are NaN, the result is minus infinity.
+
     Source: `LocalBrokerData.getMaxResourceUsageWithWeight` of Pulsar 3.0 and newer.
     """
     terms = (
@@ -368,7 +372,8 @@ def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
 
 
 def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
-    """Return `data` with new loads of bundles: sums, counts, and the gains and losses accumulated so far.
+    """Return `data` with `stats`, the new loads of the broker's bundles, as its bundles: the sums and counts are
+    computed from `stats`. Bundles that came or left are added to the gains and losses that `data` already has.
 
     A bundle that left and came back since the last written report is in both the gains and the losses, as in Pulsar.
     Source: `LocalBrokerData.update`.
@@ -414,11 +419,13 @@ def _nearest_steps(value: float, resolution: int) -> int:
 
 
 def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
-    """Return a sort key that orders bundles as Pulsar 4.x does (larger = more loaded).
+    """Return a sort key that orders bundles by load as Pulsar 4.x does (larger = more loaded).
 
-    Each value is compared in steps: of 100 000 bytes/s, 100 msg/s, 500 topics and sessions, or 100 000 bytes of cache.
-    Traffic is rounded to the nearest step; counts and bytes of cache are rounded down. So bundles in the same step are
-    equal.
+    The key compares first throughput in, then throughput out, message rate in + out, the sum of topics, consumers and
+    producers, and last the bytes of cache. Each value is compared in steps: of 100 000 bytes/s, 100 msg/s, 500 (topics,
+    consumers and producers), or 100 000 bytes of cache. Throughput and rate are rounded to the nearest step, the other
+    values down. Values in the same step are equal.
+
     Source: `NamespaceBundleStats.compareTo` (4.2).
     """
     return (
@@ -466,7 +473,7 @@ def decode_report(document: bytes) -> LocalBrokerData:
     """Return the report in `document`.
 
     Raises:
-        msgspec.DecodeError: it is not JSON in UTF-8, too deep, or a field has the wrong type.
+        msgspec.DecodeError: it is not JSON in UTF-8, is nested too deeply, or a field has the wrong type.
     """
     try:
         return _DECODER.decode(document)

@@ -34,8 +34,8 @@ LOOK_FILE = "looked"
 
 
 class PublicationId(NamedTuple):
-    """The identity of a publication, which is the result that the pipeline publishes after each batch: the id of the
-    batch, and when the result was published (epoch ms).
+    """The identity of a publication: the id of a batch of the pipeline (the Spark jobs that compute averages of load),
+    and the time when the result of this batch was published (epoch ms). A publication is that result.
     """
 
     batch_id: int
@@ -50,7 +50,7 @@ HEAD_BYTES: Final = 128
 def change_file(file: str, after: PublicationId) -> str:
     """Return the name of the file that has the changes since the publication `after`.
 
-    The file is in the folder of `file`, which has the whole publication.
+    It is in the same folder as `file`, the file with the whole publication.
     """
     return f"{file}{CHANGE}{after.batch_id:012d}"
 
@@ -59,8 +59,8 @@ CHANGE: Final = ".after-"
 
 
 def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
-    """Return the two ids at the beginning of a document: the id of the publication that results from the document, and
-    the id of the publication that the document changes (None if the document has a whole publication).
+    """Return the two ids at the beginning of a document: the id of the publication that the document leads to, and the
+    id of the publication that it changes. The second id is None if the document has a whole publication.
 
     Returns None if the document does not begin with these ids.
     """
@@ -72,11 +72,12 @@ def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | Non
 
 
 class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The windows of every bundle and the time averages of every broker, as of the newest included report.
+    """The windows of every bundle and the time averages of every broker, as the pipeline computed them from all reports
+    that it has included so far.
 
-    `bundle` and `broker` are sorted and distinct. Bundles and brokers are listed until nothing was reported of them for
-    `load.windows.HISTORY_GAP_MS`, so a bundle that no broker serves at the moment, and a broker that just left, are
-    included.
+    `bundle` and `broker` are sorted and distinct. A bundle or broker is removed when no report has named it for
+    `load.windows.HISTORY_GAP_MS`. So a bundle that no broker serves at the moment, and a broker that just left, are
+    still included.
 
     Times are epoch ms. `as_of` is the `lastUpdate` of the newest included report, by the clock of the reporting broker;
     the other times are by the pipeline's clock.
@@ -133,10 +134,10 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
 
 
 class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The changes of a batch to the publication `after`.
+    """The changes that one batch made to the publication with the id `after`.
 
-    `changed` is the new publication with only those bundles, brokers and items of `last_sequence` that are new or
-    changed. `is_whole`: the new publication was also written as a whole.
+    `changed` has the id and the times of the new publication, but only those bundles, brokers and items of
+    `last_sequence` that are new or changed. `is_whole` is True if the new publication was also written as a whole.
     """
 
     batch_id: int
@@ -148,9 +149,13 @@ class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     changed: PipelinePublication
 
     def __post_init__(self) -> None:
-        """Raise a ValueError if the rows of this change are from another publication than its id says."""
+        """Raise a ValueError if the id of `changed` differs from the id of this change: then its rows belong to another
+        publication.
+        """
         if self.changed.id != (self.batch_id, self.published_at):
-            raise ValueError(f"the change to batch {self.batch_id} has rows of batch {self.changed.batch_id}")
+            raise ValueError(
+                f"the change to publication {self.batch_id} has rows of another publication, {self.changed.batch_id}"
+            )
 
     @property
     def rows(self) -> int:

@@ -39,9 +39,10 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One load report of the simple load manager. `name` is the broker id, `timestamp` is epoch ms; gains and losses
     are sorted.
 
-    The twelve allocated fields are sums of the quotas of the broker's bundles, and of those assigned to it but not yet
-    loaded: CPU in percent of one core, memory in MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with
-    `complete`, which computes the fields that depend on other fields.
+    The fields `allocated_…` are the sums of the quotas of the broker's bundles; the fields `pre_allocated_…` are those
+    of the bundles that were assigned to the broker but are not loaded yet. CPU is in percent of one core, memory in
+    MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with `complete`, which computes the fields that depend
+    on other fields.
     """
 
     name: str | None = None
@@ -130,8 +131,8 @@ def decode_load_report(document: bytes) -> LoadReport:
 
 
 class _ReportedStats(msgspec.Struct, rename="camel"):
-    """The stats of the bundles in a report: `bundle_stats` of the simple load manager's, `last_stats` of the modular
-    load manager's.
+    """The stats of the bundles in a report: a report of the simple load manager has them in `bundle_stats`, one of the
+    modular load manager in `last_stats`. The other field is empty.
     """
 
     bundle_stats: dict[str, NamespaceBundleStats] = {}
@@ -151,7 +152,8 @@ def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
 def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
     """Return the report as a report of the modular load manager, for all code that reads such reports.
 
-    Throughput is the sum over the bundles, not the message rate.
+    The throughput of the broker is the sum of the throughputs of its bundles. The field of `report` is not used,
+    because Pulsar writes the message rate into it.
     """
     usage = report.system_resource_usage
     plain = LocalBrokerData(
@@ -185,7 +187,9 @@ def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
 
 
 def load_report_of(data: LocalBrokerData) -> LoadReport:
-    """Return the report of a broker from `data`, without allocated quotas, neither under- nor overloaded."""
+    """Return the report of the simple load manager for a broker whose report of the modular load manager is `data`. Its
+    quotas are 0, and it counts as neither underloaded nor overloaded.
+    """
     return complete(
         LoadReport(
             name=data.broker_id,

@@ -30,8 +30,9 @@ def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class SimpleReportRule:
-    """The rule for when a broker with the simple load manager writes a report: three intervals in ms, and the change of
-    usage, in percentage points, that must be exceeded.
+    """The rule for when a broker with the simple load manager writes a report: the shortest and the longest time
+    between two reports, the shortest time between two comparisons of usage (ms), and the change of usage, in percentage
+    points, that must be exceeded.
     """
 
     min_interval_ms: float = 5_000
@@ -51,7 +52,9 @@ class SimpleReportRule:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """Whether to write a report now (`due`), and when usages were last compared, this time included (epoch ms)."""
+    """The result of `judge_report`: `due` is True if a report is to be written now. `usage_compared_at_ms` is when
+    usages were last compared (epoch ms); pass it to the next call.
+    """
 
     due: bool
     usage_compared_at_ms: int
@@ -65,11 +68,13 @@ def judge_report(
     usage_compared_at_ms: int,
     rule: SimpleReportRule,
 ) -> ReportVerdict:
-    """Return the verdict whether a report with this number of bundles and this usage is due after the report `written`.
+    """Return whether a report with this number of bundles and this usage must be written now; `written` is the last
+    report.
 
-    It is due if `written` is older than the longest interval, and not due if it is younger than the shortest. Between
-    them it is due if the number of bundles changed, or if usage changed by more than the threshold; usage is compared
-    at most once per usage interval.
+    It must if `written` is older than the longest interval, and it must not if `written` is not older than the
+    shortest. Between them it must if the number of bundles has changed, or if usage has changed by more than the
+    threshold; usage is compared at most once per usage interval.
+
     Source: `SimpleLoadManagerImpl.writeLoadReportOnZookeeper`.
     """
     elapsed_ms = now_ms - written.timestamp
@@ -86,7 +91,9 @@ def judge_report(
 
 
 def largest_usage_change(before: SystemResourceUsage, now: SystemResourceUsage) -> int:
-    """Return the largest change of a resource in whole percentage points of its present limit, at most 100."""
+    """Return the largest change of the usage of a resource between two measurements, in whole percentage points of its
+    limit in `now`; at most 100.
+    """
     pairs = zip(resources_of(before), resources_of(now), strict=True)
     changes = (abs((new.usage - old.usage) * 100 / new.limit) if new.limit > 0 else 0.0 for old, new in pairs)
     return int(min(100.0, max(changes)))

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 def resource_weights(config: "BrokerConfig") -> ResourceWeights:
     """Return the four weights of a broker's usage for the modular load manager; memory has no weight.
 
-    The key of a bandwidth counts in its present spelling; if its value is 1, in its old spelling (`…BandwithIn…`).
+    Each of the two bandwidths has two keys: if the key in its present spelling has the value 1, the key in Pulsar's old
+    spelling (`…BandwithIn…`) decides.
     """
     bandwidth_in = config.load_balancer_bandwidth_in_resource_weight
     bandwidth_out = config.load_balancer_bandwidth_out_resource_weight

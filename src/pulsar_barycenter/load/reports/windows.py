@@ -63,7 +63,9 @@ Count = TypeVar("Count", bound="_Arithmetic")
 
 
 class _Arithmetic(Protocol):
-    """The type of values that `fold` computes with: a number, or an array of numbers with elementwise arithmetic."""
+    """The type of values with which `fold` computes: a number, or an array of numbers, which is computed
+    elementwise.
+    """
 
     def __add__(self, other: Any, /) -> Any: ...
     def __sub__(self, other: Any, /) -> Any: ...
@@ -72,10 +74,10 @@ class _Arithmetic(Protocol):
 
 
 def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple[Average, Count]:
-    """Return the average and the number of samples of a window after one more `sample`.
+    """Return the average and the number of samples of a window after one more `sample`. `n` is the number of samples so
+    far, from 0 to `max_samples`; the new number is from 1 to `max_samples`, at which it stays.
 
-    The arguments are scalars, or arrays of one shape that are folded elementwise (columns of many bundles). It expects
-    0 ≤ n ≤ `max_samples`; the new n is in 1..`max_samples`.
+    The arguments are numbers, or arrays of one shape that are processed elementwise (columns of many bundles).
     """
     count = n + (n < max_samples)
     return ((count - 1) * average + sample) / count, count
@@ -87,8 +89,8 @@ def bounded_rate(rate: float) -> float:
 
 
 def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
-    """Return `window` after one more sample. A count of samples that is out of range, which a record of another program
-    can have, is bounded first.
+    """Return `window` after one more sample. If its count of samples is out of range, which is possible in a record
+    that another program wrote, the count is bounded first.
 
     An average that would not be finite is computed from bounded values (`bounded_rate`) instead.
     """
@@ -122,7 +124,9 @@ def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) ->
 
 
 def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
-    """Return `data` after one more sample in both windows; `topics` is the number of topics in the sample."""
+    """Return `data` after one more sample of the bundle: the sample is added to both windows, and its number of topics
+    replaces that in `data`.
+    """
     return BundleData(
         short_term_data=fold_window(data.short_term_data, sample),
         long_term_data=fold_window(data.long_term_data, sample),
@@ -170,10 +174,10 @@ class _Identity(NamedTuple):
 
 
 class LiveFold:
-    """The windows of all bundles, folded from load reports as they arrive.
+    """The windows (averages over time) of all bundles, updated by each load report that arrives.
 
     `bundles` has the data of every bundle that was reported within HISTORY_GAP_MS, and of every bundle that `remember`
-    set. `reports` has the newest report of every known broker. A bundle that moves keeps its history.
+    set. `reports` has the newest report of every known broker. A bundle that moves to another broker keeps its windows.
     """
 
     __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
@@ -189,10 +193,10 @@ class LiveFold:
         """Broker to incarnation to its newest report, for at most INCARNATIONS incarnations."""
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
-        """Return whether `report` was not folded in before, and is not older than a report of the same broker that was
-        folded in.
+        """Return whether `report` must be included in the windows: it was not included before, and it is not older than
+        a report of the same broker that was.
 
-        Each report counts once, even if reports of several incarnations of a broker alternate.
+        Each report is included once, even if reports of several incarnations of a broker alternate.
         """
         known = self._seen.get(broker)
         if known is None:
@@ -221,11 +225,11 @@ class LiveFold:
             self._none_before_ms = min(self._none_before_ms, as_of_ms)
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
-        """Fold `report` in if it is new (`is_new`), and return whether it was.
+        """Include `report` in the windows if it is new (`is_new`), and return whether it was new.
 
-        A report that is not new becomes its broker's entry in `reports` if there is none: the broker had left, and came
-        back with the same report. A bundle without data, or without a report for longer than HISTORY_GAP_MS, starts
-        with its first sample.
+        If a report that is not new is from a broker without an entry in `reports`, it becomes this entry: the broker
+        had left, and came back with the same report. The windows of a bundle start with this report if the bundle has
+        no data, or if its last report is more than HISTORY_GAP_MS older.
         """
         if not self.is_new(broker, report):
             self.reports.setdefault(broker, report)
@@ -251,8 +255,8 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Lower `_none_before_ms`, the time before which no bundle needs to be dropped, to the oldest report of these
-        bundles: possibly no broker reports the bundles any more.
+        """Record that possibly no broker reports these bundles any more: lower `_none_before_ms` to the time of their
+        oldest report. `retain` has nothing to drop as long as this time is not too long ago.
         """
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
@@ -263,10 +267,12 @@ class LiveFold:
         self._as_of.pop(name, None)
 
     def retain(self, live: Collection[str], now_ms: int) -> list[str]:
-        """Forget brokers that are not `live`, and bundles without a report for longer than HISTORY_GAP_MS.
+        """Forget brokers that are not in `live`, and bundles that no broker has reported for longer than
+        HISTORY_GAP_MS.
 
-        Returns the dropped bundles, sorted. A bundle that a live broker reports is kept, however old the report is. The
-        identities of folded reports are kept even for brokers that left, so that a late copy does not count again.
+        Returns the dropped bundles, sorted. A bundle in the newest report of a live broker is kept, however old this
+        report is. Which reports were included is remembered even for brokers that left, so that a late copy of a report
+        is not included again.
         """
         for broker in [name for name in self.reports if name not in live]:
             self._leave(self.reports.pop(broker).last_stats)

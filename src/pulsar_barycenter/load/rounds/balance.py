@@ -44,12 +44,14 @@ class BalanceState(StrEnum):
 
 
 class Balance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How evenly the brokers are used. Usages are fractions of a broker, over the `brokers` that count; if no broker
-    counts, all usages are 0 and `fullest` is "".
+    """How evenly the brokers are used. Usages are fractions of a broker. Brokers that are drained or whose report is
+    outdated do not count. If fewer than two brokers count, the state is unknown: all usages are 0, and `fullest` is "".
 
-    `above_mean` is the value of the `measure`; the cluster is balanced up to `even_above_mean`. `reachable_above_mean`
-    is the value that `moves` moves of bundles would reach (`best_usage`); with 0 moves it equals `above_mean`.
-    `sentence` says all of this.
+    `measure` names what is measured: `above_mean` is how far the usage of the broker `fullest` is above `mean`, the
+    mean of all `brokers` (their number). The cluster is balanced if this is at most `even_above_mean`.
+    `reachable_above_mean` is the lowest value of it that moves of bundles could reach, and `moves` is their number; if
+    moves cannot lower it by a whole point, `moves` is 0 and `reachable_above_mean` equals `above_mean`. `sentence` says
+    all of this as text.
     """
 
     state: BalanceState
@@ -66,7 +68,7 @@ class Balance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def balance_of(snapshot: LoadSnapshot, config: "BrokerConfig") -> Balance:
-    """Return how evenly the brokers of a snapshot are used; drained brokers do not count."""
+    """Return how evenly the brokers of a snapshot are used. The brokers that `config` names as drained do not count."""
     snapshot = with_drained(snapshot, frozenset(config.barycenter_drained_brokers))
     gone = drained_rows(snapshot)
     if gone is not None:
@@ -76,7 +78,9 @@ def balance_of(snapshot: LoadSnapshot, config: "BrokerConfig") -> Balance:
 
 
 def judged(names: tuple[str, ...], found: BestUsage) -> Balance:
-    """Return how evenly the brokers are used that have these names and usages."""
+    """Return how evenly brokers are used. `names` are the names of the brokers, `found` has their usages in the same
+    order.
+    """
     counted = np.flatnonzero(found.fresh)
     if len(counted) < 2:
         sentence = (
@@ -138,5 +142,5 @@ def _points(fraction: float) -> str:
 
 
 def _number(fraction: float) -> str:
-    """Return a fraction as a text in percent: below 20 with one decimal, unless that decimal is 0."""
+    """Return a fraction as text in percent: values below 20 % have one decimal, which is omitted if it is 0."""
     return f"{100 * fraction:.0f}" if fraction >= 0.1995 else f"{100 * fraction:.1f}".removesuffix(".0")

@@ -23,11 +23,11 @@ class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One line of output: a decision about a bundle, or a verdict on a broker. `kind` is a kind of the decision log, or
-    "verdict".
+    """One line of output: a decision about a bundle, or a verdict on a broker. `kind` is "verdict", or one of the kinds
+    of decisions in the decision log. `cycle` is the number of the round, from 1.
 
-    A verdict gives the reason why `broker` sheds `unloads` bundles or sheds none. `placement` is the reason why a
-    bundle goes to `destination`.
+    A verdict gives the reason why `broker` sheds `unloads` bundles or sheds none. For a bundle that moves, `placement`
+    is the reason why it goes to `destination`.
     """
 
     cycle: int
@@ -45,8 +45,9 @@ class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle's broker and load. The load is `latest` by the broker's newest report, and `figures` by the short-term
-    window, on which decisions are based. `held` is why no shedder may choose the bundle; "" if shedders may.
+    """The broker of a bundle and the load of the bundle: `latest` is the load in the broker's newest report; `figures`
+    is the load in the short-term window, on which decisions are based. `held` is why no shedder may choose the bundle;
+    "" if shedders may choose it.
     """
 
     kind: str = "bundle"
@@ -59,7 +60,9 @@ class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
-    """Return the state of a bundle for each broker that reports it; several while the bundle moves."""
+    """Return the state of a bundle at each broker that reports it. While the bundle moves, this can be several
+    brokers.
+    """
     bundles = snapshot.bundles
     found = []
     for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
@@ -88,10 +91,10 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
 def concerning(
     lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
 ) -> list[Decided]:
-    """Return those of `lines` that are about a bundle, a namespace or a broker; the caller passes exactly one of the
-    three.
+    """Return those of `lines` that are about one bundle, one namespace or one broker. The caller passes exactly one of
+    these three; the others stay "".
 
-    For a bundle this includes the verdict on its owner.
+    For a bundle, the verdict on its owner is included.
     """
     owners = {state.broker for state in state_of(snapshot, bundle)} if bundle else set()
     return [line for line in lines if _concerns(line, owners, bundle, namespace, broker)]

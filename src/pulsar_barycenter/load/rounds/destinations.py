@@ -35,37 +35,41 @@ broker knows it for topics that clients have looked up."""
 
 
 class Destinations(ABC, Generic[Memory]):
-    """Chooses the destinations of the bundles that one round sheds. `memory` is the memory of the selection after all
-    calls so far.
+    """Chooses the destinations of the bundles that one round sheds. `memory` is the memory of the selection
+    (`Selection`) after the choices made so far.
     """
 
     memory: Memory
 
     @abstractmethod
     def choose(self, unload: Unload) -> Placement | Refusal:
-        """Return the destination of a bundle that is to be shed, or why it stays.
+        """Return the destination of a bundle that is to be unloaded, or a refusal that says why the bundle stays on its
+        broker.
 
-        A placement without broker: the next lookup of the bundle chooses its owner.
+        If the broker of the placement is None, the next lookup of the bundle chooses its owner.
         """
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Record that the bundle in this row leaves for the destination in `placement`, so that later choices include
-        it. `load` is a newer load of the cluster, None if there is none.
+        """Record that the bundle in `row` leaves for the destination in `placement`, so that later choices of this
+        round count its load there. `load` is a newer load of the cluster, which already includes the move and replaces
+        the present one; None: there is no newer load.
         """
 
     @property
     @abstractmethod
     def load(self) -> LoadSnapshot:
-        """The load of the cluster, in which the bundles that left count as preallocated to their destinations."""
+        """The load of the cluster, in which the bundles that left in this round count as on their way to their
+        destinations.
+        """
 
     def close(self) -> None:
-        """End the round: drop from `memory` the data that is valid only in this round."""
+        """End the round: remove from `memory` what is valid only in this round, such as planned destinations."""
 
 
 class Selection(ABC, Generic[Memory]):
-    """Chooses the owners of bundles, with fixed settings. `drained` brokers are candidates only if there is no other
-    broker.
+    """Chooses the owners of bundles, with fixed settings. `drained` are the ids of the drained brokers, which are
+    candidates only if there is no other broker.
     """
 
     drained: frozenset[str]
@@ -83,16 +87,17 @@ class Selection(ABC, Generic[Memory]):
         rng: random.Random,
         requests: Requests = PlacementRequest,
     ) -> Destinations[Memory]:
-        """Return the object that chooses the destinations in a round that carries out `plan`; `snapshot` is the present
-        load.
+        """Return the object that chooses the destinations in the round that carries out `plan`. `snapshot` is the
+        present load, `memory` the memory of previous rounds; `requests` is a function that returns the request for a
+        bundle.
         """
 
     @abstractmethod
     def place(
         self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: Memory | None = None
     ) -> Iterator[Placement]:
-        """Yield the owners of unowned bundles, each chosen on demand; after the choice the bundle counts for its
-        broker.
+        """Yield the broker that is to own each of `bundles`, which have no owner. A broker is chosen only when the
+        caller asks for the next item; the bundle then counts as load of this broker.
 
         `memory` is the memory of previous rounds; None: the initial one.
         """
@@ -106,9 +111,10 @@ class FilteredSelection(Selection[SelectionMemory]):
     """The way in which the modular and the extensible load manager choose owners: by policies, then filters, then the
     placement strategy.
 
-    Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
-    whether to use the shedder's destination. Without `vetoes` the shedder has checked the policies, and its destination
-    is final.
+    Bundles of `excluded_namespaces` are not unloaded. With `vetoes` (modular), a bundle is not unloaded if policies
+    leave it no other broker, and the placement strategy chooses its destination; it may choose another broker than the
+    shedder. Without `vetoes` (extensible), the shedder has already checked the policies, and the destination that it
+    chose is final.
     """
 
     placer: Placer[Any]
@@ -163,8 +169,8 @@ class FilteredSelection(Selection[SelectionMemory]):
         rng: random.Random,
         memory: SelectionMemory | None = None,
     ) -> Iterator[Placement]:
-        """Yield the owners of unowned bundles, as `Selection.place` does. A bundle that the snapshot does not have
-        counts with the default load of an unknown bundle, as on a live leader.
+        """Yield the broker that is to own each of `bundles`, as `Selection.place` does. A bundle that is not in the
+        snapshot counts with the default load of an unknown bundle, as on a live leader.
         """
         memory, snapshot = memory or self.start(), with_drained(snapshot, self.drained)
         for bundle in bundles:
@@ -218,8 +224,8 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         return found
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Record that the bundle leaves for its destination, so that the next choice includes its load; a bundle
-        without load data is not recorded.
+        """Record that the bundle leaves for its destination, so that the next choice counts its load there. `load` is a
+        newer load that already includes the move; without it, a bundle without load data (windows) is not counted.
         """
         if load is not None:
             self._load = load

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 class UnloadOutcome(NamedTuple):
-    """Whether an unload was done, and in `load` a newer load of the cluster that includes the move; None: there is no
-    newer load.
+    """The result of one unload: `done` is True if the bundle was unloaded. `load` is a newer load of the cluster that
+    includes the move; None: there is no newer load.
     """
 
     done: bool
@@ -52,11 +52,11 @@ CARRIED_OUT: Final = UnloadOutcome(True)
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """The result of a round: `moves` with destinations, `placements`, and `refused`, the bundles that stay although the
-    plan sheds them.
+    """The result of a round: `moves` has the unloads that were made, with their destinations; `refused` has why the
+    other bundles of the plan stay.
 
-    `placements[i]` has the reason for the destination of `moves[i]`. `snapshot` is the load, with the moved bundles
-    counted as on their way.
+    `placements[i]` has the reason for the destination of `moves[i]`. `snapshot` is the load after the round, in which
+    the moved bundles count as on their way.
     """
 
     plan: SheddingPlan
@@ -79,10 +79,11 @@ class RoundOutcome:
 def moves(
     plan: SheddingPlan, destinations: Destinations[Any], shedder: Shedder[Any]
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
-    """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
+    """Yield the unloads and refusals of `plan`, in its order. The caller sends back the result of each unload, and None
+    for a refusal. The generator returns the result of the round.
 
-    `shedder` made the plan. If the load is newer than that of the plan, the shedder may keep a bundle on its broker
-    (`Shedder.why_it_stays`). Closes the destinations at its end, also after an error.
+    `shedder` made the plan. If reports arrived since the plan was made, the shedder may keep a bundle on its broker
+    (`Shedder.why_it_stays`). The destinations are closed at the end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:
@@ -131,8 +132,8 @@ class Round(Generic[Memory]):
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return the memory before the first round. The shedder's part is read from `document`, the stored form of its
-        memory; None: the shedder starts without memory.
+        """Return the memory before the first round. `document` is the stored memory of the shedder, from which the
+        shedder continues; None: it begins with its initial memory.
         """
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
@@ -148,10 +149,10 @@ class Round(Generic[Memory]):
         rng: random.Random,
         takes: Callable[[Unload], bool] = lambda _unload: True,
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
-        """Return what the leader would do in a round if every unload succeeds for which `takes` returns True, and the
-        memory for the next round.
+        """Return the result of a simulated round, and the memory for the next round. Each unload of the round succeeds
+        if `takes` returns True for it, and fails otherwise.
 
-        `takes` is called once for each unload, in the order of the round; the others count as failed.
+        `takes` is called once for each unload, in the order of the round. By default all unloads succeed.
         """
         snapshot = with_drained(snapshot, self.selection.drained)
         plan, shedding = shed(self.shedder, snapshot, memory.shedding)
@@ -169,7 +170,7 @@ class Round(Generic[Memory]):
 
 
 def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Round[Any]:
-    """Return the shedder and the selection that a configuration asks for with this load manager, as a `Round`.
+    """Return the `Round` of a load manager: the shedder and the selection that `config` names for it.
 
     Raises:
         StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
@@ -178,7 +179,7 @@ def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR)
 
 
 def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Selection[Any]:
-    """Return the object that chooses owners as this load manager does with this configuration.
+    """Return the selection (the way to choose owners) of a load manager, with the settings of `config`.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.
@@ -190,7 +191,8 @@ def mark_unloaded(snapshot: LoadSnapshot, bundles: Sequence[str]) -> LoadSnapsho
     """Return a copy of the snapshot in which these bundles count as recently unloaded; bundles that the snapshot does
     not have are ignored.
 
-    The snapshot may be newer than the one that the bundles were chosen from, with other rows.
+    Bundles are given by name, because the snapshot may be newer than the one from which they were chosen, with other
+    rows.
     """
     if not bundles:
         return snapshot

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimpleSelection(Selection[SimpleMemory]):
-    """The simple load manager's way to choose owners, by quotas and ranks: as lookups right after the round would
-    choose.
+    """Chooses the owners of bundles as the simple load manager does, by quotas and ranks. A live leader leaves this
+    choice to the next lookup of each bundle; this selection predicts what lookups right after the round would choose.
 
-    Quotas are learned from the snapshot alone, so the quota of a bundle follows from its present load, within the
-    limits of one step from the default.
+    Quotas are learned from this snapshot alone. As at the first update after a start, the quota of a bundle is then its
+    present load, within the bounds for quotas.
     """
 
     settings: SimpleSettings
@@ -92,7 +92,9 @@ class SimpleDestinations(Destinations[SimpleMemory]):
         return stays(unload, Code.NO_DESTINATION, cause=found.reason) if found.broker is None else found
 
     def select(self, bundle: str) -> Placement:
-        """Return the owner of a bundle with the reason; later choices count the bundle for this owner."""
+        """Choose the owner of a bundle, and return it with the reason. In later choices, the bundle counts as load of
+        this owner.
+        """
         found, self._ranking, self.memory = select_broker(
             self._ranking,
             self._requests(bundle),
@@ -109,8 +111,8 @@ class SimpleDestinations(Destinations[SimpleMemory]):
 
 
 class NextLookup(Destinations[None]):
-    """Chooses no destination for any bundle, as a live leader of the simple load manager, which leaves the choice to
-    the next lookup.
+    """Chooses no destination: the next lookup of each bundle will choose its owner. So does a live leader of the simple
+    load manager. Bundles of excluded namespaces are not unloaded.
     """
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:

@@ -27,10 +27,10 @@ def shedding_rounds(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> tuple[list[list[Decided]], MemoryDocument]:
-    """Return the decisions of `cycles` shedding rounds on one snapshot, round by round, and the memory of the shedder
-    after the last round.
+    """Return the decisions of `cycles` shedding rounds on one snapshot, one list for each round, and the memory of the
+    shedder after the last round. `memory` is its memory before the first round.
 
-    Brokers report nothing between the rounds: loads stay the same, and moved bundles are on their way.
+    Brokers report nothing between the rounds: loads stay the same, and bundles that were moved count as on their way.
 
     Raises:
         StrategyError: the configuration names strategies that do not exist, or that cannot be combined.
@@ -106,7 +106,8 @@ def placement_lines(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> Iterator[Decided]:
-    """Yield the owner that each of these bundles would get, one after the other.
+    """Yield for each of these bundles the broker that would own it. A bundle counts as load of its broker when the next
+    one is placed.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.
@@ -128,11 +129,12 @@ def placement_lines(
 def split_rounds(
     snapshot: LoadSnapshot, config: BrokerConfig, cycles: int, manager: ManagerKind = ManagerKind.MODULAR
 ) -> list[list[Decided]]:
-    """Return for each of `cycles` runs of the split strategy which bundles are split, and which are too large but not
-    split.
+    """Return the result of `cycles` runs of the split strategy on the same snapshot, one list for each run: which
+    bundles are split, and which are too large but not split.
 
-    Each namespace counts as having the reported bundles. The extensible load manager splits bundles that were too large
-    in several runs in a row, here in the middle of their range.
+    The number of bundles of a namespace is the number that the snapshot has; splits of earlier runs do not change it.
+    The extensible load manager splits a bundle when it was too large in several runs in a row; here it splits in the
+    middle of the bundle's hash range.
     """
     splitter = splitter_of(config, manager)
     memory = splitter.start()

@@ -39,8 +39,8 @@ def select_broker_extensible(
     """Return the owner that the extensible load manager chooses for the bundle, with the reason, and the memory for the
     next choice.
 
-    Brokers in `without` are not candidates: brokers that are lost, or that failed to take over the bundle. Bundles of
-    namespaces that are excluded from shedding go to brokers in turn, without `placer`.
+    The brokers in `without` are not candidates, because they are lost or failed to take over the bundle. For a bundle
+    of a namespace that is excluded from shedding, brokers are chosen in turn, and `placer` is not used.
     """
     live = live_brokers(snapshot) & np.array([name not in without for name in snapshot.brokers.names], bool)
     narrowed = narrow(snapshot, request, settings, live)

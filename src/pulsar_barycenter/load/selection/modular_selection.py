@@ -72,8 +72,8 @@ class SelectionSettings:
 
 
 class SelectionMemory(msgspec.Struct, frozen=True):
-    """The memories of the placement strategy and of the choice of brokers in turn, carried from one selection to the
-    next.
+    """What is carried from one choice of an owner to the next: the memory of the placement strategy, and that of the
+    choice of brokers in turn (`next_in_turn`).
     """
 
     placement: Remembered = NOTHING_REMEMBERED
@@ -94,7 +94,7 @@ def select_broker(
     memory: SelectionMemory,
 ) -> tuple[Placement, SelectionMemory]:
     """Return the owner that the modular load manager chooses for the bundle, with the reason, and the memory for the
-    next choice. The caller records the bundle as preallocated to that broker.
+    next choice. The caller then records that the bundle is on its way to that broker.
     """
     policies = policy_candidates(snapshot, request)
     outcomes, notes, left = _narrowed(snapshot, request, settings, policies)
@@ -139,8 +139,8 @@ def next_in_turn(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the next one of `candidates` in a fixed order, without asking the placement strategy: for namespaces that
-    are excluded from shedding.
+    """Return the next one of `candidates` in a fixed order, and the memory for the next choice. This is for bundles of
+    namespaces that are excluded from shedding; the placement strategy `placer` is not used.
     """
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
     return choice, SelectionMemory(memory.placement, round_robin)
@@ -149,8 +149,9 @@ def next_in_turn(
 def _narrowed(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: SelectionSettings, policies: FilterOutcome
 ) -> tuple[list[FilterOutcome], list[str], int]:
-    """Return the outcome of each filter, policies first; notes on filters that failed or were ignored; and the number
-    of brokers left."""
+    """Return the outcome of each filter that was applied, beginning with `policies`; notes on filters that failed or
+    were ignored; and the number of brokers that remain.
+    """
     outcomes, notes = [policies, max_topics(snapshot, policies.kept, settings.max_topics)], []
     if policies.note:
         notes.append(policies.note)

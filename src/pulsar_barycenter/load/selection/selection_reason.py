@@ -32,7 +32,8 @@ def explained(
 class _Explained(msgspec.Struct, frozen=True, gc=False):
     """Builds the reason of a strategy's choice. `narrowing` are the outcomes of the filters that removed brokers.
 
-    This object keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
+    This object keeps only the brokers of the snapshot and not the bundles, because placements are kept for a whole
+    round.
     """
 
     brokers: BrokerTable
@@ -61,7 +62,9 @@ class _Explained(msgspec.Struct, frozen=True, gc=False):
 
 
 def _removed(names: Sequence[str], narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
-    """Return the first `count` of the removed brokers, by name, each with the reason of its filter."""
+    """Return the first `count` of the brokers that filters removed, in the order of their names. Each has the reason of
+    the filter that removed it.
+    """
     rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count].tolist()
     if len(narrowing) == 1:
         return tuple(narrowing[0].alternatives(names, rows))

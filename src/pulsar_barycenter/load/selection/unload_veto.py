@@ -16,7 +16,10 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 def unload_veto(snapshot: LoadSnapshot, request: PlacementRequest, source: str) -> Reason | None:
-    """Return why the bundle must stay on its broker `source`; None: it may leave."""
+    """Return why policies forbid to unload the bundle of `request` from its broker `source`; None if they allow it.
+    They forbid it if they allow no broker other than `source`, or by the rule for anti-affinity groups
+    (`anti_affinity_veto`).
+    """
     allowed = policy_candidates(snapshot, request)
     row = snapshot.brokers.index.get(source)
     if allowed.left == (row is not None and bool(allowed.kept[row])):

@@ -64,8 +64,9 @@ def conflict(
 
 
 def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
-    """Return whether the brokers in `later` match the brokers in `earlier`. The caller has checked that the state of
-    `later` may follow the state of `earlier`.
+    """Return whether `later` names the brokers that a record which follows `earlier` must name: for example, the broker
+    that releases a bundle must be its owner. The caller has checked that the state of `later` may follow the state of
+    `earlier`.
     """
     match earlier.state, later.state:
         case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:

@@ -16,8 +16,8 @@ from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitS
 
 
 class Held(enum.Enum):
-    """What a broker has of a bundle at the moment: a term, in which it serves the bundle; only connected clients; or
-    nothing.
+    """What a broker has of a bundle at the moment: a term (a time in which it serves the bundle), only the connected
+    clients of topics that it has closed, or nothing. "The record" is the bundle's ownership record.
     """
 
     NOTHING = "nothing"
@@ -92,7 +92,7 @@ def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
 
 
 def duty_of(role: Role, held: Held) -> Duty:
-    """Return what a broker has to do next about a bundle, from its role in the bundle's ownership record and from what
-    it has of the bundle (`held`).
+    """Return what a broker has to do next because of a bundle's ownership record. `role` is its role in that record,
+    `held` is what it has of the bundle at the moment.
     """
     return DUTIES.get((role, held), Duty.NOTHING if held is Held.NOTHING else Duty.LET_GO)

@@ -30,7 +30,9 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 def assigning(
     before: ServiceUnitStateData | None, broker: str, now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the ownership record that assigns a bundle without owner to `broker`."""
+    """Return the ownership record that assigns a bundle without owner to `broker`. `before` is the present record of
+    the bundle, which the new one replaces; None: the bundle has no record.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
         dst_broker=broker,
@@ -41,7 +43,9 @@ def assigning(
 
 
 def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the ownership record with which a broker takes a bundle that is assigned to it."""
+    """Return the ownership record with which a broker takes over a bundle. `before` is the present record, which
+    assigns the bundle to this broker; `epoch` is the epoch of the term that begins.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=before.dst_broker,
@@ -54,8 +58,8 @@ def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitS
 
 
 def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the ownership record with which a broker makes itself the owner of a bundle by force, even if the previous
-    record names other brokers.
+    """Return the ownership record with which `broker` makes itself the owner of a bundle by force, even if `before`,
+    the present record, names other brokers. `epoch` is the epoch of the term that begins.
     """
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
@@ -76,11 +80,11 @@ def releasing(
     topics: Iterable[str] = (),
     request_id: str = "",
 ) -> ServiceUnitStateData:
-    """Return the ownership record that asks the owner to give up a bundle, to `destination`, or to any broker if
-    `destination` is None.
+    """Return the ownership record that asks the owner to give up a bundle. `destination` is the broker that is to own
+    it next; None: a broker will be chosen later.
 
-    If the owner itself publishes the record, `topics` may be the topics with producers (see `handed_over`); here they
-    are still open.
+    `topics` are topics with producers, so that the destination can prepare for them (see `handed_over`); only the owner
+    knows them, when it publishes the record itself. These topics are still open at that time.
     """
     return ServiceUnitStateData(
         ServiceUnitState.RELEASING,
@@ -95,10 +99,11 @@ def releasing(
 
 
 def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str] = ()) -> ServiceUnitStateData:
-    """Return the ownership record by which the source of a transfer says that it has stopped serving the bundle, so
-    that the destination can start.
+    """Return the ownership record with which the source of a transfer reports that it has stopped serving the bundle,
+    so that the destination can start.
 
-    Producers wait at `topics`; the record names the first of these topics, up to the limits of a record.
+    `topics` are the topics whose producers wait for the new owner. The record names the first of them, as many as the
+    limits of a record allow.
     """
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
@@ -112,7 +117,9 @@ def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str]
 
 
 def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the ownership record by which the owner says that it has given up a bundle and stopped serving it."""
+    """Return the ownership record with which the owner reports that it has stopped serving a bundle and given it up.
+    `before` is the present record, which the new one replaces.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.FREE,
         dst_broker=before.dst_broker,
@@ -126,8 +133,8 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
 def splitting(
     before: ServiceUnitStateData, children: Iterable[str], now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the ownership record that asks the owner to split a bundle into `children` (ranges), which the owner
-    keeps.
+    """Return the ownership record that asks the owner to split a bundle into `children` (hash ranges). The same broker
+    then owns the children.
     """
     return ServiceUnitStateData(
         ServiceUnitState.SPLITTING,
@@ -140,8 +147,8 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the ownership record of a bundle that was split and no longer exists. Publish it once the owner owns all
-    children of the bundle.
+    """Return the last ownership record of a bundle that was split and does not exist any more. Publish it only when the
+    owner owns all children of the bundle. `before` is the present record, which this one replaces.
     """
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,

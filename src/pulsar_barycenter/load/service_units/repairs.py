@@ -17,8 +17,8 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 
 
 def concerns(record: ServiceUnitStateData, broker: str) -> bool:
-    """Return whether the record needs a repair if `broker` is lost: the broker owns the bundle, or is about to get it,
-    or has to complete a change.
+    """Return whether the record needs a repair if `broker` is lost. It does if `broker` owns the bundle or is about to
+    own it, or if `broker` has to complete a change of the bundle that is under way.
     """
     if record.state.is_active and record.dst_broker == broker:
         return True
@@ -26,10 +26,11 @@ def concerns(record: ServiceUnitStateData, broker: str) -> bool:
 
 
 def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the record with which `successor` gets a bundle; None: no broker gets it.
+    """Return the record with which `successor` gets a bundle by force; None: no broker owns it then.
 
-    The record names the previous owner, lost or not, as its source broker: if that broker lives, it must release the
-    bundle. The successor continues a split that had begun. `epoch` is for a record that begins a term.
+    The record names the previous owner as its source broker, whether or not that broker is lost: if it still runs, it
+    must release the bundle. If a split had begun, the successor continues it. `epoch` is the epoch of the term that the
+    successor begins; it is used only if the record begins a term.
     """
     before = record.dst_broker if record.state is ServiceUnitState.OWNED else record.source_broker
     if successor is None:
@@ -63,8 +64,8 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """The ownership records that the leader has to repair, found among all records. Bundles are in the order of their
-    records.
+    """What the leader has to repair, found among all ownership records: the lost brokers that records name, and the
+    bundles whose record needs a repair, in the order in which the records were read.
     """
 
     lost_brokers: set[str] = field(default_factory=set)
@@ -82,10 +83,10 @@ def look_over(
     in_flight_ms: int,
     tombstone_ms: int,
 ) -> Findings:
-    """Return the repairs that ownership records need; `records` are (bundle, record) pairs.
+    """Return the repairs that ownership records need; `records` are pairs (bundle, record).
 
-    They are about three things: brokers that records name and that are not `live`; changes that take longer than
-    `in_flight_ms`; and records without owner that are older than `tombstone_ms`. Both limits are exclusive.
+    A record needs a repair if it names a broker that is not in `live`, if its change takes longer than `in_flight_ms`,
+    or if it has no owner and is older than `tombstone_ms`. Both limits are exclusive.
     """
     found = Findings()
     for bundle, record in records:
@@ -104,12 +105,12 @@ def look_over(
 
 
 def successor_of_orphan(record: ServiceUnitStateData, live: Collection[str]) -> str | None:
-    """Return the broker that gets a bundle whose change did not end: the broker that splits or releases it, if that is
-    live.
+    """Return the broker that gets a bundle whose change of ownership did not end: the broker that splits or releases
+    the bundle, if it is live.
 
-    The same applies if the destination is lost: the broker that releases the bundle may still serve it, so another
-    broker would serve it at the same time. None: a broker must be chosen, other than `dst_broker`, which did not take
-    it.
+    It also gets the bundle back if the destination of a transfer is lost: it may still serve the bundle, so a third
+    broker would serve it at the same time. None: the caller must choose a broker, other than `dst_broker`, which did
+    not take the bundle.
     """
     if record.state in (ServiceUnitState.SPLITTING, ServiceUnitState.RELEASING) and record.source_broker in live:
         return record.source_broker

@@ -21,7 +21,9 @@ TOMBSTONE_INTERVAL_MS: Final = 10_000
 
 
 class ReportEffect(enum.Enum):
-    """The effect of an ownership record on the load reports that a broker has written about itself to the topic."""
+    """What an ownership record means for the load reports that a broker has published about itself in the topic of load
+    reports.
+    """
 
     NONE = "they stay valid"
     FORGET = "the averages restart with the next measurement"
@@ -31,10 +33,10 @@ class ReportEffect(enum.Enum):
 def effect_on_reports(
     record: ServiceUnitStateData | None, me: str, *, last_tombstone_ms: int, now_ms: int
 ) -> ReportEffect:
-    """Return the effect that an accepted ownership record has on the load reports of the broker `me`, once the broker
-    has done what the record asks of it.
+    """Return what the broker `me` must do with the load reports that it has published, because of a bundle's ownership
+    record. Call it when the broker has done what the record asks of it. `record` None: the bundle has no record.
 
-    `last_tombstone_ms` is the time of this broker's last tombstone in the topic (epoch ms), 0 for never.
+    `last_tombstone_ms` is when this broker last replaced its reports in the topic by a tombstone (epoch ms); 0: never.
     """
     if record is None:
         return ReportEffect.NONE

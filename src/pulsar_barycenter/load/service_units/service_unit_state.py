@@ -117,8 +117,8 @@ Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
 
 
 class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
-    """The ownership record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the ranges
-    of children to their future owners, None for the broker that splits.
+    """The ownership record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the hash
+    ranges of children to their future owners; None: the broker that splits the bundle.
     """
 
     state: ServiceUnitState
@@ -148,8 +148,8 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def owner(self) -> str | None:
-        """The broker that owns the bundle or is about to own it; None if the owner gave up the bundle without a
-        destination.
+        """The broker that owns the bundle or is about to own it. None: the bundle has no owner, or its owner gives it
+        up without a destination.
         """
         match self.state:
             case ServiceUnitState.OWNED | ServiceUnitState.ASSIGNING | ServiceUnitState.RELEASING:

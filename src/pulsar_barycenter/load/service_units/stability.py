@@ -23,9 +23,9 @@ class MetadataStability(enum.Enum):
 
 
 def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int) -> MetadataStability:
-    """Return how stable the metadata store counts at `now_ms`: unstable without a session, jittery for JITTERY_MS after
-    a session was re-established, otherwise stable. `reestablished_at_ms` is when the session was last established
-    again; None: no session was ever lost.
+    """Return the stability of the metadata store at `now_ms`: unstable if there is no session; jittery for JITTERY_MS
+    after a lost session was established again; otherwise stable. `reestablished_at_ms` is the last time at which this
+    happened (epoch ms); None: no session was ever lost.
     """
     if not has_session:
         return MetadataStability.UNSTABLE
@@ -37,9 +37,10 @@ def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int
 def cleanup_delay_ms(
     state: MetadataStability, *, reestablished_at_ms: int | None, now_ms: int, session_timeout_ms: int
 ) -> int | None:
-    """Return for how many ms from `now_ms` a broker whose key is missing from the store does not yet count as lost.
+    """Return for how many ms from `now_ms` a broker whose key is missing from the metadata store must not be treated as
+    lost yet. `state` is the stability of the store.
 
-    0: the broker counts as lost now. None: it does not count as lost as long as the store's `state` lasts.
+    0: the broker counts as lost now. None: it does not count as lost until `state` changes.
     """
     if state is MetadataStability.UNSTABLE:
         return None

@@ -41,8 +41,9 @@ _AMOUNT_KEYS: Final = ("maxUnloadPercentage", "minUnloadMessage", "minUnloadMess
 
 @dataclass(frozen=True, slots=True)
 class HitCounts:
-    """How often the gap between the two brokers of a pair has reached each threshold: for each threshold, the number of
-    rounds in a row by broker id; a missing broker has 0.
+    """For how many rounds in a row a broker has belonged to a pair (of a full and an empty broker) whose difference in
+    usage has reached a threshold. `low` and `high` map broker ids to the number of rounds for the low and the high
+    threshold; a missing broker has 0.
     """
 
     low: Mapping[str, int] = field(default_factory=dict)
@@ -51,8 +52,9 @@ class HitCounts:
 
 @dataclass(frozen=True, slots=True)
 class AvgShedder(Shedder[HitCounts]):
-    """The strategy AvgShedder: thresholds are in percentage points of usage, hits are numbers of rounds, the minima are
-    in msg/s and bytes/s, in + out.
+    """The strategy AvgShedder. It pairs the fullest broker with the emptiest one, the second fullest with the second
+    emptiest, and so on. Thresholds are in percentage points of usage, hits are numbers of rounds, the minima are in
+    msg/s and bytes/s, in + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -87,18 +89,20 @@ class AvgShedder(Shedder[HitCounts]):
         return HitCounts()
 
     def decide(self, snapshot: LoadSnapshot, hits: HitCounts) -> tuple[FittingPlan, HitCounts]:
-        """Return the plan of bundles to unload, each with its destination, and the counts for the next round.
+        """Return the plan of bundles to unload, each with its destination, and the counts for the next round. The gap
+        of a pair is the difference between the usages of its two brokers.
 
-        Counts belong to brokers, not to pairs. A gap below `low` deletes the counts of both brokers, a gap below `high`
-        their high counts. A pair acts as soon as one count of one of its brokers is high enough. Then the
-        counts of both brokers are deleted, even if nothing moves.
+        Each broker has a low and a high count: in how many rounds in a row the gap of its pair was at least `low`, or
+        `high`. Counts belong to brokers, so they go on if the broker is paired with another one. Bundles of a pair may
+        move once one of the four counts of its brokers reaches its number of hits, if the gap is at least `low`. Then
+        the counts of both brokers are deleted, even if no bundle moves.
 
         The amount to move is `share` times the difference of message rates if that is above the minimum, else `share`
-        times the difference of throughputs. The heaviest bundles that fit leave the fuller broker for the other one,
-        even if it has only one bundle.
+        times the difference of throughputs, if that is above its minimum. The heaviest bundles that fit leave the
+        fuller broker for the other one, even if it has only one bundle.
 
-        The widest pairs come first. If bundles of a pair wait because the round is full, the pair keeps its counts, so
-        that it acts again in the next round if the gap still exists.
+        The pairs with the widest gaps come first. If bundles of a pair wait because the round has reached `most`, the
+        pair keeps its counts, so that it goes on in the next round if the gap still exists.
         """
         scores = snapshot.brokers.weighted_usage(self.weights) * 100
         order = np.lexsort((~np.signbit(scores), scores))  # stable; -0 comes before 0, as Java compares
@@ -129,10 +133,11 @@ class AvgShedder(Shedder[HitCounts]):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Columns over pairs of a full and an empty broker, widest gap first: the rows of both brokers, whether the pair
-    acts (bundles may move), and the traffic that may move.
+    """Columns over pairs of a full and an empty broker, the widest gap in usage first: the rows of both brokers,
+    whether bundles of the pair may move, and the traffic that may move.
 
-    The traffic `need` is in msg/s where `by_rate`, else in bytes/s; it is 0 if it is below the minimum.
+    The traffic `need` is in msg/s for the pairs that `by_rate` flags, in bytes/s for the others; it is 0 if it is below
+    the minimum.
     """
 
     lesser: Integers
@@ -150,7 +155,9 @@ def _counted(
     greater: Integers,
     gap: Floats,
 ) -> tuple[Integers, Integers]:
-    """Return the low and the high counts of all brokers after this round."""
+    """Return for each broker, after this round, its low and its high count: the number of rounds in a row in which the
+    gap of its pair was at least the low, or the high, threshold.
+    """
     names = snapshot.brokers.names
     low = np.array([hits.low.get(name, 0) for name in names], np.int64)
     high = np.array([hits.high.get(name, 0) for name in names], np.int64)
@@ -162,8 +169,8 @@ def _counted(
 
 
 def _amounts(snapshot: LoadSnapshot, settings: AvgShedder, lesser: Integers, greater: Integers) -> tuple[Flags, Floats]:
-    """Return for each pair of brokers whether message rates decide (else throughput), and the amount of traffic that
-    may leave; 0 if it is below the minimum.
+    """Return for each pair of brokers whether the amount is a message rate (else it is a throughput), and the amount of
+    traffic that may leave the fuller broker; 0 if it is below the minimum.
     """
     latest = snapshot.brokers.latest
     with np.errstate(over="ignore", invalid="ignore"):
@@ -181,8 +188,9 @@ def _as_counts(names: tuple[str, ...], counts: Integers) -> Mapping[str, int]:
 def _choose(
     snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers, most: int
 ) -> tuple[Integers, Floats, Flags]:
-    """Return the rows of bundles that leave `sources`, in the order of the sources; the budget before each bundle; and
-    flags of the brokers whose further bundles have to wait, because the round is full.
+    """Return the rows of the bundles that leave `sources`, in the order of the sources. Also return, for each bundle,
+    how much traffic its broker had still to shed before it; and flags of the brokers that have more bundles to shed,
+    which must wait because the round has `most` bundles.
     """
     short = snapshot.bundles.short
     kept, before = [np.zeros(0, np.int64)], [np.zeros(0)]
@@ -229,8 +237,9 @@ def _verdicts(
 
 @dataclass(frozen=True, slots=True)
 class AvgVerdicts:
-    """Columns over brokers: score (percent), partner (its own row if it has none), counts of this round, an index of
-    _CODES, the amount to shed, and the row of the destination.
+    """The verdicts of one round, as columns over brokers: score (usage in percent), the row of the partner in the
+    broker's pair (its own row if it has no partner), the two counts after this round, an index of _CODES, the amount of
+    traffic to shed, and the row of the destination.
     """
 
     settings: AvgShedder

@@ -25,10 +25,10 @@ from pulsar_barycenter.load.strategy import Memory
 
 @dataclass(frozen=True)
 class PlanBesideDrained:
-    """A shedder's plan for `snapshot`, converted from `decided`, the plan that the shedder made for the cluster without
-    its drained brokers.
+    """The plan of a shedder that was run on the cluster without its drained brokers (`decided`), converted to the rows
+    of `snapshot`, which has all brokers.
 
-    `brokers` and `bundles` map rows of `decided` to rows of `snapshot`.
+    `brokers` and `bundles` have, for each row of `decided`, the row of the same broker or bundle in `snapshot`.
     """
 
     decided: SheddingPlan
@@ -75,7 +75,8 @@ class PlanBesideDrained:
 
 
 def shed(shedder: Shedder[Memory], snapshot: LoadSnapshot, memory: Memory) -> tuple[SheddingPlan, Memory]:
-    """Return the plan of a shedder that does not see the drained brokers of a snapshot, and the next memory.
+    """Run the shedder on a snapshot without its drained brokers and their bundles. Return its plan, in which rows are
+    those of `snapshot`, and its memory for the next round.
 
     Raises:
         ValueError: the snapshot lacks data that the shedder needs.

@@ -56,8 +56,8 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """A shedder that tolerates brokers up to `threshold` standard deviations above the mean of a metric. The metrics of
-    brokers and bundles are in `unit`.
+    """A shedder that tolerates brokers whose metric is up to `threshold` standard deviations above the mean. The
+    metrics of brokers and bundles are in `unit`.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -73,8 +73,8 @@ class DeviationShedder(Shedder[None]):
 
     @classmethod
     def of(cls, config: "BrokerConfig") -> Self:
-        """Return the shedder that compares throughput in + out; of bundles, the short-term one. It has no configuration
-        key of its own.
+        """Return the shedder that compares the throughput in + out of brokers. For a bundle it uses the throughput of
+        the short-term window. No configuration key changes these settings.
         """
         return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
 
@@ -84,11 +84,14 @@ class DeviationShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
         """Return the plan: the bundles to unload, in the order of choice.
 
-        While the broker with the greatest metric exceeds the mean by more than the threshold, its heaviest bundle b
-        with `b + least < greatest` moves to the broker with the least metric, which changes both metrics and the
-        deviation. A broker without such a bundle is no longer considered. Of equal metrics, the greatest broker and the
-        heaviest bundle are the last by name, and the least broker is the first. The round ends after `most` bundles;
-        brokers above the limit that gave none wait for the next round.
+        The following is repeated as long as the metric of the broker with the greatest metric is more than `threshold`
+        standard deviations above the mean: its heaviest bundle b with `b + least < greatest` is moved to the broker
+        with the least metric (`least` and `greatest` are the metrics of the two brokers). This changes both metrics and
+        the deviation. A broker without such a bundle is no longer considered.
+
+        Of brokers with equal greatest metrics, and of equally heavy bundles, the last one by name is chosen; of brokers
+        with equal least metrics, the first. The round ends after `most` bundles; brokers above the limit from which
+        none was moved wait for the next round.
         """
         metric = self.broker_metric(snapshot)
         mean = sequential_mean(metric)
@@ -112,8 +115,8 @@ class DeviationShedder(Shedder[None]):
 
 
 class DeviationMove(NamedTuple):
-    """The move of a bundle: its row and its metric (`weight`), and the row of the receiver. `least` and `greatest` are
-    the metrics of the receiver and of the source before the move.
+    """The move of one bundle: its row and its metric (`weight`), and the row of the receiver. `least` and `greatest`
+    are the metrics of the receiver and of the source before this move.
     """
 
     row: int
@@ -124,15 +127,17 @@ class DeviationMove(NamedTuple):
 
 
 def _deviation(squares: float, count: int, mean: float) -> float:
-    """Return the standard deviation; 0 if rounding makes the variance negative."""
+    """Return the standard deviation of `count` values with this mean; `squares` is the sum of their squares. 0 if
+    rounding makes the variance negative.
+    """
     return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
 
 
 def _moves(
     snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float
 ) -> list[DeviationMove]:
-    """Return the moves that the strategy chooses: at most one more than a round makes, which shows that bundles have to
-    wait.
+    """Return the moves that the strategy chooses, in order. If bundles have to wait because the round has reached
+    `most`, the result has one more move than the round makes, to show this.
     """
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
@@ -171,8 +176,8 @@ def _moves(
 
 
 class _Bundles:
-    """The bundles of each broker that are not chosen yet. Of a broker's bundles, only the heaviest are sorted, and more
-    only when they are needed.
+    """The bundles of each broker from which the strategy can still choose. Of a broker's bundles, only the heaviest are
+    sorted at first; more are sorted when they are needed.
     """
 
     def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats) -> None:
@@ -221,8 +226,8 @@ class _Bundles:
         self._look_further(broker)
 
     def _find(self) -> None:
-        """Find the rows of bundles: at the first call for the brokers with the greatest metric, at the second call for
-        all.
+        """Fill the table of bundles: the first call does so for the brokers with the greatest metric, a second call for
+        all brokers.
         """
         if not self._rows:
             self._weights = self._member.bundle_metric(self._snapshot)
@@ -230,9 +235,10 @@ class _Bundles:
         self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
 
     def _look_further(self, broker: int) -> None:
-        """Sort the next part of a broker's lighter bundles, and put it before the sorted bundles.
+        """Sort more of a broker's lighter bundles, and insert them before its sorted bundles, which are in ascending
+        order.
 
-        The heaviest bundle is at the end; of equal bundles, the last by name.
+        So the heaviest bundle is always at the end; of equal bundles, the last by name.
         """
         (rows, rising), lighter = self._sorted[broker], self._lighter[broker]
         weights = self._weights[lighter]
@@ -244,7 +250,9 @@ class _Bundles:
 
 @dataclass(frozen=True, slots=True)
 class DeviationVerdicts:
-    """The metric of each broker before any move, its mean and deviation, the brokers that shed, and the moves."""
+    """The verdicts of one round: the metric of each broker before any move, the mean and the standard deviation of
+    these metrics, the brokers that shed, and the moves.
+    """
 
     member: DeviationShedder
     metric: Floats
@@ -255,7 +263,9 @@ class DeviationVerdicts:
 
     @property
     def need(self) -> Floats:
-        """How far the metric of each broker is above the greatest value that the strategy tolerates."""
+        """For each broker, how far its metric is above the limit: the mean plus `threshold` standard deviations.
+        Negative: it is below the limit.
+        """
         return self.metric - (self.mean + self.member.threshold * self.deviation)
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
@@ -283,8 +293,8 @@ class DeviationVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class DeviationPlan(ShedPlan):
-    """The plan of a deviation shedder: `rows` are the bundles in the order in which they were chosen, over all brokers;
-    `before` is the metric of the source before each move.
+    """The plan of a deviation shedder: `rows` are the bundles in the order in which they were chosen, mixed over all
+    brokers. `before` has for each bundle the metric of its broker just before the bundle was chosen.
     """
 
     verdicts: DeviationVerdicts

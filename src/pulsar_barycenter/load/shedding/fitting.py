@@ -21,8 +21,8 @@ _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """The verdicts of a shedder that picks bundles which fit into a budget. `need` is the maximum traffic that leaves
-    each broker: in msg/s if `by_rate` is set for the broker, else in bytes/s.
+    """The verdicts of a shedder that picks bundles which fit into a budget. `need` is the budget: the maximum traffic
+    that leaves each broker, in msg/s for the brokers that `by_rate` flags, in bytes/s for the others.
     """
 
     @property
@@ -30,16 +30,19 @@ class FittingVerdicts(Verdicts, Protocol):
 
     @property
     def destination(self) -> Indices:
-        """For each broker the row of the broker to which its bundles go; -1: the placement strategy decides."""
+        """For each broker, the row of the broker to which its bundles go; -1: the shedder chooses no destination, the
+        placement strategy does.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FittingPlan(ShedPlan):
-    """The bundles to unload: `rows` of the snapshot's bundles, grouped by broker, with the brokers in the order in
-    which the strategy selected them.
+    """The bundles to unload: `rows` of the snapshot's bundles, grouped by broker. The brokers are in the order in which
+    the strategy selected them.
 
-    `before` is the budget that was left when a row was selected, in the unit of the broker's budget.
+    `before` has, for each row, the traffic that its broker had still to shed when the row was selected, in msg/s or
+    bytes/s (see `FittingVerdicts`).
     """
 
     verdicts: FittingVerdicts
@@ -64,8 +67,8 @@ class FittingPlan(ShedPlan):
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose. No reasons
-        are built.
+        """Return the destination of each bundle for which the strategy chose one. This builds no reasons, so it is
+        faster than reading the unloads.
         """
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
@@ -86,11 +89,12 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
 def take_fitting(
     traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
 ) -> tuple[Integers, Floats]:
-    """Return the positions of the bundles to take, at most `most`, and the budget before each.
+    """Return the positions of the bundles to take, at most `most`, and for each of them the budget that was left before
+    it was taken. `traffic` is the traffic of the bundles.
 
-    The heaviest come first. A bundle is taken if its traffic fits into the budget; this lowers the budget by its
-    traffic. With `whole` it lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
-    Traffic of 0 and less is not taken.
+    The heaviest bundles are examined first. A bundle is taken if its traffic fits into the budget, which is then
+    lowered by its traffic. With `whole`, the budget is lowered only by the whole part of its traffic, bounded by
+    LARGEST, as in Pulsar. A bundle with traffic of 0 or less is not taken.
     """
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     ahead, room, look = np.flatnonzero(traffic > 0), most, most
@@ -107,9 +111,10 @@ def take_fitting(
 
 
 def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
-    """Return the positions of the bundles that are taken, the budget before each, and the budget at the end.
+    """Return the positions of the bundles that are taken, the budget before each of them, and the budget after the
+    last.
 
-    `falling` is the traffic of the bundles, all above 0, the greatest first.
+    `falling` is the traffic of the bundles, all above 0, in descending order. `whole` is as in `take_fitting`.
     """
     charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
     rising = -falling

@@ -19,10 +19,11 @@ from pulsar_barycenter.load.strategy_plugins import PluginError
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """A bundle to unload, as a strategy of another package lists it: the bundle's row in the snapshot, and why.
+    """A bundle to unload, in the plan of a strategy of another package: `bundle` is the row of the bundle in the
+    snapshot, `because` is why.
 
-    `because` continues the sentence "the shedding strategy chose it: ". `compared` are the numbers that decided. The
-    placement strategy chooses the destination.
+    `because` is the end of a sentence that begins with "the shedding strategy chose it: ". `compared` are the
+    comparisons that decided. The placement strategy chooses the destination.
     """
 
     bundle: int
@@ -32,10 +33,11 @@ class Shed:
 
 @dataclass(frozen=True, slots=True)
 class ListedPlan:
-    """A shedder's plan that lists the bundles to unload, in this order; implements `SheddingPlan`.
+    """A shedder's plan that consists of a list: `sheds` are the bundles to unload, in the order in which they are
+    unloaded. It implements `SheddingPlan`.
 
-    `kept_because` is why the brokers that shed nothing do not shed. `settings` are the keys that would change the
-    decision.
+    `kept_because` is why the brokers of which no bundle is listed do not shed. `settings` are the configuration keys
+    that would change the decision.
     """
 
     strategy: str
@@ -50,7 +52,7 @@ class ListedPlan:
         if any(not 0 <= row < count for row in rows) or len(set(rows)) < len(rows):
             raise PluginError(
                 f"{self.strategy} lists bundles {rows[:16]}: each must be the number of a row, from 0 to {count - 1},"
-                " and occur once"
+                " and occur once; report this to the authors of the strategy"
             )
         numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
         if not all(map(math.isfinite, numbers)):
@@ -61,12 +63,12 @@ class ListedPlan:
 
     @property
     def decided(self) -> "ListedPlan":
-        """This plan itself, because no drained broker was left out."""
+        """This plan itself: its rows are those of the snapshot that the shedder received."""
         return self
 
     @property
     def rows(self) -> Integers:
-        """The rows of the bundles, in the order in which they leave."""
+        """The rows of the bundles to unload, in the order in which they are unloaded."""
         return np.array([shed.bundle for shed in self.sheds], np.int64)
 
     @property

@@ -52,9 +52,11 @@ def heaviest_values(values: Floats, most: int = NO_LIMIT) -> Floats:
 
 
 def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers]:
-    """Return the positions of `groups` sorted by group (stable), and the `count + 1` edges between the groups.
+    """Return the positions of `groups` sorted by group, and the indexes at which the groups begin in this order,
+    followed by the total number. Equal groups keep their order.
 
-    Groups are 0 to `count - 1`. The positions of group g are `order[edges[g] : edges[g + 1]]`.
+    Groups are numbered from 0 to `count - 1`. The positions of group g are `order[edges[g] : edges[g + 1]]`, where
+    `order` and `edges` are the two results.
     """
     narrow: NDArray[Any] = groups.astype(np.uint16) if count <= _RADIX else groups
     order = np.argsort(narrow, kind="stable")
@@ -64,8 +66,8 @@ def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers
 
 
 def sheddable_rows(snapshot: LoadSnapshot, sheds: Flags) -> Integers:
-    """Return the rows of the bundles that may be shed and whose broker `sheds` flags, sorted by the name of the
-    bundle.
+    """Return the rows of the bundles that may be shed (`BundleTable.may_shed`) and whose broker `sheds` flags. Rows are
+    sorted by the name of the bundle.
     """
     bundles = snapshot.bundles
     if not len(bundles) or not sheds.any():

@@ -53,10 +53,11 @@ class OverloadShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
-        """Return the plan: a broker of usage u ≥ limit sheds `throughput * (u - limit + 0.05)` bytes/s.
+        """Return the plan: a broker whose usage u is at least the limit sheds bundles of `throughput * (u - limit +
+        0.05)` bytes/s in total, the heaviest first.
 
-        Such a broker sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed
-        all.
+        Such a broker sheds at least one bundle, but none if it has fewer than two. If its usage is above 100 %, it may
+        shed all its bundles.
         """
         usage = snapshot.brokers.weighted_usage(self.weights)
         over = usage >= self.limit
@@ -70,7 +71,9 @@ class OverloadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class OverloadVerdicts:
-    """Columns over brokers: usage (fraction), whether it reached the limit, whether it sheds, and bytes/s to shed."""
+    """The verdicts of one round, as columns over brokers: usage (fraction), whether the usage is at least the limit,
+    whether the broker sheds, and the throughput to shed (bytes/s).
+    """
 
     settings: OverloadShedder
     usage: Floats

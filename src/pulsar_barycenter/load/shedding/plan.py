@@ -28,21 +28,21 @@ _FIRST_LOOK: Final = 1024
 
 
 class Verdicts(Protocol):
-    """The verdicts of one run of a shedder: columns over brokers that say whether and how much each broker sheds, and
-    the reasons made of them.
+    """The verdicts of one run of a shedder: columns over brokers that say whether each broker sheds and how much, and
+    the reasons for this.
     """
 
     @property
     def sheds(self) -> Flags:
-        """One flag for each broker, set if the broker has to shed load. A plan uses these flags, not the codes of the
-        reasons.
+        """One flag for each broker, set if the shedder decided that the broker sheds load. It may be set although no
+        bundle of the broker can be unloaded.
         """
         ...
 
     @property
     def need(self) -> Floats:
-        """The throughput (bytes/s) that each broker should shed. A broker that the strategy has chosen sheds one
-        bundle also if its value is 0 or less.
+        """The throughput (bytes/s) that each broker should shed. A broker that `sheds` flags sheds at least one bundle,
+        even if its value here is 0 or less.
         """
         ...
 
@@ -57,8 +57,8 @@ class Verdicts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoundLimit:
-    """What limits the number of bundles of a round: the code for reasons, the name of the limit, and the configuration
-    key that sets it.
+    """What limits the number of bundles of a round: the code for reasons, the name of the limit in a reason, and the
+    configuration key that sets the limit.
     """
 
     code: Code
@@ -71,11 +71,12 @@ ROUND_LIMIT: Final = RoundLimit(Code.ROUND_FULL, "maximum", ROUND_KEY)
 
 @dataclass(frozen=True, slots=True)
 class ShedPlan:
-    """Bundles to unload: `rows` of `snapshot.bundles`, sorted by broker name, then in the order of selection.
+    """Bundles to unload: `rows` of `snapshot.bundles`, sorted by broker name; the bundles of one broker are in the
+    order of selection.
 
-    `before` is the traffic (bytes/s) that was already selected from the same broker when a row was selected. `waiting`
-    is set if the round is full, and flags the brokers that have more bundles to unload. `limit` says what limits the
-    round.
+    `before` has, for each row, the traffic (bytes/s) of the bundles that were selected from the same broker before it.
+    `waiting` flags the brokers that have more bundles to unload, which wait for the next round; None: no bundle waits.
+    `limit` says what limits the number of bundles of the round.
     """
 
     strategy: str
@@ -128,7 +129,9 @@ class ShedPlan:
         )
 
     def unload(self, position: int) -> Unload:
-        """Return the decision at `position` of `rows`, with its reason and the destination that the strategy chose."""
+        """Return the decision to unload the bundle at index `position` of `rows`, with its reason, and with the
+        destination if the strategy chose one.
+        """
         return self._unload(position, self.verdicts.broker(self.snapshot, self._giver(position)))
 
     def __iter__(self) -> Iterator[Unload]:
@@ -140,8 +143,8 @@ class ShedPlan:
             yield self._unload(position, why[giver])
 
     def _giver(self, position: int) -> int:
-        """Return the row of the broker that the bundle at `position` leaves: the broker whose verdict makes it
-        leave.
+        """Return the row of the broker whose verdict is the reason why the bundle at index `position` of `rows` leaves:
+        the broker that has the bundle.
         """
         return self.snapshot.bundles.owner.item(self.rows.item(position))
 
@@ -164,7 +167,9 @@ class ShedPlan:
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose."""
+        """Return the destination of each bundle for which the strategy chose one. Other bundles are not in the
+        mapping.
+        """
         return {}
 
     def refusals(self) -> Iterator[Refusal]:
@@ -175,14 +180,16 @@ class ShedPlan:
 def take_heaviest(
     snapshot: LoadSnapshot, sheds: Flags, need: Floats, most: int = NO_LIMIT
 ) -> tuple[Integers, Floats, Flags | None]:
-    """Select the heaviest bundles of each broker that `sheds`, until they sum to `need` bytes/s; at least one each.
+    """Select the heaviest bundles of each broker that `sheds` flags, until their traffic reaches `need` (bytes/s for
+    each broker): at least one bundle of each of these brokers.
 
-    Weight is short-term throughput in + out (bytes/s); of equal bundles the smaller name is first. Only rows of
-    `may_shed` are selected. The last bundle may exceed `need`. If these are more than `most` bundles, each broker sheds
-    only its heaviest ones, in proportion to how many it would shed.
+    The traffic of a bundle is its short-term throughput in + out (bytes/s). Of bundles with equal traffic, the smaller
+    name is selected first. Only bundles that `may_shed` flags are selected. The traffic may exceed `need` with the last
+    bundle. If more than `most` bundles would be selected from all brokers, each broker sheds fewer, in proportion to
+    how many it would shed.
 
-    Returns the rows, sorted by broker name; the traffic selected before each row; and, only if there were more than
-    `most`, flags of the brokers that have more bundles to shed.
+    Returns the rows, sorted by broker name; for each row, the traffic that was selected from its broker before it; and
+    flags of the brokers that have more bundles to shed, or None if there were not more than `most`.
 
     Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
     """
@@ -208,9 +215,10 @@ def take_heaviest(
 
 
 def _until(traffic: Floats, need: float, most: int) -> Floats:
-    """Return the running sum before each of the heaviest bundles, until `need` is reached: 1 to `most` items.
+    """Return, for the heaviest bundles first, the sum of the traffic of the bundles before each of them. The result
+    ends with the bundle by which `need` is reached, and has 1 to `most` items.
 
-    Which bundles these are is not returned, because sorting values is faster than sorting positions by value.
+    It does not say which bundles these are, because sorting values is faster than sorting positions by value.
     """
     look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
     while True:
@@ -227,8 +235,8 @@ def _until(traffic: Floats, need: float, most: int) -> Floats:
 
 
 def _in_proportion(counts: Integers, need: Floats, most: int) -> Integers:
-    """Divide `most` in proportion to `counts`, whose sum is greater. The rest from rounding goes to the largest
-    remainders, and of equal remainders to the greater `need`.
+    """Divide `most` into whole numbers, in proportion to `counts`, whose sum is greater than `most`. What is left by
+    rounding down goes, one by one, to the largest remainders; of equal remainders, to the greater `need`.
     """
     shares, rest = np.divmod(counts * most, counts.sum())
     shares[np.lexsort((-need, -rest))[: most - int(shares.sum())]] += 1
@@ -236,14 +244,18 @@ def _in_proportion(counts: Integers, need: Floats, most: int) -> Integers:
 
 
 def sequential_mean(values: Floats) -> float:
-    """Return the mean of values that are added one after the other, as Pulsar does; 0 without values.
+    """Return the mean of the values, which are added in their order with a rounding after each addition, as in Pulsar;
+    0 if there are no values.
 
-    Rows are sorted by name, so the order in which brokers reported does not matter. A sum that is rounded only once
-    would differ from Pulsar's in the last bit, even for equal brokers, and with a threshold of 0 that bit decides.
+    The values of brokers are sorted by broker name, so the order in which brokers reported does not matter. A sum that
+    is rounded only once would differ from Pulsar's in the last bit, even for equal brokers, and with a threshold of 0
+    that bit decides.
     """
     return sequential_sum(values) / len(values) if len(values) else 0.0
 
 
 def sequential_sum(values: Floats) -> float:
-    """Return the sum with a rounding after each addition: unlike numpy (pairwise) and Python's `sum` since 3.12."""
+    """Return the sum of the values, added in their order with a rounding after each addition. numpy's sum (pairwise),
+    and Python's `sum` since 3.12, round in another way.
+    """
     return np.add.accumulate(values).item(-1) if len(values) else 0.0

@@ -37,8 +37,8 @@ _MINIMUM_KEY: Final = "loadBalancerBundleUnloadMinThroughputThreshold"
 
 @dataclass(frozen=True, slots=True)
 class RangeThresholdShedder(Shedder[UsageHistory]):
-    """The strategy RangeThresholdShedder: it applies first `plain`, a ThresholdShedder without lower boundary, and then
-    a lower boundary of its own.
+    """The strategy RangeThresholdShedder. It first applies `plain`, a ThresholdShedder without lower boundary. If that
+    selects no bundle, it applies a lower boundary of its own.
     """
 
     name: ClassVar[str] = NAME
@@ -52,11 +52,12 @@ class RangeThresholdShedder(Shedder[UsageHistory]):
         return self.plain.start()
 
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
-        """Return the plan and the next history: the ThresholdShedder's plan, or if it is empty, the plan by the range.
+        """Return the plan, and the smoothed usages for the next round. The plan is that of the ThresholdShedder
+        `plain`; if that selects no bundle, it is the plan by the lower boundary.
 
-        The plan by the range updates the smoothed usages a second time. If one of them is below mean - threshold, the
-        most loaded broker sheds `throughput * threshold` bytes/s, unless that is below the minimum or it has fewer than
-        two bundles.
+        The plan by the lower boundary first updates the smoothed usages a second time. If the smoothed usage of any
+        broker is then below mean - threshold, the most loaded broker sheds `throughput * threshold` bytes/s, unless
+        that is below the minimum or the broker has fewer than two bundles.
         """
         plain = self.plain
         first, after = plain.decide(snapshot, history)
@@ -93,7 +94,7 @@ def _judge(
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """The verdicts of the ThresholdShedder, reported under the name of the RangeThresholdShedder."""
+    """The verdicts of the ThresholdShedder, with reasons that name the RangeThresholdShedder as the strategy."""
 
     verdicts: Verdicts
 
@@ -119,8 +120,8 @@ def _rename(reason: Reason) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class RangeVerdicts:
-    """The verdicts on all brokers if the lower boundary decides: on the most loaded broker, in row `top`, by that
-    boundary; on the others by the threshold (`first`).
+    """The verdicts of a round in which the lower boundary was applied. It decides about the most loaded broker, in row
+    `top`; the verdicts on all other brokers are those of the ThresholdShedder before it (`first`).
     """
 
     settings: ThresholdShedder

@@ -11,20 +11,22 @@ from pulsar_barycenter.load.strategy import Memory, Strategy
 
 
 class UsageSpread(NamedTuple):
-    """Mean and standard deviation of the usages of brokers, fractions."""
+    """Mean and standard deviation of the usages of brokers, both as fractions."""
 
     mean: float
     deviation: float
 
 
 class SheddingPlan(Protocol):
-    """The result of a shedder: the bundles to unload, and the verdict on each broker. Iterating yields the decisions in
-    the order in which they are carried out.
+    """The result of a shedder: the bundles to unload, and the verdict on each broker. Iterating over it yields the
+    unloads in the order in which they are made.
     """
 
     @property
     def decided(self) -> "SheddingPlan":
-        """The plan as the shedder made it; it has no rows for drained brokers if the shedder did not see them."""
+        """The plan in the form in which the shedder made it. If drained brokers were hidden from the shedder, this plan
+        has other rows, because its snapshot does not have these brokers and their bundles.
+        """
         ...
 
     @property
@@ -39,7 +41,7 @@ class SheddingPlan(Protocol):
 
     @property
     def rows(self) -> Integers:
-        """The rows of the bundles, in the order in which they leave."""
+        """The rows of the bundles to unload, in the order in which they are unloaded."""
         ...
 
     @property
@@ -61,7 +63,9 @@ class SheddingPlan(Protocol):
         ...
 
     def destinations(self) -> Mapping[str, str]:
-        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose."""
+        """Return the destination of each bundle for which the strategy chose one. Other bundles are not in the
+        mapping.
+        """
         ...
 
     def refusals(self) -> Iterator[Refusal]:
@@ -84,18 +88,22 @@ class Shedder(Strategy[Memory]):
 
     @abstractmethod
     def decide(self, snapshot: LoadSnapshot, memory: Memory) -> tuple[Any, Memory]:
-        """Return the plan, a `SheddingPlan`, for the load in `snapshot`, and the strategy's memory for the next
-        round.
+        """Decide on the load in `snapshot`. Return the plan, a `SheddingPlan`, and the strategy's memory for the next
+        round; `memory` is that after the previous round.
         """
 
     def why_it_stays(self, plan: SheddingPlan, position: int, unload: Unload, load: LoadSnapshot) -> Reason | None:
-        """Return why the bundle at `position` of this strategy's `plan` stays after all; None: it is unloaded.
+        """Return why the bundle at index `position` of this strategy's `plan` is not unloaded after all; None: it is
+        unloaded.
 
-        This is called right before `unload` is made, if reports arrived since the decision; `load` has them, and the
-        unloads made so far. A strategy that does not override it carries out its plan as it is, as Pulsar does.
+        The leader calls this right before it makes `unload`, if reports arrived after the plan was made. `load` is the
+        load by these reports, which also counts the unloads of the plan made so far. A strategy that does not override
+        this method carries out its plan without a further check, as Pulsar does.
         """
         return None
 
     def unloaded(self, unload: Unload, at_ms: int, memory: Memory) -> Memory:
-        """Return the strategy's memory after the bundle of `unload` has left its broker at `at_ms` (epoch ms)."""
+        """Return the strategy's memory after the bundle of `unload` has left its broker, at `at_ms` (epoch ms). By
+        default, that is `memory` unchanged.
+        """
         return memory

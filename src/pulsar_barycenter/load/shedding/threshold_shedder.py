@@ -42,7 +42,7 @@ UsageHistory = Mapping[str, float]
 @dataclass(frozen=True, slots=True)
 class ThresholdShedder(Shedder[UsageHistory]):
     """The strategy ThresholdShedder: `threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in
-    + out.
+    + out. `history_weight` is the weight of the previous value when a smoothed usage (a moving average) is updated.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -71,12 +71,15 @@ class ThresholdShedder(Shedder[UsageHistory]):
         return {}
 
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple["ThresholdPlan", UsageHistory]:
-        """Return the plan and the next history.
+        """Return the plan, and the smoothed usages for the next round.
 
-        A broker's smoothed usage starts with its weighted usage. Each call updates it to `history * h + (1 - h) *
-        usage`, where h is `history_weight`; twice if the lower boundary is tried. With mean m and threshold t, a broker
-        of smoothed usage c ≥ m + t sheds `throughput * (c - m - t + 0.05)` bytes/s, unless that is below the minimum or
-        the broker has fewer than two bundles.
+        The smoothed usage of a broker is at first its weighted usage. Each call replaces it by `old * h + (1 - h) *
+        usage`, where `old` is its present value and h is `history_weight`. With mean m and threshold t, a broker whose
+        smoothed usage c is at least m + t sheds `throughput * (c - m - t + 0.05)` bytes/s, unless that is below the
+        minimum or the broker has fewer than two bundles.
+
+        If no bundle is selected and the lower boundary is switched on, the smoothed usages are updated a second time,
+        and the lower boundary decides.
         """
         usage = snapshot.brokers.weighted_usage(self.weights)
         scores = _step(snapshot, usage, history, self.history_weight)
@@ -116,9 +119,11 @@ _CODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ThresholdVerdicts:
-    """Columns over brokers: usage and smoothed usage (fractions), bytes/s to shed if it sheds, and an index of _CODES.
+    """The verdicts of one round, as columns over brokers: usage and smoothed usage (fractions), the throughput that the
+    broker would shed (bytes/s), and an index of _CODES.
 
-    `first` has the verdicts of the first attempt, which chose nothing, if the lower boundary was tried after it.
+    If the lower boundary was applied, because the threshold selected no bundle, `first` has the verdicts by the
+    threshold; otherwise it is None.
     """
 
     settings: ThresholdShedder
@@ -131,7 +136,9 @@ class ThresholdVerdicts:
 
     @property
     def sheds(self) -> Flags:
-        """One flag for each broker, set if the broker sheds by the attempt that was made last."""
+        """One flag for each broker, set if the broker sheds: by the lower boundary if that was applied, otherwise by
+        the threshold.
+        """
         wanted = Code.ABOVE_AVERAGE if self.first is None else Code.OTHERS_BELOW_LOWER_BOUNDARY
         return np.equal(self.code, _CODES.index(wanted))
 

@@ -12,7 +12,9 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 
 @dataclass(frozen=True, slots=True)
 class BundleLists:
-    """Rows of bundles and their traffic (bytes/s), grouped by broker: broker b has `edges[b]` to `edges[b + 1]`."""
+    """Rows of bundles and their traffic (bytes/s), grouped by broker: the bundles of broker b are at the indexes from
+    `edges[b]` (inclusive) to `edges[b + 1]` (exclusive).
+    """
 
     rows: Integers
     traffic: Floats
@@ -22,8 +24,8 @@ class BundleLists:
         return self.edges[broker + 1] - self.edges[broker]
 
     def of(self, broker: int) -> tuple[Integers, list[float]]:
-        """Return the rows of a broker's bundles in the order of the broker's list, and the traffic of each
-        (bytes/s).
+        """Return the rows of a broker's bundles in the order in which the broker lists them, and the traffic of each
+        bundle (bytes/s).
         """
         one = slice(self.edges[broker], self.edges[broker + 1])
         return self.rows[one], self.traffic[one].tolist()
@@ -36,10 +38,12 @@ class BundleLists:
 
 
 class TopBundles:
-    """The lists of top bundles (a broker's heaviest bundles, which it publishes) of all brokers.
+    """The top bundles of all brokers. The top bundles of a broker are its heaviest bundles, in the list that it
+    publishes.
 
-    `movable` has the bundles that their broker owns and that are neither excluded nor recently unloaded. `offered` has
-    the bundles with traffic, which a destination can give in exchange. Reports with errors can hold negative traffic.
+    `movable` has the bundles that their broker owns, whose namespace is not excluded, and that were not unloaded
+    recently. `offered` has the bundles whose traffic is not 0: those that a destination can give in exchange. Traffic
+    can be negative in reports with errors; `is_any_negative` is then True.
     """
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:

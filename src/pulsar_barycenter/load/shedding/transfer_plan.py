@@ -76,11 +76,13 @@ UNLOAD_REASONS: Final[Mapping[Code, str]] = {
 @dataclass(frozen=True, slots=True)
 class TransferShedderSettings:
     """The settings of the TransferShedder. `target_deviation` and `overload_limit` are fractions; `hit_threshold` is a
-    number of cycles, `maximum` a number of brokers for each cycle.
+    number of cycles, `maximum` is the number of brokers that may give bundles in one cycle. A cycle is one round of
+    this strategy.
 
-    A load that was measured longer ago than `load_ttl_ms` does not count. A load that was measured less than
-    `cool_down_ms` after bundles left the broker stops the cycle. Without `transfer` bundles get no destination, and
-    none are exchanged. With `count_exchanged` the traffic that comes back in exchange is subtracted from what left.
+    A load that was measured longer ago than `load_ttl_ms` does not count. If the load of a broker was measured less
+    than `cool_down_ms` after bundles left the broker, the cycle moves nothing. Without `transfer`, bundles get no
+    destination, and no bundles are exchanged. With `count_exchanged`, the traffic that comes back in exchange is
+    subtracted from the traffic that has left.
     """
 
     target_deviation: float = 0.25
@@ -108,16 +110,20 @@ class TransferShedderSettings:
 
     @property
     def underloaded_share(self) -> float:
-        """The fraction of the mean usage, and of the greatest throughput, below which a broker is underloaded."""
+        """A broker is underloaded if its usage is below this fraction of the mean usage, or its throughput below this
+        fraction of the throughput of the most loaded broker.
+        """
         return min(0.5, max(0.0, self.target_deviation / 2.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of the loads that are not too old: count, mean and standard deviation (fractions), sum of squares.
+    """Statistics of the usages whose age is within `load_ttl_ms`: their number, mean and standard deviation
+    (fractions), and the sum of their squares.
 
-    `outdated` flags the brokers with loads that are too old. `skip` is set if the cycle ends here; then `broker` is the
-    row of the broker that caused it, or -1, and `elapsed_ms` the compared time.
+    `outdated` flags the brokers whose load is too old. If the load cannot be used, so that the cycle moves nothing,
+    `skip` is why; `broker` is then the row of the broker that caused this (-1: no particular one), and `elapsed_ms` is
+    the time that was compared with the limit.
     """
 
     outdated: Flags
@@ -131,9 +137,10 @@ class Statistics:
 
 
 class Imbalance(msgspec.Struct, frozen=True, gc=False):
-    """The most and the least loaded one of the remaining brokers (rows), and why the most loaded one has to shed.
+    """The most loaded and the least loaded of the remaining brokers (`greatest` and `least`, rows), and why the most
+    loaded one has to shed (`cause`; BALANCED: it does not have to).
 
-    `deviation` is the standard deviation of usages that was estimated at this point. `cause` BALANCED: no broker sheds.
+    `deviation` is the standard deviation of usages, as estimated after the moves chosen so far.
     """
 
     cause: Code
@@ -143,12 +150,14 @@ class Imbalance(msgspec.Struct, frozen=True, gc=False):
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """A turn: one step of a cycle, in which the most loaded remaining broker, `imbalance.greatest`, may give bundles.
-    `outcome` is the cause if bundles leave, else why none leave.
+    """One step of a cycle, in which the most loaded one of the remaining brokers, `imbalance.greatest`, may give
+    bundles to the least loaded one. `outcome` is `imbalance.cause` if it gives bundles; otherwise it is why it gives
+    none.
 
-    `target` is the traffic (bytes/s) that may leave. `refused` has the rows of bundles that the destination may not
-    take. If the walk over the top bundles stopped early, `stopped` is the row at which it did (else -1), `stop` why,
-    and `before` the traffic (bytes/s) selected until then.
+    `target` is the traffic (bytes/s) that may leave. `refused` has the rows of the bundles that the destination must
+    not take. The bundles are examined in the order of the broker's list. If that ended before the last bundle,
+    `stopped` is the row of the bundle at which it ended (otherwise -1), `stop` is why, and `before` is the traffic
+    (bytes/s) selected until then.
     """
 
     imbalance: Imbalance
@@ -168,9 +177,10 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
 class TransferVerdicts:
     """The verdicts of one cycle (a shedding round of the extensible load manager) on all brokers.
 
-    Columns over brokers: `turn` is the broker's turn in `turns`, and `receives` the turn that gave it bundles; -1 for
-    none. `hits` includes this cycle. `first` is the imbalance at the start of the cycle, and `ended` is why no further
-    turn was taken.
+    Two columns over brokers have indexes of `turns`: `turn` is the turn in which the broker was the most loaded one,
+    and `receives` the turn in which it got bundles; -1 if there was none. `hits` is the number of cycles in a row in
+    which brokers were out of balance, this cycle included. `first` is the state at the start of the cycle; None: the
+    loads could not be used. `ended` is why there was no further turn.
     """
 
     settings: TransferShedderSettings
@@ -264,7 +274,7 @@ class TransferVerdicts:
         )
 
     def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
-        """Return the comparisons that show that brokers are out of balance (`found`), or in balance."""
+        """Return the comparisons that show why brokers are out of balance or in balance, according to `found.cause`."""
         load, options, mean = extensible_load(snapshot), self.settings, self.statistics.mean
         share = options.underloaded_share
         usage = float(load.weighted_max_ema[found.greatest])
@@ -297,8 +307,8 @@ class TransferVerdicts:
         return self._about(snapshot, found.greatest, turn.outcome, *compared, detail=detail)
 
     def bundle(self, snapshot: LoadSnapshot, turn: Turn, row: int) -> Reason | None:
-        """Return why the bundle in `row` stayed on its broker in the turn `turn`; None if the bundle moves or was not
-        examined.
+        """Return why the bundle in `row` stayed on its broker in the turn `turn`. None: the bundle moves, or it was not
+        examined in that turn.
         """
         load, bundles = extensible_load(snapshot), snapshot.bundles
         compared: tuple[Compared, ...] = ()
@@ -336,11 +346,13 @@ MOVES: Final = (Code.FITTING_TOP_BUNDLE, Code.EXCHANGED, Code.GIVEN_IN_EXCHANGE)
 
 @dataclass(frozen=True, slots=True)
 class TransferPlan(ShedPlan):
-    """The bundles to move, as `rows` in the order of selection; bundles given in exchange precede the bundle that they
-    are given for.
+    """The bundles to move, as `rows` in the order of selection. Bundles that are given in exchange for another bundle
+    come right before that bundle.
 
-    `before` is the traffic (bytes/s) that the same turn had selected before. Further columns of the same length:
-    `destination` (a row of the brokers; -1: placement decides), `turn` (index of `verdicts.turns`), `moves` (of MOVES).
+    `before` has, for each row, the traffic (bytes/s) that was selected before it in the same turn. Further columns have
+    a value for each row: `destination` is the row of the broker that gets the bundle (-1: the placement strategy
+    chooses it), `turn` is an index of `verdicts.turns`, and `moves` is an index of MOVES, which says why the bundle
+    moves.
     """
 
     verdicts: TransferVerdicts
@@ -379,14 +391,16 @@ class TransferPlan(ShedPlan):
         return Unload(bundles.names[row], source, reason, None if goal < 0 else brokers.names[goal])
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
+        """Return the destination of each bundle for which the strategy chose one. This builds no reasons, so it is
+        faster than reading the unloads.
+        """
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         pairs = zip(self.rows.tolist(), self.destination.tolist(), strict=True)
         return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield the reasons: first why each broker that gives no bundle gives none, then why each examined bundle
-        stays.
+        """Yield first why each broker that gives no bundle gives none, and then why each bundle that was examined but
+        does not move stays on its broker.
         """
         yield from ShedPlan.refusals(self)
         load, names = extensible_load(self.snapshot), self.snapshot.bundles.names
@@ -407,7 +421,7 @@ class TransferPlan(ShedPlan):
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """Mean and deviation of usages at the start of the cycle; None if the loads could not be used."""
+        """Mean and standard deviation of the usages at the start of the cycle; None if the loads could not be used."""
         found = self.verdicts.statistics
         return UsageSpread(found.mean, found.deviation) if found.skip is None else None
 

@@ -70,10 +70,11 @@ def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]
 
 @dataclass(frozen=True, slots=True)
 class TransferMemory:
-    """The number of cycles in a row in which brokers were out of balance, and the time (epoch ms) of each broker's last
-    unload.
+    """What the TransferShedder remembers between cycles: `hits` is the number of cycles in a row in which brokers were
+    out of balance; `unloaded_at_ms` is the time (epoch ms) of the last unload of each broker.
 
-    The unload is forgotten when the broker's load was measured long enough after it.
+    The time of an unload is removed at the first cycle for which the broker's load was measured at least `cool_down_ms`
+    after it.
     """
 
     hits: int = 0
@@ -86,8 +87,8 @@ class TransferMemory:
 
 @dataclass(frozen=True, slots=True)
 class TransferShedder(Shedder[TransferMemory]):
-    """The strategy TransferShedder. `allowed` is a function that returns which transfers the policies and filters allow
-    in a snapshot.
+    """The strategy TransferShedder. `allowed` is a function that gets a snapshot and returns another function, which
+    says of bundles whether policies and filters allow their transfer.
     """
 
     name: ClassVar[str] = NAME
@@ -105,11 +106,12 @@ class TransferShedder(Shedder[TransferMemory]):
     def decide(self, snapshot: LoadSnapshot, memory: TransferMemory) -> tuple[TransferPlan, TransferMemory]:
         """Return the plan of bundles to unload, each with its destination, and the memory for the next cycle.
 
-        Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
-        underloaded or the most loaded one overloaded. After more than `hit_threshold` such cycles in a row, brokers
-        take turns: the most loaded one of the remaining brokers gives top bundles to the least loaded one. This ends
-        when the estimated usages are in balance, `maximum` brokers gave bundles, or no pair remains. Giving bundles
-        resets the count of cycles. `allowed` decides about the least loaded broker even without `transfer`.
+        Brokers are out of balance if the standard deviation of usages is above the target, if the least loaded one is
+        underloaded, or if the most loaded one is overloaded. After more than `hit_threshold` cycles in a row in which
+        this was so, brokers take turns: the most loaded one of the remaining brokers gives top bundles to the least
+        loaded one. This ends when the estimated usages are in balance, when `maximum` brokers gave bundles, or when no
+        pair of brokers remains. If any bundle is selected, the count of cycles restarts at 0. Even without `transfer`,
+        a bundle is selected only if `allowed` permits its transfer to the least loaded broker.
 
         Raises:
             ValueError: the snapshot has no reports of the extensible load manager.
@@ -127,8 +129,8 @@ class TransferShedder(Shedder[TransferMemory]):
         return plan, TransferMemory(0 if len(plan) else hits, unloaded_at_ms)
 
     def unloaded(self, unload: Unload, at_ms: int, memory: TransferMemory) -> TransferMemory:
-        """Remember when a bundle left its broker: the broker's load counts again when it was measured long enough after
-        that.
+        """Return the memory with the time of this unload. Until the load of the broker has been measured long enough
+        after this time, no cycle moves bundles.
         """
         return memory.after_unload(unload.source, at_ms)
 
@@ -142,7 +144,9 @@ class TransferShedder(Shedder[TransferMemory]):
 def _statistics(
     snapshot: LoadSnapshot, settings: TransferShedderSettings, unloaded_at_ms: Mapping[str, int]
 ) -> tuple[Statistics, Mapping[str, int]]:
-    """Return the statistics of the loads, or why they cannot be used, and the unloads that are still remembered."""
+    """Return the statistics of the loads, or why the loads cannot be used; and the times of last unloads, without those
+    that are no longer needed.
+    """
     load = extensible_load(snapshot)
     ages = snapshot.taken_at_ms - load.updated_at_ms
     outdated = load.has_load & (ages > settings.load_ttl_ms)
@@ -173,9 +177,11 @@ def _statistics(
 
 
 class _Cycle:
-    """The turns of one cycle: the bundles chosen so far, the remaining brokers, and the estimated spread of usages.
+    """The turns of one cycle: the bundles chosen so far, the brokers that remain for further turns, and the estimated
+    standard deviation of usages.
 
-    A turn examines few bundles, so it works on lists of plain numbers; columns are used only for all brokers' bundles.
+    One turn examines few bundles, so it works on lists of Python numbers; numpy columns are used only for the bundles
+    of all brokers.
     """
 
     def __init__(
@@ -197,8 +203,8 @@ class _Cycle:
         self._offers: Iterator[tuple[int, float]] | None = None
 
     def imbalance(self) -> Imbalance:
-        """Return the most and the least loaded one of the remaining brokers, and why the most loaded one has to
-        shed.
+        """Return the most loaded and the least loaded of the remaining brokers, and why the most loaded one has to
+        shed, or that it does not have to.
         """
         settings, mean = self._settings, self._found.mean
         greatest, least = self._order[self._high], self._order[self._low]
@@ -242,7 +248,11 @@ class _Cycle:
         return Turn(found, target, outcome, frozenset(end.refused), end.stopped, end.stop, end.before)
 
     def _walk(self, found: Imbalance, target: float, remaining: int, top: TopBundles) -> "_Walk":
-        """Choose from the `remaining` top bundles of the most loaded broker, lightest first."""
+        """Choose bundles that leave the most loaded broker: examine its movable top bundles, the lightest first, and
+        choose those whose traffic fits into `target` (bytes/s). `remaining` is the number of its top bundles, of which
+        one always stays. A bundle that does not fit is chosen only in exchange for bundles of the destination; if this
+        is not possible, the walk ends.
+        """
         greatest, least, chosen, walk = found.greatest, found.least, self._chosen, _Walk()
         rows, traffic = top.movable.of(greatest)
         allowed = self._may_transfer(rows, greatest, least)
@@ -281,12 +291,12 @@ class _Cycle:
         return walk
 
     def _exchange(self, found: Imbalance, top: TopBundles, keeps: float, gets: float) -> tuple[list[int], float]:
-        """Return the rows of the bundles that the least loaded broker gives back, so that both brokers end below the
-        throughput that the giver has now.
+        """Return the rows of the bundles that the least loaded broker gives back, and their throughput (bytes/s). With
+        them, both brokers must end below the present throughput of the giver (the most loaded broker). No rows: this is
+        not possible.
 
-        No rows: no exchange is possible. `keeps` and `gets` are the throughputs of giver and taker if nothing comes
-        back. A bundle that was offered once, taken or not, is not offered again in the same turn. The second value is
-        the throughput that comes back, bytes/s.
+        `keeps` and `gets` are the throughputs of giver and taker if nothing is given back. Each bundle of the taker is
+        considered only once in a turn, whether it was chosen or not.
         """
         limit = self._throughput[found.greatest]
         enough, returned = limit * _ENOUGH_LEFT, 0.0
@@ -307,8 +317,8 @@ class _Cycle:
         return [], 0.0
 
     def _gave(self, found: Imbalance, usage: float) -> None:
-        """Update the estimated spread of usages: the most loaded broker has given `usage` (fraction) to the least
-        loaded one.
+        """Update the estimated standard deviation of usages after the most loaded broker has given bundles to the least
+        loaded one, which lowers its usage by `usage` (a fraction).
         """
         greatest, least = self._usage[found.greatest], self._usage[found.least]
         left, more = max(0.0, greatest - usage), least + usage
@@ -320,7 +330,9 @@ class _Cycle:
         self._low += 1
 
     def plan(self, hits: int, first: Imbalance | None, ended: Code) -> TransferPlan:
-        """Return the plan: the chosen bundles, with all values that the reasons need."""
+        """Return the plan: the chosen bundles, with all values that the reasons need. The arguments are the fields of
+        `TransferVerdicts` with the same names.
+        """
         snapshot, turns, chosen = self._snapshot, self._turns, self._chosen
         brokers, numbers = len(snapshot.brokers), np.arange(len(turns), dtype=np.int32)
         greatest = np.array([turn.imbalance.greatest for turn in turns], np.int32)
@@ -352,10 +364,11 @@ class _Cycle:
 
 
 def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: float, most: int) -> Sequence[float]:
-    """Return the running sums of the first bundles that fit into `target`, at most `most` of them.
+    """Return the running sums of the traffic of the first bundles, as long as the sum is at most `target`; at most
+    `most` sums.
 
-    The result is empty unless all bundles may leave and have traffic: only then do the sums rise, and each bundle
-    moves.
+    The result is empty if any bundle may not leave, or has no traffic: only if the sums rise with each bundle can they
+    say how many bundles move.
     """
     if not traffic or not all(allowed) or not min(traffic) > 0:
         return ()
@@ -365,8 +378,8 @@ def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: fl
 
 @dataclass(slots=True)
 class _Walk:
-    """How the walk over the top bundles of the broker that gives bundles ended (the fields are those of `Turn`); `out`
-    bytes/s leave the broker.
+    """What was found when the top bundles of the broker that gives bundles were examined. The fields are those of
+    `Turn` with the same names; `out` is the traffic (bytes/s) that leaves the broker.
     """
 
     refused: list[int] = field(default_factory=list)
@@ -377,9 +390,10 @@ class _Walk:
 
 
 class _Chosen:
-    """The bundles that leave, in the order of selection, and the traffic that the same turn had selected before each.
+    """The bundles that leave, in the order of selection, and for each of them the traffic that was selected before it
+    in the same turn.
 
-    `counts` starts with 0 and has the number of bundles after each turn.
+    `counts` has the number of bundles before the first turn, which is 0, and after each turn.
     """
 
     def __init__(self) -> None:
@@ -390,7 +404,9 @@ class _Chosen:
         self._exchanged: list[int] = []
 
     def exchange(self, row: int, given: Sequence[int], before: float) -> None:
-        """Choose the bundles that are `given` in exchange for the bundle in `row`, and then the bundle in `row`."""
+        """Choose the bundles in the rows `given`, which the destination gives in exchange, and then the bundle in
+        `row`. `before` is the traffic (bytes/s) that was selected in this turn so far.
+        """
         self._given += range(len(self.rows), len(self.rows) + len(given))
         self._exchanged.append(len(self.rows) + len(given))
         self.rows += [*given, row]

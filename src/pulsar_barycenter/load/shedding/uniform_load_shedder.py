@@ -36,8 +36,8 @@ _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderTh
 
 @dataclass(frozen=True, slots=True)
 class UniformLoadShedder(Shedder[None]):
-    """The strategy UniformLoadShedder. A threshold of 0 switches off the criterion that uses it; `max_bundles` -1 means
-    no limit.
+    """The strategy UniformLoadShedder. A threshold of 0 switches off the criterion that uses it. `max_bundles` is the
+    maximum number of bundles that one round selects; -1: no limit.
 
     `rate_difference` is in percent of the lowest rate, `throughput_factor` a multiple of the lowest throughput. The
     minima are msg/s and bytes/s in + out. `most` is the maximum number of bundles that one round unloads.
@@ -69,12 +69,13 @@ class UniformLoadShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["FittingPlan", None]:
-        """Return the plan: the heaviest bundles that fit into the whole part of `(highest - lowest) * share`.
+        """Return the plan: from the broker with the highest traffic, the heaviest bundles that fit into the whole part
+        of `(highest - lowest) * share`.
 
-        The rates are compared first: bundles leave if the highest rate exceeds the lowest by more than
-        `rate_difference` percent. If it does not, bundles leave if the highest throughput is more than
-        `throughput_factor` times the lowest. Nothing leaves a broker with fewer than two bundles, or if the amount is
-        below the minimum. Bundles without traffic always fit.
+        Message rates are compared first: bundles leave if the highest rate exceeds the lowest by more than
+        `rate_difference` percent. If it does not, throughputs are compared: bundles leave if the highest throughput is
+        more than `throughput_factor` times the lowest. Nothing leaves a broker with fewer than two bundles, or if the
+        amount is below the minimum. Bundles without traffic always fit.
         """
         rate, throughput = _spread(snapshot.brokers.latest.rate), _spread(snapshot.brokers.latest.throughput)
         by_rate = self.rate_difference > 0 and _difference(rate) > self.rate_difference
@@ -94,10 +95,12 @@ class UniformLoadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The greatest and the least value of a metric over all brokers, and the rows of these two brokers; -1: none.
+    """The greatest and the least value of a metric over all brokers, and the rows of these two brokers; -1: no broker
+    was found.
 
-    As in Pulsar, the search for the greatest starts at -1, that for the least at LARGEST, and a broker is found only if
-    its value is beyond the start. A `least` of nearly 0 is replaced by 1, as in Pulsar; `is_raised` is then true.
+    As in Pulsar, the search for the greatest value starts at -1 and the search for the least at LARGEST, and a broker
+    is found only if its value is above, or below, this start. A `least` of nearly 0 is replaced by 1, as in Pulsar;
+    `is_raised` is then True.
     """
 
     greatest: float
@@ -137,8 +140,8 @@ def _whole(value: float) -> int:
 
 
 def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Integers, Floats]:
-    """Return the rows of the bundles that leave, and the budget before each: at most one row more than a round unloads,
-    to show that bundles wait.
+    """Return the rows of the bundles that leave, and for each the budget that was left before it. If bundles have to
+    wait because the round has its maximum, the result has one row more than the round unloads, to show this.
     """
     rows = rows_by_owner(snapshot, np.array([verdicts.source]))[0]
     short = snapshot.bundles.short
@@ -165,7 +168,7 @@ class UniformVerdicts:
     """The values that the strategy compared. `amount` is the traffic that may leave the source: in msg/s if `rates` is
     True, else in bytes/s.
 
-    Columns over brokers are built once, because every bundle of a plan reads them.
+    Values that are the same for every bundle of a plan are computed only once.
     """
 
     settings: UniformLoadShedder
@@ -179,8 +182,8 @@ class UniformVerdicts:
 
     @property
     def rates(self) -> bool:
-        """Whether message rates decide: they decide if the rates exceed their threshold or the throughputs do not
-        exceed theirs.
+        """Whether the decision is by message rates, otherwise it is by throughputs. It is by rates if the rates exceed
+        their threshold, or if neither exceeds its threshold.
         """
         return self.rate_exceeds or not self.throughput_exceeds
 
@@ -190,7 +193,9 @@ class UniformVerdicts:
 
     @property
     def source(self) -> int:
-        """The row number of the broker with the highest traffic; -1 if there is no broker (see `Spread`)."""
+        """The row of the broker with the highest traffic, from which bundles leave; -1: there is none (see
+        `Spread`).
+        """
         return self.spread.top
 
     @cached_property
@@ -258,7 +263,9 @@ class UniformVerdicts:
         return code, (*criteria, worth), (key, "maxUnloadPercentage", minimum_key)
 
     def _extremes(self, snapshot: LoadSnapshot) -> str:
-        """Return the highest and the lowest traffic and their brokers, by the criterion that decides; "" if idle."""
+        """Return as text the highest and the lowest traffic, by the criterion that decides, and the brokers that have
+        it; "" if no such brokers were found (see `Spread`).
+        """
         spread, names, latest = self.spread, snapshot.brokers.names, snapshot.brokers.latest
         if spread.top < 0 or spread.bottom < 0:
             return ""
@@ -269,7 +276,9 @@ class UniformVerdicts:
         return f"{what} {highest} on {names[spread.top]}, {lowest} on {names[spread.bottom]}"
 
     def _criteria(self) -> tuple[Compared, ...]:
-        """Return the comparison that decided; if none did, the comparisons of all criteria that are on."""
+        """Return the comparison that decided. If none did, return the comparisons of all criteria that are switched
+        on.
+        """
         rate = Compared(
             f"difference to the lowest message rate{', where 0 counts as 1 msg/s,' if self.rate.is_raised else ''}",
             # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative

@@ -55,10 +55,10 @@ Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
 
 @dataclass(frozen=True)
 class SimpleMemory:
-    """What the placement of the simple load manager remembers from one call to the next. Immutable.
+    """What the simple load manager's choice of owners remembers from one call to the next. Immutable.
 
-    `cursor` counts the placements by strategies that preallocate, modulo CURSOR_TURNS. `preallocated` maps each bundle
-    that was placed, and that no broker has reported yet, to its broker.
+    `cursor` is the number of placements by leastLoadedServer and leastMsgPerSecond, modulo CURSOR_TURNS. `preallocated`
+    maps each bundle that was placed by them, and that its new broker has not reported yet, to this broker.
     """
 
     cursor: int = 0
@@ -68,8 +68,8 @@ class SimpleMemory:
 def rank(
     snapshot: LoadSnapshot, quotas: Quotas, memory: SimpleMemory, settings: SimpleSettings
 ) -> tuple[Ranking, SimpleMemory]:
-    """Rank the brokers after new reports; return the ranking, and the memory without the bundles that arrived at their
-    broker or whose broker left.
+    """Rank the brokers after new reports. Return the ranking, and the memory without the bundles that their new broker
+    has reported, and without those whose new broker has left.
     """
     memory = replace(memory, preallocated=settled(memory.preallocated, snapshot))
     return rank_brokers(snapshot, quotas, memory.preallocated, settings.strategy), memory
@@ -86,11 +86,12 @@ def select_broker(
     *,
     policies: Policies = policy_candidates,
 ) -> tuple[Placement, Ranking, SimpleMemory]:
-    """Return the owner that the simple load manager chooses for the bundle, with the reason; and the ranking and the
-    memory in which the bundle counts as on its way to that broker.
+    """Return the owner that the simple load manager chooses for the bundle, with the reason; and the next ranking and
+    memory, in which the bundle counts as on its way to that broker.
 
-    `live` are the ids of the brokers that are registered now; other ranked brokers are not candidates. A bundle on its
-    way to a broker that policies now forbid is placed again; until the next ranking it counts for both brokers.
+    `live` are the ids of the brokers that are registered now; a broker of the ranking that is not among them is not a
+    candidate. If policies now forbid the broker that a bundle is on its way to, the bundle is placed again; until the
+    next ranking it then counts for both brokers.
     """
     snapshot = ranking.snapshot
     outcomes = [policies(snapshot, request)]
@@ -119,10 +120,12 @@ def select_broker(
 
 
 def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
-    """Return the brokers that policies allow for persistent topics of `namespace`, by rank; ranks and names are sorted.
+    """Return the brokers that policies allow for persistent topics of `namespace`, by their rank; ranks and names are
+    sorted.
 
-    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`. It gets a namespace instead of a bundle, so even
-    distribution removes no broker; and it does not check which brokers are still registered.
+    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`. The result is for a namespace and not for a bundle, so
+    no broker is removed to distribute bundles evenly. Brokers that are not registered any more may be among the
+    results.
     """
     allowed = policy_candidates(ranking.snapshot, PlacementRequest(f"{namespace}/"))
     found: dict[int, list[str]] = {}
@@ -141,12 +144,13 @@ def in_line(ranking: Ranking, candidates: Flags) -> Integers:
 def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSettings, cursor: int) -> PlacementChoice:
     """Choose a broker by the strategy `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` name that.
 
-    Let m be the load of the least loaded candidate that is not idle, or 101 if all are idle. The first case that
-    applies decides:
+    Let m be the load (in percent) of the least loaded candidate that is not idle, or 101 if all are idle. An idle
+    broker has no bundles and none on their way. The first case that applies decides:
 
-    1. an idle candidate, if m is above the underload threshold, or all are idle 2. the next candidate in turn, if m is
-    100 (not by message rate) 3. the candidate with the most free capacity, if m is above the overload threshold (not by
-    message rate) 4. the least loaded candidate that is not idle
+    1. If all candidates are idle, or m is above the underload threshold and a candidate is idle: an idle candidate.
+    2. If m is 100: the next candidate in turn (not with `leastMsgPerSecond`).
+    3. If m is above the overload threshold: the candidate with the most free capacity (not with `leastMsgPerSecond`).
+    4. Otherwise: the least loaded candidate that is not idle.
     """
     line = in_line(ranking, candidates)
     name = settings.strategy.value
@@ -182,7 +186,9 @@ def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSet
 
 
 def _compared(ranking: Ranking, code: Code, least: int, load: float, settings: SimpleSettings) -> tuple[Compared, ...]:
-    """Return the comparison of the least loaded broker's load that led to the choice."""
+    """Return the comparison of the load of the least loaded candidate with a threshold, which led to the choice; an
+    empty tuple if no comparison did.
+    """
     if least < 0:
         return ()
     what = f"load of {ranking.snapshot.brokers.names[least]}"
@@ -226,7 +232,7 @@ def _rejected(ranking: Ranking, code: Code, chosen: int, row: int) -> Alternativ
 
 
 def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.Random) -> PlacementChoice:
-    """Choose a candidate at random, weighted by its rank; uniformly if all weights are 0."""
+    """Choose a candidate at random, with its rank as weight; all with the same probability if all weights are 0."""
     line = in_line(ranking, candidates)
     name = SimpleStrategy.WEIGHTED_RANDOM_SELECTION.value
     if not len(line):
@@ -260,7 +266,9 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
 
 
 def _place_of(number: int, weights: list[int]) -> int:
-    """Return the first position at which the sum of the weights up to it (inclusive) is more than `number`."""
+    """Return the first position at which the sum of all weights up to this position (inclusive) is greater than
+    `number`.
+    """
     reached = 0
     for place, weight in enumerate(weights):
         reached += weight

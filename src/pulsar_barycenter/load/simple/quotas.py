@@ -67,8 +67,8 @@ def quota_of(figures: Floats, *, dynamic: bool = True) -> ResourceQuota:
 
 @dataclass(frozen=True)
 class QuotaTable:
-    """One column per bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. Quotas that are not
-    `dynamic` never change.
+    """The quotas of bundles: one column per bundle, sorted by name. `figures` has a row for each of QUOTA_FIGURES.
+    Reports do not change the quotas of the bundles that are not `dynamic`.
     """
 
     names: Sequence[str] = ()
@@ -108,7 +108,9 @@ class QuotaTable:
         return QuotaTable(self.names[start:stop], self.figures[:, start:stop], self.dynamic[start:stop])
 
     def aligned(self, names: Sequence[str], otherwise: ResourceQuota) -> "QuotaTable":
-        """Return the quotas of `names`, in their order; `otherwise` for a bundle that is not in this table."""
+        """Return the quotas of `names`, in their order. A bundle that is not in this table gets the quota
+        `otherwise`.
+        """
         if self.names == names:
             return self
         where = np.fromiter((self.index.get(name, -1) for name in names), np.int64, len(names))
@@ -121,10 +123,11 @@ class QuotaTable:
 class Quotas:
     """All known quotas. Immutable: an update returns another object.
 
-    `bundles` has the bundles of the newest reports, `known` quotas of other bundles from the store (see `unknown`).
-    `default` is the quota of a bundle without one, `average` the learned mean that the leader writes as the next
-    default. `cpu_factor` is percent of one core per msg/s, `memory_factor` MiB per memory group. `updated_at_ms` is the
-    time of the newest report that counted (epoch ms).
+    `bundles` has the quotas of the bundles in the newest reports; `known` has quotas of other bundles, read from the
+    metadata store (see `unknown`). `default` is the quota of a bundle without its own. `average` is the mean that was
+    learned from reports; the leader writes it to the store as the next default. `cpu_factor` is percent of one core per
+    msg/s, `memory_factor` MiB per memory group (see `memory_groups`). `updated_at_ms` is the time of the newest report
+    that was included (epoch ms); NEVER_UPDATED: no report was.
     """
 
     bundles: QuotaTable = field(default_factory=QuotaTable)
@@ -136,13 +139,13 @@ class Quotas:
     updated_at_ms: int = NEVER_UPDATED
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Return the bundles without a known quota, sorted. The caller reads their quotas from the store and passes
-        them to `learning`.
+        """Return those of `names` whose quota is neither learned nor read from the metadata store, sorted. The caller
+        reads their quotas from the store and passes them to `learning`.
         """
         return sorted({name for name in names if name not in self.known and name not in self.bundles})
 
     def learning(self, stored: Mapping[str, ResourceQuota]) -> "Quotas":
-        """Return these quotas with those in `stored`, which were read from the store, added to `known`."""
+        """Return these quotas together with `stored`, quotas that were read from the metadata store."""
         return replace(self, known={**self.known, **stored})
 
     def of(self, bundle: str) -> ResourceQuota:
@@ -150,7 +153,7 @@ class Quotas:
         return self.bundles.get(bundle) or self.known.get(bundle) or self.default
 
     def total(self, names: Iterable[str]) -> ResourceQuota:
-        """Return the sum of the quotas of `names`; a bundle without a quota counts with the default."""
+        """Return the sum of the quotas of `names`; for a bundle without a quota, the default is added."""
         total = np.zeros(5)
         for name in names:
             total += figures_of(self.of(name))
@@ -173,8 +176,9 @@ class Quotas:
 
 
 def smooth(old: Floats, new: Floats, least: Floats, most: Floats, time_past_ms: float) -> Floats:
-    """Return `old` moved toward `new`, further the more time has passed (the formula is in the docstring of the
-    module), bounded to `least` and `most`; shapes broadcast. `most` 0: no upper limit.
+    """Return `old`, moved toward `new` bounded to at least `least` and at most `most`; the more time has passed, the
+    further (the formula is in the docstring of the module). `most` 0: no upper limit. The shapes of the arrays are
+    broadcast.
 
     Source: `SimpleLoadManagerImpl.timeSmoothValue`.
     """
@@ -192,7 +196,7 @@ def _smooth_one(old: float, new: float, limits: tuple[float, float], time_past_m
 
 
 def smoothed_quota(old: ResourceQuota, now: Floats, time_past_ms: float) -> ResourceQuota:
-    """Return the quota `old` moved toward the five values of `now`, see `smooth`; a quota that is not dynamic is
+    """Return the quota `old`, moved toward the five values of `now` (see `smooth`). A quota that is not dynamic is
     returned unchanged.
     """
     return quota_of(smooth(figures_of(old), now, _LEAST, _MOST, time_past_ms)) if old.dynamic else old
@@ -200,16 +204,18 @@ def smoothed_quota(old: ResourceQuota, now: Floats, time_past_ms: float) -> Reso
 
 def memory_groups(bundles: BundleTable) -> Integers:
     """Return the number of memory groups of each bundle, the unit of Pulsar's memory quotas: 1, and one more for every
-    500 topics, producers and consumers.
+    500 of its topics, producers and consumers together.
     """
     return 1 + (bundles.topics + bundles.sessions) // MEMORY_GROUP
 
 
 def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
-    """Return the quotas after the reports of `snapshot`; without reports they stay the same.
+    """Return the quotas after the reports in `snapshot` were included; `quotas` unchanged if it has no brokers.
 
-    The CPU and memory factors are learned only from more than 1000 msg/s and more than 30 memory groups, the average
-    quota only from more than 30 bundles. The learned quotas of bundles that no broker reports any more are dropped.
+    The factors of CPU and memory are updated only if the cluster has more than 1000 msg/s and more than 30 memory
+    groups, the average quota only if it has more than 30 bundles. The learned quotas of bundles that no broker reports
+    any more are dropped.
+
     Source: `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
@@ -255,7 +261,9 @@ def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
 
 
 def _last_of_each(bundles: BundleTable) -> Integers:
-    """Return one sampled row for each bundle; if several brokers report it, that of the last broker by name."""
+    """Return for each bundle one of its rows with a reported load: if several brokers report it, the row of the last
+    broker by name.
+    """
     rows = np.flatnonzero(bundles.sampled)
     if len(rows) < 2:
         return rows
@@ -266,10 +274,12 @@ def _last_of_each(bundles: BundleTable) -> Integers:
 
 
 def is_worth_writing(stored: Floats, new: Floats, dynamic: Flags) -> Flags:
-    """Return for each column whether the quota `new` (5 × n) differs enough from the `stored` one to be written.
+    """Return for each column whether the quota `new` differs enough from the quota `stored` to be written. Both have 5
+    rows (QUOTA_FIGURES) and a column for each bundle.
 
-    It does if at least one value differs by 5 msg/s, 10 000 bytes/s or 2 MiB. The new bandwidth in is compared with
-    the stored bandwidth *out*, as in Pulsar, so a bundle that sends much more than it receives is written every time.
+    It does if at least one value differs by 5 msg/s, 10 000 bytes/s or 2 MiB, and the quota is `dynamic`. The new
+    bandwidth in is compared with the stored bandwidth *out*, as in Pulsar, so a bundle that sends much more than it
+    receives is written every time.
     """
     against = stored.copy()
     against[2] = stored[3]
@@ -279,7 +289,9 @@ def is_worth_writing(stored: Floats, new: Floats, dynamic: Flags) -> Flags:
 
 
 def average_to_write(quotas: Quotas, stored_default: ResourceQuota | None) -> ResourceQuota | None:
-    """Return the learned average if it differs enough from the stored default to replace it, else None."""
+    """Return the learned average if it differs enough from `stored_default` to be written to the metadata store, else
+    None. `stored_default` None: the store has no default, and the initial quota is compared.
+    """
     table = QuotaTable.of({"": stored_default or INITIAL_QUOTA})
     worth = is_worth_writing(table.figures, figures_of(quotas.average)[:, None], table.dynamic)
     return quotas.average if worth[0] else None
@@ -288,9 +300,11 @@ def average_to_write(quotas: Quotas, stored_default: ResourceQuota | None) -> Re
 def quotas_to_write(
     bundles: QuotaTable, stored: Callable[[str], ResourceQuota | None], stored_default: ResourceQuota | None
 ) -> Iterator[tuple[str, ResourceQuota]]:
-    """Yield the learned quotas that the leader has to write, by name.
+    """Yield the learned quotas that the leader has to write, sorted by name, because they differ enough from the stored
+    ones.
 
-    `stored` returns the quota of a bundle in the store; a bundle without one is compared with the default.
+    `stored` is a function that returns the stored quota of a bundle; None: it has none. A bundle without one is
+    compared with `stored_default`, or with the initial quota if that is None.
     """
     default = stored_default or INITIAL_QUOTA
     kept = [stored(name) or default for name in bundles.names]

@@ -43,10 +43,11 @@ class Ranking:
 
     Immutable: `preallocating` and `releasing` return another object.
 
-    `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` is the number of the
-    reported bundles, `pending` that of the bundles on their way. `rank` is the order in which candidates are examined;
-    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of a
-    broker, bundle): the broker reports the bundle, but the bundle no longer counts for it, because it was placed again.
+    `allocated` and `preallocated` are sums of quotas, of the bundles that a broker reports and of the bundles on their
+    way to it; they have a row for each of QUOTA_FIGURES. `loaded` and `pending` are the numbers of these bundles.
+    `rank` is computed once, when reports arrive; candidates are examined in the order of their ranks. The estimates, in
+    contrast, change with every placement. `released` are pairs (row of a broker, bundle): the broker reports the
+    bundle, but the bundle no longer counts for it, because it was placed again.
     """
 
     snapshot: LoadSnapshot
@@ -69,7 +70,9 @@ class Ranking:
 
     @cached_property
     def estimated(self) -> Floats:
-        """The estimated usage in percent, at most 100; one row for each of `load_report.RESOURCES`."""
+        """The estimated usage of each broker in percent, at most 100; one row for each of `load_report.RESOURCES`. It
+        counts the bundles of the broker and those on their way to it.
+        """
         brokers = self.snapshot.brokers
         allotted, coming = self._shares
         used = np.where(np.isnan(allotted), brokers.usage, np.maximum(brokers.usage, allotted))
@@ -77,7 +80,9 @@ class Ranking:
 
     @cached_property
     def allocated_percent(self) -> Floats:
-        """The quotas of the bundles in percent, at most 100; rows as in `estimated`, 0 for direct memory."""
+        """The usage in percent that the quotas of a broker's bundles have in total, at most 100; rows as in
+        `estimated`, 0 for direct memory.
+        """
         return _percent(np.nan_to_num(self._shares[0]), self.snapshot.brokers.limit)
 
     @cached_property
@@ -101,12 +106,14 @@ class Ranking:
 
     @cached_property
     def room(self) -> Integers:
-        """The number of bundles of the default quota that each broker could take if it had no load."""
+        """How many bundles with the default quota each broker could have if it had no other load."""
         return room(self.snapshot.brokers.limit, self.default, self.cpu_factor)
 
     @property
     def free_room(self) -> Integers:
-        """`room` times the fraction of the broker that is free."""
+        """How many more bundles with the default quota each broker could take: `room` times the fraction of the broker
+        that is free.
+        """
         return truncated(self.room.astype(np.float64) * np.maximum(0.0, (100 - self.load) / 100))
 
     def preallocating(self, broker: int, bundle: str, quota: ResourceQuota) -> "Ranking":
@@ -119,8 +126,8 @@ class Ranking:
         return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
 
     def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking in which the load of `bundle` no longer counts for those candidates that report the
-        bundle; it still counts for other brokers.
+        """Return the ranking after `bundle` was placed again: it no longer counts for those of `candidates` that report
+        it. It still counts for other brokers that report it.
         """
         found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
         if not found:
@@ -145,9 +152,8 @@ class Ranking:
 def rank_brokers(
     snapshot: LoadSnapshot, quotas: Quotas, preallocated: Mapping[str, str], strategy: SimpleStrategy
 ) -> Ranking:
-    """Return the ranking by the reports of `snapshot`; `preallocated` maps bundles on their way to their brokers.
-
-    Bundles on their way to brokers without a report are ignored: see `settled`.
+    """Return the ranking by the reports of `snapshot`. `preallocated` maps each bundle that is on its way to its new
+    broker. Entries whose broker has no report are ignored.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     figures = quotas.table(bundles.names).figures
@@ -181,7 +187,8 @@ def rank_brokers(
 
 
 def ranks(ranking: Ranking) -> Integers:
-    """Return each broker's rank: by strategy its load, its message rate, or its weight for the random choice.
+    """Return each broker's rank, by strategy: its load (leastLoadedServer), its message rate (leastMsgPerSecond), or
+    its weight for the random choice (weightedRandomSelection).
 
     The weight is `room * r * r`, where r is the fraction of the broker that is free. Ranks are truncated to integers.
     """
@@ -194,7 +201,9 @@ def ranks(ranking: Ranking) -> Integers:
 
 
 def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
-    """Return the bundles that are still on their way: those whose broker has a report that does not list them."""
+    """Return the entries of `preallocated` for bundles that are still on their way: their new broker has a report, and
+    the report does not list them.
+    """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     arrived = []
     for bundle, broker in preallocated.items():
@@ -210,8 +219,8 @@ def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
 
 
 def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
-    """Return for each broker how many bundles of the quota `default` fit into it; `limit` has a row for each of
-    RESOURCES.
+    """Return for each broker how many bundles of the quota `default` it can have. `limit` are the capacities of the
+    brokers, with a row for each of RESOURCES. `cpu_factor` is percent of one core per msg/s.
     """
     cpu, memory, _, bandwidth_in, bandwidth_out = limit
     with np.errstate(all="ignore"):
@@ -224,15 +233,16 @@ def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
 
 
 def _number(value: float) -> Floats:
-    """Return the value as a numpy number: dividing by it is no error if it is 0, as in Java."""
+    """Return the value as a numpy number, because dividing by a numpy number of 0 raises no error (as in Java)."""
     return np.array(value, float)
 
 
 def is_less_loaded(ranking: Ranking, brokers: Integers, than: int) -> Flags:
-    """Return for each of `brokers` (rows) whether it is less loaded than the broker `than`.
+    """Return for each of `brokers` (rows) whether it is less loaded than the broker in the row `than`.
 
-    The first of load, memory, CPU, bandwidth in and out that differs by more than 5 points (strict) decides; if none
-    does, the load decides. This is not transitive, so the least loaded broker depends on the order of comparisons.
+    The two brokers are compared by load, memory, CPU, bandwidth in and bandwidth out, in this order; the first of these
+    that differs by more than 5 percentage points decides. If none does, the load decides. This relation is not
+    transitive, so which broker is the least loaded depends on the order of comparisons.
     """
     load = ranking.load
     decided = np.abs(load[brokers] - load[than]) > TOLERANCE
@@ -246,7 +256,9 @@ def is_less_loaded(ranking: Ranking, brokers: Integers, than: int) -> Flags:
 
 
 def least_loaded(ranking: Ranking, brokers: Integers) -> int:
-    """Return the row of the least loaded broker when `brokers` are compared one after the other, in their order."""
+    """Return the row of the least loaded broker: compare `brokers` (rows) one after the other, in their order, each
+    with the least loaded one so far.
+    """
     found, rest = int(brokers[0]), brokers[1:]
     while len(rest):
         better = np.flatnonzero(is_less_loaded(ranking, rest, found))
@@ -265,7 +277,9 @@ def truncated(values: Floats) -> Integers:
 
 
 def _in_units_of_limits(quotas: Floats, cpu_factor: float) -> Floats:
-    """Return sums of quotas (5 × n) in the units of `BrokerTable.limit`; NaN for direct memory, which has no quota."""
+    """Return `quotas` (5 rows, QUOTA_FIGURES, and a column for each broker) in the units of `BrokerTable.limit`, one
+    row for each of RESOURCES; NaN for direct memory, which has no quota.
+    """
     rate_in, rate_out, bandwidth_in, bandwidth_out, memory = quotas
     return np.stack(
         [

@@ -73,12 +73,16 @@ _CRITERIA: Final = (
 
 
 def above_load_level(percent: Floats, level: float) -> Flags:
-    """Flag the brokers (columns of `BrokerTable.percent`) that use more than `level` % of any resource but memory."""
+    """Flag the brokers that use more than `level` percent of any resource other than memory. `percent` is
+    `BrokerTable.percent`.
+    """
     return np.asarray((percent[list(_JUDGED)] > level).any(axis=0))
 
 
 def below_load_level(percent: Floats, level: float) -> Flags:
-    """Flag the brokers that use less than `level` % of every resource but memory (strict)."""
+    """Flag the brokers that use less than `level` percent of every resource other than memory. `percent` is
+    `BrokerTable.percent`.
+    """
     return np.asarray((percent[list(_JUDGED)] < level).all(axis=0))
 
 
@@ -96,9 +100,9 @@ class SimpleShedPlan:
     """The shedding plan of the simple load manager: `rows` of `snapshot.bundles`, at most one per broker, sorted by
     broker name.
 
-    `above` flags the overloaded brokers. `refused` has each overloaded broker that sheds nothing: its row, the reason,
-    and the row of the bundle that was considered (-1: none). `comfortable` has for each of `rows` a broker that has
-    room.
+    `above` flags the overloaded brokers. `refused` has the overloaded brokers that shed nothing: the broker's row, the
+    reason, and the row of the bundle that was considered (-1: none). `comfortable` has, for each of `rows`, the row of
+    a broker below the comfort level, which could take the bundle.
     """
 
     snapshot: LoadSnapshot
@@ -121,7 +125,9 @@ class SimpleShedPlan:
         return len(self.rows)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return an empty mapping: the next lookup of a bundle decides where it goes."""
+        """Return an empty mapping: the plan has no destinations, because the next lookup of each bundle chooses its
+        broker.
+        """
         return {}
 
     @property
@@ -143,7 +149,9 @@ class SimpleShedPlan:
         return None
 
     def broker_reason(self, broker: int) -> Reason:
-        """Return why the broker in this row counts as overloaded, or does not: the usage of its most used resource."""
+        """Return why the broker in row `broker` counts as overloaded or not: the comparison of its most used
+        resource.
+        """
         percent = self.snapshot.brokers.percent
         resource = max(_JUDGED, key=lambda row: (percent[row, broker], -row))
         above = bool(self.above[broker])
@@ -208,7 +216,9 @@ class SimpleShedPlan:
         return Reason(code=code, strategy=NAME, subject=bundle, detail=self._weight(row), settings=keys, cause=cause)
 
     def _weight(self, row: int) -> str:
-        """Return the criterion by which the bundle was chosen, with its value."""
+        """Return as text the criterion by which the bundle was chosen, its value, and the resource that is the
+        bottleneck.
+        """
         kind = int(self.bottleneck[self.snapshot.bundles.owner[row]])
         what, unit = _CRITERIA[kind]
         figure = format_figure(float(_criteria(self.snapshot)[kind][row]), unit)
@@ -233,11 +243,13 @@ class SimpleShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple[SimpleShedPlan, None]:
-        """Return the plan: what to unload from brokers above the overload threshold (strict), at most one bundle each.
+        """Return the plan: from each broker whose usage is above the overload threshold, at most one bundle is
+        unloaded.
 
-        Only the heaviest bundle, by the broker's bottleneck, is considered. It stays if it was unloaded recently, or if
-        no broker that `policies` allow is below the comfort level. If the comfort level is above the overload
-        threshold, the broker below the comfort level may be the one that has the bundle.
+        Only one bundle is considered: the heaviest by the broker's most used resource. It stays on its broker if it was
+        unloaded recently, or if no broker that `policies` allow is below the comfort level. Nothing is unloaded from a
+        broker with fewer than two bundles. If the comfort level is above the overload threshold, the broker that has
+        the bundle may itself be the one below the comfort level.
         """
         brokers, bundles = snapshot.brokers, snapshot.bundles
         above = above_load_level(brokers.percent, self.settings.overload)
@@ -278,14 +290,18 @@ class SimpleShedder(Shedder[None]):
 
 
 def _criteria(snapshot: LoadSnapshot) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return four columns over bundles: the criterion for each of _BOTTLENECKS."""
+    """Return four columns over bundles, one for each of _BOTTLENECKS: the values by which bundles are compared if that
+    resource is the bottleneck.
+    """
     bundles = snapshot.bundles
     counts: Floats = (bundles.topics + bundles.sessions).astype(np.float64)
     return bundles.latest.rate, counts, bundles.latest.throughput_in, bundles.latest.throughput_out
 
 
 def _heaviest(snapshot: LoadSnapshot, above: Flags, kinds: Integers, movable: Flags) -> dict[int, int]:
-    """Return the heaviest movable bundle of each broker that is `above`, if it has one."""
+    """Return the heaviest of the `movable` bundles of each broker that `above` flags, by the row of the broker; a
+    broker without such bundles is omitted. `kinds` are the bottlenecks of the brokers (see `bottlenecks`).
+    """
     bundles = snapshot.bundles
     rows = np.flatnonzero(movable & above[bundles.owner]) if len(bundles) else np.zeros(0, np.int64)
     rate, counts, incoming, outgoing = (figures[rows] for figures in _criteria(snapshot))

@@ -37,7 +37,9 @@ SETTING_NODES: Final[Mapping[str, str]] = {
 
 
 class SimpleStrategy(StrEnum):
-    """How the simple load manager places bundles, by the names of `loadBalancerPlacementStrategy`."""
+    """The strategies by which the simple load manager places bundles; the values are those of
+    `loadBalancerPlacementStrategy`.
+    """
 
     LEAST_LOADED_SERVER = "leastLoadedServer"
     WEIGHTED_RANDOM_SELECTION = "weightedRandomSelection"
@@ -46,8 +48,8 @@ class SimpleStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleSettings:
-    """The settings of the simple load manager. Thresholds are whole percents. `warnings` are texts that name the
-    settings that cannot be used, and what is used instead.
+    """The settings of the simple load manager. Thresholds are whole percents. `warnings` has a text for each setting
+    whose value cannot be used; the text says what is used instead.
     """
 
     strategy: SimpleStrategy = SimpleStrategy.LEAST_LOADED_SERVER
@@ -59,16 +61,18 @@ class SimpleSettings:
 
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader places bundles; with the weighted random choice every broker may."""
+        """Whether only the leader places bundles. False with weightedRandomSelection: then every broker may place
+        bundles.
+        """
         return self.strategy is not SimpleStrategy.WEIGHTED_RANDOM_SELECTION
 
     @staticmethod
     def of(config: "BrokerConfig", stored: Mapping[str, str] | None = None) -> "SimpleSettings":
-        """Return the settings in force. `stored` has the settings that Pulsar reads from nodes of the metadata store:
-        name of the setting, and value.
+        """Return the settings in force. `stored` has the settings that were read from the metadata store, as in Pulsar:
+        name of the setting, and value as text. A stored setting takes precedence over `config`.
 
-        An unknown strategy means weightedRandomSelection; instead of a threshold that is not a number, the configured
-        one is used.
+        An unknown strategy means weightedRandomSelection. If a stored threshold is not a number, that in `config` is
+        used.
         """
         nodes = stored or {}
         warnings: list[str] = []
@@ -99,8 +103,8 @@ def _strategy(name: str, warnings: list[str]) -> SimpleStrategy:
 
 
 def stored_number(stored: Mapping[str, str], name: str, otherwise: float, warnings: list[str] | None = None) -> float:
-    """Return the number that the metadata store has for the setting `name`; `otherwise` if there is none, or if the
-    stored text is not a number, which adds a warning to `warnings`.
+    """Return the number that `stored`, the settings in the metadata store, has for the setting `name`. Return
+    `otherwise` if it has none, or if the stored text is not a number; in the latter case, add a warning to `warnings`.
     """
     text = stored.get(name)
     if text is None:

@@ -23,8 +23,8 @@ NAME: Final = "SimpleLoadManagerImpl"
 
 @dataclass(frozen=True, slots=True)
 class SimpleSplitter(Splitter[None]):
-    """The split strategy of the simple load manager, with its limits; the split algorithm chooses the boundary of each
-    split.
+    """The split strategy of the simple load manager, with its limits. The owner of a bundle chooses the hash at which
+    the bundle is split, by its split algorithm.
     """
 
     name: ClassVar[str] = NAME
@@ -40,6 +40,6 @@ class SimpleSplitter(Splitter[None]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: None
     ) -> tuple[SplitPlan, None]:
-        """Return the bundles of `snapshot` to split by their newest load, see `plan_splits`."""
+        """Return the bundles of `snapshot` to split because of their load in the newest reports, see `plan_splits`."""
         traffic = snapshot.bundles.latest
         return plan_splits(snapshot, traffic, self.limits, bundle_counts, strategy=NAME, window="current"), memory

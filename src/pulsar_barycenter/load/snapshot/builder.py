@@ -54,8 +54,8 @@ def build_snapshot(
 ) -> LoadSnapshot:
     """Return the snapshot of the live brokers, which are the keys (broker ids) of `reports`.
 
-    A broker without an entry in `averages` has averages of 0, and a bundle without one in `bundle_data` no windows.
-    Brokers of `averages` and `preallocated` without a report are ignored.
+    The averages of a broker that has no entry in `averages` are 0. A bundle that has no entry in `bundle_data` has no
+    windows. Entries of `averages` and `preallocated` for brokers without a report are ignored.
     """
     return SnapshotBuilder().build(
         reports, bundle_data, averages, preallocated=preallocated, recently_unloaded=recently_unloaded
@@ -63,11 +63,11 @@ def build_snapshot(
 
 
 class SnapshotBuilder:
-    """Builds snapshots one after the other. Each is equal to the result of `build_snapshot`; parts that did not change
-    are reused.
+    """Builds one snapshot after the other. The result is always equal to that of `build_snapshot`, but the parts that
+    did not change are taken from the snapshot before.
 
-    The rows of a broker are kept while its report is the same object and the data of its bundles are equal. The order
-    of all rows is kept while every broker has the same bundles. So a snapshot after one report costs little, and
+    The rows of a broker are reused if its report is the same object and the data of its bundles are equal. The order of
+    all rows is reused if every broker has the same bundles. So a snapshot after only one new report costs little, and
     `prepare` spreads the cost of many reports over time.
     """
 
@@ -76,7 +76,9 @@ class SnapshotBuilder:
         self._layout: _Layout | None = None
 
     def prepare(self, broker: str, report: LocalBrokerData, bundle_data: Mapping[str, BundleData]) -> bool:
-        """Prepare the rows of one broker for `build`; return whether the rows had to be built."""
+        """Build the rows of one broker now, so that the next `build` need not do it. Return False if they had been
+        built already and did not change.
+        """
         before = self._kept.get(broker)
         if before is not None and before[0] is report:
             names = before[2].names
@@ -90,7 +92,9 @@ class SnapshotBuilder:
         return True
 
     def lay_out(self, brokers: Iterable[str]) -> Iterator[None]:
-        """Prepare the order of all rows of these prepared brokers for `build`; yields so that the caller can pause."""
+        """Compute the order of the rows of these brokers now, so that the next `build` need not do it; call `prepare`
+        for each of them before. Yields so that the caller can pause.
+        """
         tables = [self._kept[broker][2] for broker in sorted(brokers)]
         if self._layout is None or self._layout.of != [table.names for table in tables]:
             self._layout = yield from _layout(tables)
@@ -105,10 +109,10 @@ class SnapshotBuilder:
         recently_unloaded: Iterable[str] = (),
         ready: Collection[str] = (),
     ) -> LoadSnapshot:
-        """Return the same snapshot that `build_snapshot` returns for these arguments, and forget brokers without a
-        report.
+        """Return the snapshot, equal to the result of `build_snapshot` for these arguments. Brokers that are not in
+        `reports` are forgotten: their rows are not kept for later snapshots.
 
-        For the brokers in `ready` it uses the rows as they were last prepared.
+        For the brokers in `ready` the rows of the last `prepare` are used without a comparison.
         """
         brokers = _broker_table(reports, averages)
         for broker in brokers.names:
@@ -204,7 +208,9 @@ class _Rows:
 
 
 def _rows_of(report: LocalBrokerData, names: list[str], known: Sequence[BundleData | None]) -> _Rows:
-    """Return the rows of the report's bundles `names`; `known` are their data, None for a bundle without data."""
+    """Return the rows of the bundles `names` in `report`. `known` are the data (windows) of these bundles, in the same
+    order; None for a bundle without data.
+    """
     stats = [report.last_stats.get(name) for name in names]
     sampled = [item or _NO_STATS for item in stats]
     data = [item or _NO_DATA for item in known]
@@ -235,7 +241,9 @@ def _rows_of(report: LocalBrokerData, names: list[str], known: Sequence[BundleDa
 
 
 def belongs_to_a_broker(namespace: str) -> bool:
-    """Return whether the namespace of this name is bound to one broker; False for an invalid name."""
+    """Return whether the namespace with this name is bound to one broker (heartbeat, SLA monitor); False if the name is
+    invalid.
+    """
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:
@@ -252,8 +260,8 @@ def _numbered(texts: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The order of the rows of several brokers in one table. `order` has positions in all rows, one broker after the
-    other.
+    """The order of the rows of several brokers in one table. If the rows of all brokers are numbered through, one
+    broker after the other, `order` has these numbers in the order of the table.
     """
 
     of: list[list[str]]
@@ -265,7 +273,9 @@ class _Layout:
 
 
 def _layout(tables: Sequence[_Rows]) -> Generator[None, None, _Layout]:
-    """Return the order of the brokers' sorted rows, merged two runs at a time; yields after each long step."""
+    """Return the order of all rows of `tables`, one table per broker, each of which is sorted by name. Merges two
+    sorted sequences at a time, and yields after each long step, so that the caller can pause.
+    """
     starts = np.cumsum([0, *(len(table.names) for table in tables)]).tolist()
     # of equal names that of the first broker precedes, because its numbers are smaller
     runs: list[list[tuple[str, int]]] = [

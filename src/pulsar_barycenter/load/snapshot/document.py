@@ -103,8 +103,9 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     """A snapshot of the load as it is stored in a file; times are epoch ms. `recently_unloaded` maps a bundle to the
     time of its unload.
 
-    `bundle_data` and `broker_data` are None if they can be computed from the reports, and with the extensible load
-    manager if it uses the newest reports. `configuration` maps keys of broker.conf to texts.
+    `bundle_data` and `broker_data` (windows and their sums) are None if they can be computed from the reports. With the
+    extensible load manager they are None if brokers are compared by the newest reports, not by windows. `configuration`
+    maps keys of broker.conf to their values as text.
     """
 
     format: Literal["barycenter-snapshot"] = FORMAT
@@ -120,7 +121,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     configuration: dict[str, str] = {}
 
     def snapshot(self) -> "LoadSnapshot":
-        """Return the snapshot, the input of strategies.
+        """Return the load in this document as a `LoadSnapshot`, the input of strategies.
 
         Raises:
             PolicyError: an isolation policy is invalid.
@@ -157,14 +158,16 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
-    """Return the load of each broker as the leader has it: a report of the modular load manager, or load data of the
-    extensible one.
+    """Return the load of each broker, in the form that the load manager of the cluster uses: a report of the modular
+    load manager, or load data of the extensible one.
     """
     return document.brokers if document.extensible is None else document.extensible.loads
 
 
 def owned_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
-    """Yield the owner, the name and the newest load of each bundle; None for a bundle whose load no broker reports."""
+    """Yield for each bundle its owner, its name and its newest load; None instead of the load if no broker reports
+    it.
+    """
     if document.extensible is None:
         for broker, report in document.brokers.items():
             for bundle, stats in report.last_stats.items():
@@ -180,7 +183,9 @@ def owned_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, Namesp
 
 
 def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, BundleData]:
-    """Return the windows of all bundles, as a leader has them that has seen only these reports."""
+    """Return the windows of all bundles, computed from `reports` alone: those of a leader that has received no other
+    report.
+    """
     fold = LiveFold()
     for broker in sorted(reports):
         fold.accept(broker, reports[broker])
@@ -188,7 +193,9 @@ def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, Bund
 
 
 def encode_snapshot(document: SnapshotDocument) -> bytes:
-    """Return the JSON of `document`; `decode_snapshot` returns an equal one, including values that are not finite."""
+    """Return the JSON of `document`. `decode_snapshot` returns an equal document from it, also if numbers are NaN or
+    infinite.
+    """
     fields: dict[str, Any] = {
         "format": document.format,
         "takenAt": document.taken_at,
@@ -211,8 +218,8 @@ def encode_snapshot(document: SnapshotDocument) -> bytes:
 
 
 def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
-    """Return `encoded`, the JSON of `value`; or `value` encoded in another form if `encoded` may have lost numbers that
-    are not finite.
+    """Return `encoded`, the JSON of `value`, if it has lost nothing. If it contains a null, it may have lost a number
+    that is NaN or infinite: then return the JSON of `value` in which such numbers are texts.
     """
     if b":null" not in encoded:
         return msgspec.Raw(encoded)
@@ -220,7 +227,9 @@ def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
 
 
 def _worded(value: Any) -> Any:
-    """Return `value` with texts for values that are not finite, and without fields that are None."""
+    """Return `value` with texts ("NaN", "Infinity", "-Infinity") instead of numbers that are not finite, and without
+    dict entries that are None.
+    """
     if isinstance(value, dict):
         return {key: _worded(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):

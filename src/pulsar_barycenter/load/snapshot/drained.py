@@ -25,14 +25,15 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 def with_drained(snapshot: LoadSnapshot, brokers: frozenset[str]) -> LoadSnapshot:
-    """Return the snapshot with exactly these brokers marked as drained."""
+    """Return the snapshot in which these brokers, and no others, are marked as drained."""
     if snapshot.policies.drained == brokers:
         return snapshot
     return replace(snapshot, policies=replace(snapshot.policies, drained=brokers))
 
 
 def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
-    """Return an array that flags the drained brokers; None if none is drained, or all are.
+    """Return an array that flags the drained brokers. None: no broker is drained, or all are; then drained brokers are
+    treated as all others.
 
     The array is cached: do not modify it.
     """
@@ -48,9 +49,9 @@ def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
 
 
 def without_brokers(snapshot: LoadSnapshot, gone: Flags) -> tuple[LoadSnapshot, Integers, Integers]:
-    """Return the snapshot without the flagged brokers and their bundles.
+    """Return the snapshot without the brokers that `gone` flags and without their bundles.
 
-    Also returns the previous row numbers of the remaining brokers, and of the remaining bundles.
+    Also returns, for each row of the new tables, the row number in the old table: first for brokers, then for bundles.
     """
     brokers = np.flatnonzero(~gone)
     bundles = np.flatnonzero(~gone[snapshot.bundles.owner])
@@ -91,7 +92,9 @@ def _extensible(load: ExtensibleLoad, brokers: Integers, bundles: Integers) -> E
 
 
 def _rows(table: Any, rows: Integers) -> dict[str, Any]:
-    """Return every column of a table, restricted to these rows; rows are the last axis of a column."""
+    """Return every column of a table, restricted to these rows. In a column of several dimensions, the rows of the
+    table are the last axis.
+    """
     return {column.name: _column(getattr(table, column.name), rows) for column in fields(table)}
 
 

@@ -30,8 +30,9 @@ _OWNING: Final = frozenset({"Owned", "Releasing", "Splitting"})
 
 
 class Ownership(msgspec.Struct, frozen=True, rename="camel"):
-    """The record of a bundle in the ownership channel. The owner is `dst_broker`, or `source_broker` while it releases
-    the bundle."""
+    """The ownership record of a bundle, of which only the state and the brokers are read. The owner is `dst_broker`;
+    while the bundle is released or split, it is `source_broker`.
+    """
 
     state: str
     dst_broker: str | None = None
@@ -45,8 +46,8 @@ class Ownership(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TrafficFigures(enum.StrEnum):
-    """Where the traffic comes from by which brokers of the extensible load manager are compared: the newest reports, or
-    the windows of the pipeline.
+    """The source of the traffic by which strategies compare brokers of the extensible load manager: the newest reports,
+    or the windows (averages over time) that the pipeline computed.
     """
 
     NEWEST = "newest"
@@ -61,8 +62,8 @@ ExtensibleItem: TypeAlias = BrokerLoadData | TopBundlesLoadData | BrokerLookupDa
 
 
 class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What brokers of the extensible load manager published, by broker id, and `owners`, which maps a bundle to a
-    broker id. `traffic` says where the traffic comes from by which brokers are compared.
+    """What brokers of the extensible load manager published, by broker id. `owners` maps each bundle to the id of its
+    owner. `traffic` is the source of the traffic by which strategies compare brokers.
     """
 
     loads: dict[str, BrokerLoadData] = {}
@@ -73,8 +74,11 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @staticmethod
     def of(items: Iterable[tuple[str, ExtensibleItem]]) -> "ExtensibleDocument":
-        """Return the document made of `items`: pairs of a key (broker id or bundle) and a record. Of records with equal
-        kind and key, the last counts.
+        """Return the document made of `items`: pairs of a key (broker id or bundle) and a record. If several records
+        have the same kind and key, the last one counts.
+
+        Without ownership records, the owner of a bundle is the broker that lists it as a top bundle. Without records of
+        registered brokers, all brokers that published something count as registered.
         """
         loads: dict[str, BrokerLoadData] = {}
         tops: dict[str, TopBundlesLoadData] = {}
@@ -102,12 +106,12 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @property
     def newest_ms(self) -> int:
-        """When the newest load was measured or published (epoch ms); 0 without loads."""
+        """The time of the newest measurement or publication of a load (epoch ms); 0 if there are no loads."""
         return max((max(load.updated_at, load.reported_at) for load in self.loads.values()), default=0)
 
 
 def broker_of_lookup(lookup: BrokerLookupData) -> str | None:
-    """Return the broker id from the URLs of a registration; None if it has no URL."""
+    """Return the broker id, which is the host and port in the web URL of a registration; None if it has no such URL."""
     return next((place for url in (lookup.web_service_url, lookup.web_service_url_tls) if (place := _place(url))), None)
 
 
@@ -131,7 +135,9 @@ def kind_of(fields: Mapping[str, object]) -> type[ExtensibleItem] | None:
 
 
 def messages_in(content: bytes) -> Iterator[tuple[str, bytes, int]]:
-    """Yield key, JSON and line number of each message that `pulsar-client consume` printed; other lines are skipped."""
+    """Yield key, JSON and line number (from 1) of each message that `pulsar-client consume` printed in `content`; other
+    lines are skipped.
+    """
     for number, line in enumerate(content.splitlines(), 1):
         found = _MESSAGE.match(line)
         if found is not None:

@@ -61,8 +61,8 @@ _NO_WINDOW: Final = TimeAverageMessageData()
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows (averages over time) of bundles that the pipeline computed, and their sums over the bundles of each
-    broker.
+    """Windows (averages over time) of bundles, computed by the pipeline (the Spark jobs that compute averages of load);
+    and for each broker the sums of the windows of its bundles.
     """
 
     bundles: Mapping[str, BundleData] = field(default_factory=dict)
@@ -73,9 +73,10 @@ NO_WINDOWS: Final = Windows()
 
 
 def windows_of_owners(known: ExtensibleDocument, published: Mapping[str, BundleData]) -> Windows:
-    """Return the windows of all bundles that are owned or listed, and their sums by owner.
+    """Return the windows in `published` of all bundles that have an owner or that a broker lists as a top bundle, and
+    their sums for each owner.
 
-    In the sums a bundle without windows counts with its newest load if its owner lists it, else with 0.
+    In these sums, a bundle without windows counts with its newest load if its owner lists it, otherwise with 0.
     """
     listed = {
         (broker, bundle.bundle_name): bundle.stats
@@ -120,12 +121,13 @@ def build_extensible_snapshot(
     traffic: TrafficFigures = TrafficFigures.NEWEST,
     windows: Windows = NO_WINDOWS,
 ) -> LoadSnapshot:
-    """Return the snapshot of the brokers in `loads` (their loads) and `lookups` (the registered ones), by broker id.
+    """Return the snapshot of the brokers in `loads` (the published loads) and in `lookups` (the registered brokers), by
+    broker id.
 
-    `owners` maps bundles to their owners. Bundles and lists of top bundles of brokers that are in neither are ignored;
-    if a bundle occurs twice in a list, the first position counts. A broker of unknown load has a load of 0, and one
-    that is not registered has no version and no load manager. `windows` are used if `traffic` says so; bundles and
-    brokers without windows have the values of the newest reports.
+    `owners` maps bundles to their owners. If a broker is in neither `loads` nor `lookups`, its bundles and its list of
+    top bundles are ignored. If a bundle occurs twice in a list, its first position counts. A broker without a published
+    load has a load of 0; a broker that is not registered has no version and no load manager. `windows` are used only if
+    `traffic` is WINDOWS; bundles and brokers without windows then have the values of the newest reports.
     """
     if traffic is not TrafficFigures.WINDOWS:
         windows = NO_WINDOWS
@@ -181,7 +183,9 @@ def build_extensible_snapshot(
 
 
 def _chosen(which: Flags, values: MessageColumns, others: MessageColumns) -> MessageColumns:
-    """Return columns with the rows of `values` where `which` is set, and the rows of `others` elsewhere."""
+    """Return columns that have, for each row, the values of `values` if `which` flags the row, and those of `others` if
+    not.
+    """
     if not which.any():
         return others
     return MessageColumns(
@@ -203,7 +207,9 @@ def _with_owned(
     recently_unloaded: Container[str],
     windows: Mapping[str, BundleData],
 ) -> LoadSnapshot:
-    """Return the snapshot with additional rows, without a newest load, for bundles that their owners do not list."""
+    """Return the snapshot with one more row for each bundle in `owners`, which its owner does not list as a top bundle.
+    These rows have no newest load.
+    """
     index, bundles = snapshot.brokers.index, snapshot.bundles
     added = {name: row for name, owner in owners.items() if (row := index.get(owner)) is not None}
     if not added:
@@ -267,8 +273,8 @@ def _with_owned(
 
 
 def _places(top: TopBundlesLoadData, windows: Mapping[str, BundleData]) -> dict[str, int]:
-    """Return the position of each bundle in a list of top bundles. With `windows`, the list is first sorted again by
-    the loads in the windows.
+    """Return the position of each bundle in the list `top`. If there are `windows`, the list is sorted again by the
+    loads in them, and the positions are those in the new order.
     """
     first: dict[str, NamespaceBundleStats] = {}
     for bundle in top.top_bundles_load_data:
@@ -281,7 +287,7 @@ def _places(top: TopBundlesLoadData, windows: Mapping[str, BundleData]) -> dict[
 
 
 def _averaged(stats: NamespaceBundleStats, windows: BundleData | None) -> NamespaceBundleStats:
-    """Return the load of a bundle with the traffic of its short window, if there is one."""
+    """Return `stats` with the traffic of the bundle's short-term window, or `stats` unchanged if `windows` is None."""
     if windows is None:
         return stats
     short = windows.short_term_data

@@ -63,11 +63,13 @@ class MessageColumns:
 
 @dataclass(frozen=True)
 class BrokerTable:
-    """The load of the brokers as columns: one row per live broker, sorted by id.
+    """The load of the brokers as columns: one row per broker, sorted by id. With the extensible load manager, a broker
+    that has published its load but is no longer registered has a row too (`ExtensibleLoad.live`); otherwise all brokers
+    are live.
 
     `usage` and `limit` have one row for each of `load_report.RESOURCES`, in its units. `latest` is the traffic of the
-    whole broker in its newest report, `short` and `long` are the sums of the short and the long windows of its bundles.
-    `suspect` flags brokers that reported values that are not finite.
+    whole broker in its newest report; `short` and `long` are the sums of the short-term and the long-term windows of
+    its bundles. `suspect` flags brokers that reported values that are not finite.
     """
 
     names: tuple[str, ...]
@@ -103,11 +105,14 @@ class BrokerTable:
 
     @cached_property
     def percent(self) -> Floats:
-        """Usage in percent of the limit, one row for each of RESOURCES; 32-bit arithmetic, widened; always finite."""
+        """Usage in percent of the limit, one row for each of RESOURCES. It is computed with 32-bit floats and converted
+        to 64 bits; values that are not finite are replaced by 0.
+        """
         return finite(raw_percent(self.usage, self.limit))[0]
 
     def runs_class(self, name: str) -> Flags:
-        """Flag the brokers whose load manager has the class name `name`, without its package; `everyone` if all have.
+        """Flag the brokers whose load manager has the class name `name`; both names are compared without their package.
+        The result is `everyone` if all brokers have this class.
 
         Do not change the result.
         """
@@ -119,7 +124,9 @@ class BrokerTable:
         return found
 
     def flags_of(self, broker: int) -> tuple[str, ...]:
-        """Return the problems of the data of the broker in this row."""
+        """Return texts that name problems of the data of the broker in row `broker`, to be used in a reason; empty if
+        there are none.
+        """
         return (f"{self.names[broker]} reported load values that are not numbers",) if self.suspect.item(broker) else ()
 
     @cached_property
@@ -128,9 +135,10 @@ class BrokerTable:
         return int(self.topics.max(initial=0))
 
     def weighted_usage(self, weights: ResourceWeights) -> Floats:
-        """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
+        """Return for each broker the largest product of a usage (CPU, direct memory, one of the two bandwidths; a
+        fraction) and its weight. It may be greater than 1.
 
-        Computed once per weights, because a round of decisions needs it for every bundle.
+        The result is cached for each set of weights, because a round needs it for every bundle. It is read-only.
         """
         found: Floats | None = self.memo.get(("weighted usage", weights))
         if found is None:
@@ -140,20 +148,21 @@ class BrokerTable:
 
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
-        """A cache of values computed from the table, by a name and a key; it lives as long as the table."""
+        """A cache of values that were computed from this table, by a name and a key. It exists as long as the table."""
         return {}
 
 
 @dataclass(frozen=True)
 class BundleTable:
-    """One row per reported bundle, sorted by name; a bundle that two brokers report (it is moving) has a row for each.
+    """The bundles as columns: one row per reported bundle, sorted by name. A bundle that two brokers report, because it
+    is moving, has a row for each of the two.
 
     `owner` is a row of the brokers, `namespace` an index of `LoadSnapshot.namespaces`. `latest` is the traffic in the
-    report, `short` and `long` are the windows. `listed`: the report names the bundle in `bundles`. `sampled`: the
-    report has the load of the bundle. In reports of Barycenter's brokers both are set. `broker_bound`: the bundle's
-    namespace is bound to one broker (heartbeat, SLA monitor); bundles of `pulsar/system` may move, as in Pulsar 4.x.
-    `has_windows` false: the bundle has no windows, and `short` and `long` are 0. `suspect`: a value in the report or in
-    the windows was not finite.
+    report; `short` and `long` are the averages in the short-term and the long-term window. `listed`: the report names
+    the bundle in `bundles`. `sampled`: the report has the load of the bundle. In reports of Barycenter's brokers both
+    are set. `broker_bound`: the bundle's namespace is bound to one broker (heartbeat, SLA monitor); bundles of
+    `pulsar/system` may move, as in Pulsar 4.x. `has_windows` False: there are no values for `short` and `long`, which
+    are then 0. `suspect`: a value in the report or in the windows was not finite.
     """
 
     names: Sequence[str]
@@ -184,7 +193,7 @@ class BundleTable:
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
     def rows_of_namespace(self, namespace: int) -> Integers:
-        """Return the rows of the bundles of a namespace."""
+        """Return the rows of the bundles of a namespace, given by its index in `LoadSnapshot.namespaces`."""
         rows = self._rows_of_namespace(namespace)
         return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
@@ -195,20 +204,24 @@ class BundleTable:
 
     @cached_property
     def _by_namespace(self) -> tuple[Indices, Integers | None]:
-        """The sorted column `namespace`, and the row of each item; None if the column is already sorted."""
+        """The column `namespace` in ascending order, and the row of each of its items. The second value is None if the
+        column of the table is already in ascending order, so that the rows are 0, 1, 2 and so on.
+        """
         if not np.any(self.namespace[1:] < self.namespace[:-1]):
             return self.namespace, None
         order = np.argsort(self.namespace, kind="stable")
         return self.namespace[order], order
 
     def holders(self, namespace: int, brokers: int) -> Indices | Integers:
-        """Return the rows of the brokers that report bundles of a namespace; a row may occur several times."""
+        """Return the rows of the brokers that report bundles of a namespace; the same row may occur several times.
+        `brokers` is the number of brokers.
+        """
         owners = self.owner[self._rows_of_namespace(namespace)]
         return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
 
     def holding(self, namespace: int, brokers: int) -> frozenset[int]:
-        """Return the rows of the brokers that report bundles of a namespace, as a set that is computed once per
-        namespace.
+        """Return the rows of the brokers that report bundles of a namespace, as a cached set. `brokers` is the number
+        of brokers.
         """
         found: frozenset[int] | None = self.memo.get(("holding", namespace))
         if found is None:
@@ -216,7 +229,9 @@ class BundleTable:
         return found
 
     def reported(self, namespace: int, brokers: int) -> Integers:
-        """Return for each broker the number of bundles of a namespace that it reports; do not change the result."""
+        """Return for each broker how many bundles of a namespace it reports. `brokers` is the number of brokers. Do not
+        change the result: it may be cached.
+        """
         found: Integers | None = self.memo.get(("reported", namespace))
         if found is None:
             owners = self.owner[self._rows_of_namespace(namespace)]
@@ -227,18 +242,20 @@ class BundleTable:
 
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
-        """A cache of values computed from the table, by a name and a key; it lives as long as the table."""
+        """A cache of values that were computed from this table, by a name and a key. It exists as long as the table."""
         return {}
 
     def row_with_windows(self, bundle: str) -> int | None:
-        """Return the first row number of the bundle if it has windows (averages over time), else None."""
+        """Return the first row of the bundle; None if there is no such row, or if it has no windows (averages over
+        time).
+        """
         row = bisect_left(self.names, bundle)
         known = row < len(self) and self.names[row] == bundle and self.has_windows.item(row)
         return row if known else None
 
     def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
-        """Return whether the broker in this row reports `bundle`; `known` is a row in which the bundle may be: if it is
-        there, no search is needed.
+        """Return whether the broker in row `broker` reports `bundle`. `known` is a row in which the caller expects the
+        bundle: if the bundle is in this row, no search is needed. Any value gives the right result.
         """
         row = self._first_row(bundle, known)
         while row < len(self) and self.names[row] == bundle:
@@ -256,12 +273,13 @@ class BundleTable:
 
 
 class Preallocations(msgspec.Struct, frozen=True, gc=False):
-    """Bundles that were assigned to a broker, and that no broker has reported yet.
+    """Bundles that were assigned to a broker and are still on their way to it.
 
-    `long_rate` is for each broker the sum of their long-term rates in + out (msg/s), and `topics` the sum of their
-    topics. `most_topics` is at least the highest value in `topics`. `pairs` has (row of the broker, bundle). `arriving`
-    has, by namespace and then by the row of the broker, the number of the namespace's bundles that are about to arrive
-    there. A bundle that the broker reports already is not counted, and a broker with 0 has no entry.
+    `long_rate` is for each broker the sum of the long-term rates in + out of these bundles (msg/s), and `topics` the
+    sum of their topics. `most_topics` is at least the highest value in `topics`. The keys of `pairs` are (row of the
+    broker, bundle). `arriving` maps each namespace to the number of its bundles that are about to arrive at a broker,
+    by the row of the broker; bundles that this broker already reports are not counted, and a broker with none has no
+    entry.
     """
 
     long_rate: Floats
@@ -278,8 +296,8 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def of(
         long_rate: Floats, topics: Integers, pairs: Iterable[tuple[int, str]], bundles: BundleTable
     ) -> "Preallocations":
-        """Return preallocations with these sums per broker and these `pairs` of (row of the broker, bundle). `bundles`
-        is the table of the bundles that brokers report.
+        """Return preallocations with these sums per broker, and with these `pairs` (row of the broker, bundle).
+        `bundles` is the table of reported bundles.
         """
         known: dict[tuple[int, str], bool] = {}
         arriving: dict[str, dict[int, int]] = {}
@@ -295,12 +313,12 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def adding(
         self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
     ) -> "Preallocations":
-        """Return these preallocations and one more: `bundle`, assigned to the broker in the row `broker`. Takes
+        """Return these preallocations and one more: `bundle`, assigned to the broker in the row `broker`. This takes
         constant time.
 
         `rate` is the bundle's long-term rate in + out (msg/s); this function bounds it by `bounded_rate`. `row` is the
-        row of the bundle in `bundles`, if the caller knows it: then the bundle is found faster. The default is correct,
-        too.
+        row in which the caller expects the bundle in `bundles`: a right value makes this faster, and any value gives
+        the right result.
         """
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
         long_rate[broker] += bounded_rate(rate)
@@ -320,14 +338,15 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
 class ExtensibleLoad:
     """What brokers of the extensible load manager report in addition to the tables.
 
-    One row per broker: `weighted_max_ema` and `max_usage` are fractions, `throughput_ema` is bytes/s, `updated_at_ms`
-    is the time of the measurement. `has_load` false: the broker is live but its load is unknown, and its values are 0.
-    `live` false: the load is known but the broker is no longer registered.
+    Columns over brokers: `weighted_max_ema` and `max_usage` are fractions, `throughput_ema` is bytes/s, `updated_at_ms`
+    is the time of the measurement (epoch ms). `has_load` False: the broker is registered, but has published no load,
+    and its values are 0. `live` False: the broker has published its load, but is no longer registered.
 
-    One row per bundle: `top` is its position in its broker's list of top bundles (0 is the least loaded of them), -1
-    for a bundle outside the list. `owned`: the ownership channel also names the broker of this row as the owner.
+    Columns over bundles: `top` is the position in the list of top bundles of the broker in this row (0 is the least
+    loaded of them); -1: the bundle is not in the list. `owned`: by the bundle's ownership record, the broker of this
+    row is its owner.
 
-    `traffic` is the source of `short` and `long` of the tables, of `throughput_ema` and of the order of the lists.
+    `traffic` is the source of `short` and `long` in the tables, of `throughput_ema`, and of the order of the lists.
     """
 
     weighted_max_ema: Floats
@@ -346,8 +365,8 @@ class LoadSnapshot:
     """The load of a cluster at one moment: everything that a strategy may read. `namespaces` is sorted;
     `BundleTable.namespace` has indexes of it.
 
-    `taken_at_ms` (epoch ms) is the time from which ages are computed. `extensible` is set if brokers of the extensible
-    load manager reported. `policies` are the rules of administrators for placement.
+    `taken_at_ms` (epoch ms) is the time from which ages are computed. `extensible` is None unless the brokers use the
+    extensible load manager. `policies` are the rules of administrators for placement.
     """
 
     brokers: BrokerTable
@@ -360,32 +379,39 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The bundles that are on their way to a broker; empty if the snapshot was built without preallocations."""
+        """The bundles that are on their way to a broker; there are none if the snapshot was built without such
+        bundles.
+        """
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
     def preallocated_long_rate(self) -> Floats:
-        """Sum over each broker's preallocated bundles of long-term rate in + out, msg/s."""
+        """For each broker, the sum of the long-term rates (in + out, msg/s) of the bundles that are on their way to
+        it.
+        """
         return self.on_their_way.long_rate
 
     @property
     def preallocated_topics(self) -> Integers:
-        """The number of topics in each broker's preallocated bundles."""
+        """For each broker, the number of topics in the bundles that are on their way to it."""
         return self.on_their_way.topics
 
     def namespace_row(self, namespace: str) -> int | None:
-        """Return the index of a namespace; None if it has no bundles."""
+        """Return the index of `namespace` in `namespaces`; None if the snapshot has no bundles of it."""
         row = bisect_left(self.namespaces, namespace)
         return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
-        """Return the snapshot with these preallocations instead of its own. `preallocated` maps a broker to its
-        preallocated bundles and their data; unknown brokers are ignored.
+        """Return the snapshot in which only the bundles in `preallocated` are on their way to a broker. `preallocated`
+        maps a broker to these bundles and their data; brokers that are not in the snapshot are ignored.
         """
         return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 
     def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
-        """Return the snapshot with a preallocation of a bundle that has none, in constant time."""
+        """Return the snapshot in which `bundle`, with the load `data`, is also on its way to `broker`. It must not be
+        on its way to this broker already. This takes constant time. If `broker` is not in the snapshot, return it
+        unchanged.
+        """
         row = self.brokers.index.get(broker)
         if row is None:
             return self
@@ -393,7 +419,9 @@ class LoadSnapshot:
         return self._with(self.on_their_way.adding(row, bundle, rate, data.topics, self.bundles))
 
     def moving(self, bundle: int, broker: str) -> "LoadSnapshot":
-        """Return the snapshot with the bundle in this row on its way to `broker`, which has no preallocation of it."""
+        """Return the snapshot in which the bundle in row `bundle` is also on its way to `broker`. It must not be on its
+        way to this broker already.
+        """
         bundles, row = self.bundles, self.brokers.index[broker]
         rate = bundles.long.rate_in.item(bundle) + bundles.long.rate_out.item(bundle)
         topics = bundles.topics.item(bundle)
@@ -406,16 +434,19 @@ class LoadSnapshot:
         return found
 
     def has_the_reports_of(self, other: "LoadSnapshot") -> bool:
-        """Return whether both snapshots have the same reports; what is on its way to a broker may differ."""
+        """Return whether both snapshots have the same tables, and so the same reports. The bundles that are on their
+        way to a broker may differ.
+        """
         return self.bundles is other.bundles and self.brokers is other.brokers
 
     def is_on_its_way(self, bundle: str, broker: str) -> bool:
-        """Return whether `bundle` already counts for `broker` as a preallocation."""
+        """Return whether `bundle` is on its way to `broker` in this snapshot."""
         return (self.brokers.index[broker], bundle) in self.on_their_way.pairs
 
 
 def counted(bundles: BundleTable, namespace: int | None, brokers: int, arriving: Mapping[int, int]) -> Integers:
-    """Return for each broker the number of bundles of a namespace that it reports or is about to get.
+    """Return for each broker the number of bundles of a namespace that it reports or that are on their way to it.
+    `namespace` None: no broker reports any. `arriving` has the bundles on their way (see `Preallocations.arriving`).
 
     Do not change the result.
     """
@@ -427,9 +458,10 @@ def counted(bundles: BundleTable, namespace: int | None, brokers: int, arriving:
 
 
 def raw_percent(usage: Floats, limit: Floats) -> Floats:
-    """Return 100 × usage / limit in 32-bit arithmetic, widened, 0 where the limit is not positive; may be infinite.
+    """Return 100 × usage / limit, computed with 32-bit floats and converted to 64 bits; 0 where the limit is not
+    positive. The result may be infinite.
 
-    The column form of `pulsar_barycenter.load.reports.load_report.percent_usage`.
+    This is `pulsar_barycenter.load.reports.load_report.percent_usage` for whole columns.
     """
     with np.errstate(all="ignore"):
         quotient = usage.astype(np.float32) / limit.astype(np.float32)
@@ -438,9 +470,10 @@ def raw_percent(usage: Floats, limit: Floats) -> Floats:
 
 
 def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
-    """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
+    """Return for each broker the largest product of a usage (CPU, direct memory, one of the two bandwidths; a fraction)
+    and its weight. It may be greater than 1.
 
-    `percent` has a row for each of RESOURCES. The column form of `load_report.weighted_resource_usage`.
+    `percent` has a row for each of RESOURCES. This is `load_report.weighted_resource_usage` for whole columns.
     """
     cpu, _, direct_memory, bandwidth_in, bandwidth_out = percent
     terms = (
@@ -456,8 +489,8 @@ def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
 
 
 def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable:
-    """Return the table in which exactly the bundles of these names count as recently unloaded; unknown names are
-    ignored.
+    """Return the table in which the bundles of these names, and no others, count as recently unloaded. Names that are
+    not in the table are ignored.
     """
     flags = np.zeros(len(bundles), bool)
     for name in names:
@@ -471,7 +504,9 @@ def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable
 def _preallocations(
     brokers: BrokerTable, bundles: BundleTable, preallocated: Mapping[str, Mapping[str, BundleData]]
 ) -> Preallocations:
-    """Return the preallocations, summed in the order of (broker, bundle), so that the input's order does not matter."""
+    """Return the preallocations. Their rates are added in the order of broker and bundle names, so the order of the
+    input does not matter.
+    """
     long_rate, topics = np.zeros(len(brokers)), np.zeros(len(brokers), np.int64)
     pairs = []
     for broker in sorted(preallocated):
@@ -488,7 +523,7 @@ def _preallocations(
 
 
 def namespace_of(bundle: str) -> str:
-    """Return the namespace in the name of a bundle."""
+    """Return the namespace of the bundle, which is the part of its name before the last slash."""
     return bundle.rpartition("/")[0]
 
 
@@ -498,6 +533,6 @@ def bounded_count(count: int) -> int:
 
 
 def finite(values: Floats) -> tuple[Floats, Flags]:
-    """Return the values with 0 in place of NaN and infinity, and flags of where these were."""
+    """Return the values, with 0 in place of NaN and infinity, and an array that flags the replaced values."""
     bad = ~np.isfinite(values)
     return np.where(bad, 0.0, values), bad

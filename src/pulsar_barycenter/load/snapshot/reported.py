@@ -23,9 +23,9 @@ Report: TypeAlias = LocalBrokerData | BrokerLoadData
 class ReportedLoad:
     """The load of one broker by its newest report: rates in msg/s, throughput in bytes/s.
 
-    `usages` has the resources whose usage is known, in percent. `bundles` is the number of bundles; by a report of the
-    extensible load manager it includes the broker's own bundles. `reported_at_ms` is epoch ms, 0 if the broker never
-    reported.
+    `usages` has the resources whose usage is known, in percent. `bundles` is the number of bundles. With the extensible
+    load manager, it includes the bundles of the broker's own namespaces (such as the heartbeat); otherwise it does not.
+    `reported_at_ms` is epoch ms, 0 if the broker never reported.
     """
 
     usages: Mapping[str, float]
@@ -44,7 +44,7 @@ class ReportedLoad:
 
 
 def reported_load(report: Report) -> ReportedLoad:
-    """Return the load in `report`, of the broker that wrote it."""
+    """Return the load of a broker from `report`, a load report of the modular or the extensible load manager."""
     usages = {name: getattr(report, name).percent for name in RESOURCES}
     if isinstance(report, LocalBrokerData):
         own = sum(is_of_a_broker_itself(name) for name in report.last_stats)
@@ -64,8 +64,8 @@ def reported_load(report: Report) -> ReportedLoad:
 
 
 def users_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
-    """Yield owner, name and newest load of each bundle that users' topics are in: the result of `owned_bundles` without
-    the bundles of the brokers' own namespaces.
+    """Yield owner, name and newest load of each bundle, without the bundles of the brokers' own namespaces (such as
+    heartbeats). The load is None if no broker reports it.
     """
     for broker, bundle, stats in owned_bundles(document):
         if not is_of_a_broker_itself(bundle):

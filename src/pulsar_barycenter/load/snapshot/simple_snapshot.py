@@ -26,19 +26,23 @@ def build_simple_snapshot(
 
 
 class SimpleSnapshotBuilder:
-    """Builds one snapshot after the other, with the result of `build_simple_snapshot`; see `SnapshotBuilder`."""
+    """Builds one snapshot after the other. The result is always equal to that of `build_simple_snapshot`; parts that
+    did not change are reused (see `SnapshotBuilder`).
+    """
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[LoadReport, LocalBrokerData]] = {}
         self._builder = SnapshotBuilder()
 
     def prepare(self, broker: str, report: LoadReport) -> bool:
-        """Prepare the rows of one broker's report for `build`; return whether the rows had to be built."""
+        """Build the rows of one broker's report now, so that the next `build` need not do it. Return False if they had
+        been built already and did not change.
+        """
         return self._builder.prepare(broker, self.local(broker, report), {})
 
     def local(self, broker: str, report: LoadReport) -> LocalBrokerData:
-        """Return the report as a report of the modular load manager; a call with the same report object returns the
-        same result object.
+        """Return the report as a report of the modular load manager. For the same `report` object, the result is the
+        same object.
         """
         before = self._read.get(broker)
         if before is None or before[0] is not report:
@@ -48,8 +52,8 @@ class SimpleSnapshotBuilder:
     def build(
         self, reports: Mapping[str, LoadReport], *, recently_unloaded: Iterable[str] = (), taken_at_ms: int = 0
     ) -> LoadSnapshot:
-        """Return the same snapshot that `build_simple_snapshot` returns for these arguments, and forget brokers without
-        a report.
+        """Return the snapshot, equal to the result of `build_simple_snapshot` for these arguments. Brokers that are not
+        in `reports` are forgotten: their rows are not kept for later snapshots.
         """
         locals_ = {broker: self.local(broker, report) for broker, report in reports.items()}
         self._read = {broker: self._read[broker] for broker in reports}

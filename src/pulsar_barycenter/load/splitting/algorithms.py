@@ -27,7 +27,7 @@ ALGORITHMS: Final[Mapping[str, SplitAlgorithm]] = {
 
 
 def split_algorithm(name: str) -> SplitAlgorithm:
-    """Return the split algorithm with this name.
+    """Return the split algorithm with this name, as a function.
 
     Raises:
         SplitRefusedError: there is no algorithm of this name.

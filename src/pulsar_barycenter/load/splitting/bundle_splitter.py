@@ -49,6 +49,6 @@ class BundleSplitterTask(Splitter[None]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: None
     ) -> tuple[SplitPlan, None]:
-        """Return the bundles to split by their long-term averages, see `plan_splits`."""
+        """Return the bundles to split because of their averages in the long-term window, see `plan_splits`."""
         traffic = snapshot.bundles.long
         return plan_splits(snapshot, traffic, self.limits, bundle_counts, strategy=NAME, window="long-term"), memory

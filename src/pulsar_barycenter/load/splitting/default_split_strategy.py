@@ -52,10 +52,10 @@ _ALGORITHM_KEY: Final = "defaultNamespaceBundleSplitAlgorithm"
 
 @dataclass(frozen=True, slots=True)
 class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
-    """The split strategy of the extensible load manager: a bundle is split once it exceeded one of `limits` in more
+    """The split strategy of the extensible load manager: a bundle is split when it has exceeded any of `limits` in more
     than `hits` runs in a row.
 
-    A broker splits at most `most` bundles in one run; 0 is no limit.
+    In one run, at most `most` bundles of each broker are split; 0: no limit.
     """
 
     name: ClassVar[str] = NAME
@@ -82,17 +82,18 @@ class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
         memory: Mapping[str, int],
         splitting: Collection[str] = (),
     ) -> tuple[SplitPlan, Mapping[str, int]]:
-        """Return the bundles to split, each at one boundary, and for each bundle the number of runs in a row in which
-        it was too large.
+        """Return the bundles to split, each at one hash; and the memory for the next run: for each bundle the number of
+        runs in a row in which it was too large.
 
-        `memory` has these numbers up to the last run. `bundle_counts` is the number of bundles of each namespace now,
-        `splitting` are the bundles that are being split. `boundaries` is called only for bundles that pass all other
-        checks.
+        `memory` has these numbers after the previous run. `bundle_counts` is the present number of bundles of each
+        namespace, `splitting` are the bundles whose split is under way. `boundaries` is a function that returns the
+        hashes at which to split a bundle; it is called only for bundles that pass all other checks.
 
-        The snapshot has the bundles of one broker, or of several that decide at once; each may split `most` bundles in
-        a run. Bundles are examined by name. When a broker has reached `most`, its later bundles are not examined, and
-        their numbers do not change. The same is true of bundles with fewer than two topics, and of bundles with another
-        owner by the ownership channel.
+        The snapshot has the bundles of one broker, or of several brokers that decide together; up to `most` bundles of
+        each broker are split in a run. Bundles are examined in the order of their names. When `most` bundles of a
+        broker have been chosen, its later bundles are not examined, and their numbers do not change. The numbers also
+        do not change for bundles with fewer than two topics, and for bundles that have another owner by their ownership
+        record.
         """
         bundles = snapshot.bundles
         large = large_bundles(snapshot, bundles.latest, self.limits, window="current")
@@ -143,8 +144,9 @@ class _Run:
         self.refused: list[SplitRefusal] = []
 
     def judge(self, row: int, name: str, count: int) -> int:
-        """Choose the bundle to be split, or record why it is not split. Return the number of runs in a row to remember
-        for the bundle, 0 to remember nothing. `count` is that number with this run included.
+        """Decide about one bundle that is too large: choose it to be split, or record why it is not split. `count` is
+        for how many runs in a row it has been too large, this run included. Return the number to remember for the next
+        run; 0: remember nothing.
         """
         if self.is_behind(row):
             most = float(self._settings.most)
@@ -170,14 +172,18 @@ class _Run:
         return 0
 
     def is_behind(self, row: int) -> bool:
-        """Return whether the bundle comes after the last bundle that its broker may split in this run."""
+        """Return whether the broker of the bundle in `row` has reached its maximum of splits in this run before this
+        bundle, in the order of names.
+        """
         last = self._last.get(int(self._snapshot.bundles.owner[row]))
         return last is not None and row > last
 
     def _verdict(
         self, row: int, name: str, namespace: str, bundle_range: BundleRange, count: int
     ) -> int | SplitRefusal:
-        """Return the hash at which to split the bundle, or why it is not split."""
+        """Return the hash at which to split the bundle, or why it is not split. `count` is for how many runs in a row
+        it has been too large, this run included.
+        """
         if count <= self._settings.hits:
             return SplitRefusal(row, Code.TOO_FEW_HITS, (self._hits(count, "<="),), (_HITS_KEY,))
         most = self._settings.limits.max_bundles
@@ -213,10 +219,10 @@ def _divisible(text: str) -> BundleRange | None:
 
 
 def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """Return both ends of the hash range of each bundle that is being split, as (namespace, end). Each child of a
-    bundle has one end of the bundle's range.
+    """Return both ends of the hash range of each bundle that is being split, as pairs (namespace, end). A bundle that
+    begins or ends there may be a part (child) of that bundle.
 
-    Upper ends are inverted, to distinguish them from lower ends.
+    The bits of upper ends are inverted, to distinguish them from lower ends.
     """
     found: set[tuple[str, int]] = set()
     for name in splitting:

@@ -21,11 +21,11 @@ NAME: Final = "flow_or_qps_equally_divide"
 
 
 def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the hashes at which to split the bundle so that all parts have about equal load, ascending; often more
-    than one.
+    """Return the hashes at which to split the bundle into parts of about equal load, in ascending order. They may be
+    more than one.
 
-    There are no boundaries if fewer than two topics have load, or if the total load is below `limit * (1 + difference)`
-    both in messages and in bytes.
+    The result is empty if fewer than two topics have load. It is also empty if both the message rate and the throughput
+    of the bundle are below `limit * (1 + difference)` (see `TrafficLimits`).
     """
     topics, limits = _by_hash(request.loads), request.limits
     if len(topics) < 2:
@@ -50,7 +50,9 @@ def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def _by_hash(loads: tuple[TopicLoad, ...]) -> list[TopicLoad]:
-    """Return the topics that have load, sorted by hash; of topics with the same hash, only one."""
+    """Return the topics that have load, sorted by hash. Topics with the same hash are merged into one, which has the
+    sum of their loads.
+    """
     found: dict[int, TopicLoad] = {}
     for load in sorted(loads, key=lambda load: (load.hash, load.rate, load.throughput)):
         if load.rate > 0 or load.throughput > 0:

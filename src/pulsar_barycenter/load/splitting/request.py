@@ -12,7 +12,7 @@ MEBIBYTE: Final = 1_048_576
 
 
 class SplitRefusedError(ValueError):
-    """A split algorithm cannot be applied to a request; the text says what is missing."""
+    """A split algorithm cannot be applied to a request, because the request lacks something; the text says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class TopicLoad:
 
 @dataclass(frozen=True, slots=True)
 class TrafficLimits:
-    """The most traffic that a bundle may carry, in msg/s and bytes/s, and the fraction by which the traffic must exceed
-    this before the bundle is split.
+    """The maximum traffic of a bundle, in msg/s and bytes/s. A bundle is split when its traffic is above this by at
+    least the fraction `difference`.
     """
 
     max_rate: float = 30_000
@@ -45,10 +45,10 @@ class TrafficLimits:
 
 @dataclass(frozen=True, slots=True)
 class SplitRequest:
-    """The `range` of a bundle to split, and what algorithms may need: `hashes` of its loaded topics, in any order, and
-    `positions` from an administrator.
+    """A bundle to split, given by its hash `range`, and what a split algorithm may need: `hashes` are the hashes of its
+    loaded topics, in any order; `positions` are hashes that an administrator requested.
 
-    `loads` are the loads of the topics that have any, in any order; they are compared with `limits`.
+    `loads` are the loads of those topics that have load, in any order. They are compared with `limits`.
     """
 
     range: BundleRange

@@ -18,22 +18,22 @@ FORCE_NAME: Final = "specified_positions_divide_force"
 
 
 def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the requested positions (hashes) that are inside the bundle's range and not at its ends, ascending; no
-    positions if the bundle has fewer than two topics.
+    """Return the positions (hashes) in the request that are inside the bundle's range, both ends excluded, in ascending
+    order; no positions if the bundle has fewer than two topics.
 
     Raises:
-        SplitRefusedError: no position was given.
+        SplitRefusedError: the request has no position.
     """
     positions = specified_positions_divide_force(request)
     return positions if len(request.hashes) > 1 else ()
 
 
 def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
-    """Return the requested positions (hashes) that are inside the bundle's range and not at its ends, ascending,
-    whatever the number of topics.
+    """Return the positions (hashes) in the request that are inside the bundle's range, both ends excluded, in ascending
+    order. The number of topics does not matter.
 
     Raises:
-        SplitRefusedError: no position was given.
+        SplitRefusedError: the request has no position.
     """
     if not request.positions:
         raise SplitRefusedError(

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BundleLimits:
-    """The limits for bundles: a bundle above one of them is too large. `max_sessions` ≤ 0 is no limit; bandwidth is in
-    bytes/s.
+    """The limits for bundles: a bundle above any of them is too large. `max_sessions` of 0 or less: no limit.
+    `max_rate` is in msg/s, `max_bandwidth` in bytes/s, both in + out.
 
-    A namespace has at most `max_bundles` bundles, and one check splits at most `most`.
+    `max_bundles` is the maximum number of bundles of a namespace, and `most` the maximum number of bundles that are
+    split in one run of the strategy.
     """
 
     max_topics: int = 1000
@@ -60,10 +61,11 @@ _OF_TRAFFIC: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LargeBundles:
-    """Which bundles exceed which limits: topics, sessions, rate (msg/s) and throughput (bytes/s), in this order.
+    """Which bundles exceed which of the four limits: topics, sessions (producers and consumers), rate (msg/s) and
+    throughput (bytes/s), in this order.
 
-    `figures` and `exceeded` are four columns over bundles. `window` names the time over which rate and throughput were
-    measured.
+    `figures` has the values and `exceeded` the flags, each as four columns over bundles. `window` names the time over
+    which rate and throughput were measured.
     """
 
     figures: tuple[Integers | Floats, ...]
@@ -129,9 +131,10 @@ def check_full(row: int, splits: int) -> SplitRefusal:
 
 
 class NamespaceCounts:
-    """The number of bundles of each namespace, including the splits chosen so far; a strategy changes it.
+    """The number of bundles of each namespace, including the splits chosen so far: the strategy calls `split` for each
+    split that it chooses.
 
-    A namespace without a given count has as many bundles as are reported.
+    If the caller gave no number for a namespace, it is the number of bundles that are reported.
     """
 
     def __init__(self, snapshot: LoadSnapshot, counts: Mapping[str, int]) -> None:
@@ -140,7 +143,7 @@ class NamespaceCounts:
         self._counts: dict[int, int] = {}
 
     def of(self, namespace: int) -> int:
-        """Return the number of bundles of the namespace in this row of `snapshot.namespaces`."""
+        """Return the number of bundles of a namespace, given by its index in `snapshot.namespaces`."""
         found = self._counts.get(namespace)
         if found is None:
             found = self._given.get(self._snapshot.namespaces[namespace])
@@ -157,11 +160,12 @@ class NamespaceCounts:
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """The bundles to split, as `rows` of `snapshot.bundles` sorted by name, and `refused`, the other bundles that are
-    too large.
+    """The bundles to split, as `rows` of `snapshot.bundles` sorted by name; and `refused`, why the other bundles that
+    are too large are not split.
 
-    `refused` may be many; they are computed during iteration. `boundaries` has the hash at which to split each of
-    `rows`, if the strategy decides that. `causes` maps rows to a further comparison and its configuration key.
+    `refused` may be long, so its items are computed only when it is iterated over. `boundaries` has the hash at which
+    to split each of `rows`; it is empty if the owner of a bundle chooses the hash. `causes` maps a row to one more
+    comparison for its reason, and to the configuration key of this comparison.
     """
 
     strategy: str
@@ -220,11 +224,11 @@ def plan_splits(
     strategy: str,
     window: str,
 ) -> SplitPlan:
-    """Return the bundles to split because of this `traffic`. `bundle_counts` is the present number of bundles by
-    namespace.
+    """Return the bundles that must be split because of this `traffic`. `bundle_counts` is the present number of bundles
+    by namespace. `strategy` and `window` (the time over which the traffic was measured) are used in reasons.
 
-    A namespace never gets more than `max_bundles`, including the splits already chosen. Bundles after the last one that
-    a check may split wait for the next check.
+    A namespace gets at most `max_bundles` bundles, with the splits already chosen counted. When the maximum number of
+    splits in one run is reached, all later bundles wait for the next run.
     """
     bundles = snapshot.bundles
     large = large_bundles(snapshot, traffic, settings, window=window)
@@ -248,7 +252,9 @@ def plan_splits(
 def _with_room(
     snapshot: LoadSnapshot, rows: Integers, counts: NamespaceCounts, max_bundles: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield (row, namespace) of the bundles in `rows` with two topics or more and a namespace that is not full."""
+    """Yield (row, namespace) for those bundles in `rows` that have at least two topics and whose namespace has fewer
+    than `max_bundles` bundles.
+    """
     bundles = snapshot.bundles
     rows = rows[bundles.topics[rows] >= 2]
     concerned = np.flatnonzero(np.bincount(bundles.namespace[rows]))
@@ -262,7 +268,7 @@ def _with_room(
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """Yields why bundles are not split: each bundle of `rows` that is not in `splits`, with the reason. `rows` are the
+    """Yields a `SplitRefusal` for each bundle of `rows` that is not in `splits`: why it is not split. `rows` are the
     bundles that are too large, sorted by name.
     """
 

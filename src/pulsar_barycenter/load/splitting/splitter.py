@@ -12,7 +12,9 @@ Boundaries = Callable[[str], Sequence[int]]
 
 
 def no_boundaries(_bundle: str) -> Sequence[int]:
-    """Return no boundaries: for split strategies that leave it to the bundle's owner to choose the hash."""
+    """Return no boundaries. This is for split strategies that let the owner of a bundle choose the hash at which the
+    bundle is split.
+    """
     return ()
 
 
@@ -27,6 +29,6 @@ class Splitter(Strategy[Memory]):
     ) -> tuple[SplitPlan, Memory]:
         """Return the bundles to split, and the strategy's memory for the next run.
 
-        `bundle_counts` is the present number of bundles by namespace; a namespace without an entry has the reported
-        ones.
+        `bundle_counts` is the present number of bundles by namespace; for a namespace without an entry, the bundles
+        that brokers report are counted. `boundaries` is a function that returns the hashes at which to split a bundle.
         """

@@ -16,8 +16,8 @@ NAME: Final = "topic_count_equally_divide"
 
 
 def topic_count_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return one hash at which to split the bundle, between the two topics in the middle, so that both parts have about
-    equally many topics; no hash if there are fewer than two topics.
+    """Return one hash at which to split the bundle, between the two topics in the middle (in the order of their
+    hashes), so that both parts have about equally many topics; no hash if there are fewer than two topics.
     """
     hashes = sorted(request.hashes)
     if len(hashes) <= 1:

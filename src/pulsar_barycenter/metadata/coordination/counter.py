@@ -21,13 +21,14 @@ async def next_counter_value(
     prefix: str = "-",
     later: Callable[[Coroutine[Any, Any, None]], object] | None = None,
 ) -> int:
-    """Return the next number of the counter at `path`. It is greater than every number that any session got from it
-    before the call.
+    """Return the next number of the counter at `path`. It is greater than every number that any session got from this
+    counter before the call.
 
-    Numbers start at 1 and may have gaps. Concurrent calls do not block each other and get their numbers in any order.
-    The key that reserves the number is deleted at once, or at the end of the session if that fails. `later`, if given,
-    receives the coroutine that deletes the key, so that the caller need not wait for it. The names of these keys begin
-    with `prefix`; on ZooKeeper all names below `path` share one counter.
+    Numbers start at 1 and may have gaps. Concurrent calls do not block each other, and get their numbers in any order.
+    To get a number, an ephemeral key is created below `path` whose name begins with `prefix`. It is deleted at once; if
+    that fails, it is deleted at the end of the session. If `later` is given, it is called with the coroutine that
+    deletes the key, and has to run it, so that this call need not wait for the deletion. On ZooKeeper all names below
+    `path` share one counter, whatever their prefix is.
     """
     start = f"{path}/{prefix}"
     stat = await store.put(start, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)

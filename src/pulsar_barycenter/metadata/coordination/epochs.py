@@ -45,8 +45,8 @@ MAX_EPOCH: Final = 1 << 53
 
 
 class EpochRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The stored record of an election's current epoch. Epochs count from 1; `broker_id` is the broker that took the
-    epoch.
+    """The record in the store with an election's current epoch. Epochs count from 1. `broker_id` is the id of the
+    leader that has this epoch.
     """
 
     epoch: Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)] = 0
@@ -54,7 +54,9 @@ class EpochRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Predecessor(msgspec.Struct, frozen=True):
-    """The broker that led in the previous epoch, and whether it resigned (and did not just stop)."""
+    """The broker that led in the previous epoch. `has_released` is True if it resigned; False if its session ended
+    without that.
+    """
 
     broker_id: str
     has_released: bool
@@ -65,10 +67,11 @@ _CODEC = JsonCodec(EpochRecord)
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The term of one leader: its number, and the guard that every write of the leader in this term has.
+    """The term of one leader. `number` is its epoch. `guard` is the condition that every write of the leader in this
+    term has: that no later leader has taken an epoch.
 
-    `before` is the previous leader. It is known only to the broker that took the epoch, which gets it from
-    `take_epoch`. None: there was no leader before, or the epoch was read from the store.
+    `before` is the leader of the previous epoch. Only `take_epoch` returns it, so only the new leader knows it. None:
+    there was no previous leader, or this object was read from the store.
     """
 
     number: int
@@ -77,34 +80,38 @@ class Epoch:
 
 
 def epoch_path(leader_path: str) -> str:
-    """Return the path of the record with the epoch, for the election whose leader's key is at `leader_path`."""
+    """Return the path of the record with the current epoch, for the election whose candidates create the key
+    `leader_path`.
+    """
     return f"{leader_path}-epoch"
 
 
 def release_path(leader_path: str) -> str:
-    """Return the path of the record in which a leader announces that it resigns, for the election whose leader's key is
-    at `leader_path`.
+    """Return the path of the record that a leader writes when it resigns, for the election whose candidates create the
+    key `leader_path`.
     """
     return f"{leader_path}-released"
 
 
 async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
-    """Return the current epoch of an election; None if no leader has taken an epoch yet.
+    """Return the current epoch of the election with the leader's key `leader_path`; None if no leader has taken an
+    epoch yet.
 
     Raises:
-        InvalidValueError: the record cannot be decoded.
+        InvalidValueError: the record with the epoch cannot be decoded.
     """
     record = await store.get(epoch_path(leader_path))
     return None if record is None else _epoch(record)
 
 
 async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> Epoch | None:
-    """Begin a leader's term: write the next epoch to the store, and return it. Return None if this session does not
-    have the leader's key, or if another broker took an epoch meanwhile.
+    """Begin a leader's term: write the next epoch to the store, and return it. The caller has been elected: its session
+    has created the leader's key. Return None, and write nothing, if the key is not of this session any more, or if
+    another broker has taken an epoch in the meantime.
 
     Raises:
-        InvalidValueError: the record cannot be decoded, so the last epoch is unknown.
-        StoreUnavailableError: it is unknown whether an epoch was taken. If one was, no broker will use it.
+        InvalidValueError: the record with the last epoch cannot be decoded.
+        StoreUnavailableError: it is unknown whether the epoch was written. If it was, no broker uses this epoch.
     """
     path = epoch_path(leader_path)
     former = await store.get(path)
@@ -125,17 +132,19 @@ async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> 
 
 
 async def announce_release(store: MetadataStore, leader_path: str, epoch: int, broker_id: str) -> None:
-    """Write to the store that the leader of an epoch resigns. Call this before the leader's key is deleted.
+    """Write to the store that the leader of `epoch` resigns. The leader calls this before it deletes its key.
 
     Raises:
-        MetadataError: the store did not answer. If it did not store the record, the next leader will assume that the
-            session expired.
+        MetadataError: the store did not answer. If it has not stored the record, the next leader assumes that this
+            leader's session expired.
     """
     await store.put(release_path(leader_path), _CODEC.encode(EpochRecord(epoch, broker_id)))
 
 
 async def _released(store: MetadataStore, leader_path: str) -> int | None:
-    """Return the epoch of the last leader that resigned; None if it is unknown."""
+    """Return the epoch of the last leader that wrote that it resigned; None if there is no such record, or if it cannot
+    be decoded.
+    """
     path = release_path(leader_path)
     record = await store.get(path)
     try:
@@ -145,12 +154,13 @@ async def _released(store: MetadataStore, leader_path: str) -> int | None:
 
 
 async def require_guard(store: MetadataStore, guard: Guard) -> None:
-    """Check, before a write to another system than this store, that a guard's key still has its version.
+    """Check that the key of `guard` still has the version in `guard`. Callers do this before they write to another
+    system than this store, which cannot check the guard itself.
 
-    The result may be outdated when this returns.
+    The key may change at any time after the check.
 
     Raises:
-        GuardError: the guard's key has another version.
+        GuardError: the key has another version, or does not exist.
     """
     record = await store.get(guard.path)
     check_guard(guard, None if record is None else record.stat.version)
@@ -162,7 +172,9 @@ def _epoch(record: Record) -> Epoch:
 
 
 class EpochGate:
-    """Refuses commands of former leaders: it keeps the highest epoch that this broker has seen."""
+    """Refuses the commands of former leaders to this broker. It remembers the highest epoch that it has read from the
+    store.
+    """
 
     def __init__(self, store: MetadataStore, leader_path: str) -> None:
         self._store = store
@@ -170,11 +182,13 @@ class EpochGate:
         self._highest = 0
 
     async def admit(self, epoch: int) -> Guard:
-        """Check that a command's epoch is the current one. Return the guard for the writes that carry out the command.
+        """Check that `epoch`, which a leader has sent with a command, is the current epoch. Return the guard for the
+        writes by which this broker carries out the command.
 
         Raises:
-            FormerEpochError: another leader has a later epoch.
-            MetadataError: the store does not answer, or its current epoch is lower than that of the command: try again.
+            FormerEpochError: another leader has taken a later epoch.
+            MetadataError: the store does not answer, or this broker has not read `epoch` from the store yet. The leader
+                has to send the command again.
         """
         path = epoch_path(self._leader_path)
         if epoch < self._highest:
@@ -191,12 +205,13 @@ class EpochGate:
 
 
 class FencedStore:
-    """A metadata store for the writes of a leader: a write succeeds only if the epoch that `epoch()` returns is still
-    current.
+    """A metadata store for the writes of a leader. It passes each operation to the store `store`. A write succeeds only
+    if no other leader has taken a later epoch.
 
-    Implements `MetadataStore`. `epoch` raises NotLeadingError if only a leader may write; it returns None for a write
-    that is not a leader's. `refused` is called with the epoch of a write that was refused. The listeners and the
-    session are those of the wrapped store, which `close` leaves open.
+    `epoch` is a function that returns the epoch of the write. It returns None for a write that need not be a leader's,
+    which is then passed on without a condition, and raises NotLeadingError if the write needs a leader and this broker
+    does not lead. `refused` is called with the epoch of a write that was refused because a later leader exists. `close`
+    does not close `store`.
     """
 
     def __init__(
@@ -217,11 +232,11 @@ class FencedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write as `MetadataStore.put` does. Raise NotLeadingError if another leader has taken a later epoch than the
-        one that `epoch()` returns.
+        """Write as `MetadataStore.put` does, but only if no other leader has taken a later epoch than the one that
+        `epoch()` returns.
 
         Raises:
-            NotLeadingError: this broker is not the leader, or not any more; nothing was written.
+            NotLeadingError: this broker does not lead, or another leader has a later epoch; nothing was written.
         """
         assert guard is None, "the epoch is the guard"
         epoch = self._epoch()
@@ -241,11 +256,11 @@ class FencedStore:
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete as `MetadataStore.delete` does. Raise NotLeadingError if another leader has taken a later epoch than
-        the one that `epoch()` returns.
+        """Delete as `MetadataStore.delete` does, but only if no other leader has taken a later epoch than the one that
+        `epoch()` returns.
 
         Raises:
-            NotLeadingError: this broker is not the leader, or not any more; nothing was deleted.
+            NotLeadingError: this broker does not lead, or another leader has a later epoch; nothing was deleted.
         """
         assert guard is None, "the epoch is the guard"
         epoch = self._epoch()
@@ -288,4 +303,4 @@ class FencedStore:
         return self._store.session_is_overdue
 
     async def close(self) -> None:
-        """Do nothing: another object owns the store."""
+        """Do nothing: the store to which operations are passed is closed by its owner."""

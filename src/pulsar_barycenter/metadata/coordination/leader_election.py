@@ -61,7 +61,7 @@ class LeaderElectionState(enum.Enum):
 
 
 class KeyFinding(enum.Enum):
-    """What a candidate found when it read the leader's key."""
+    """What a candidate found out about the leader's key when it read the key."""
 
     OWN = "own"
     """The key belongs to this candidate's session."""
@@ -85,13 +85,13 @@ connection.
 
 
 class LeaderElection(Generic[T]):
-    """One candidate of an election. `on_state` is called on the event loop with each new outcome: whether this
-    candidate leads or follows.
+    """One candidate in the election of a leader. `on_state` is called on the event loop with the state of this
+    candidate (leading, following, or no leader) each time the state or the leader has changed, and also when the same
+    broker leads again after its key was deleted.
 
-    It is a new outcome if another broker leads, and also if the same broker leads again after the key was deleted.
-    `proposal` is the value that this candidate writes to the key when it leads. `same_owner` (default: equality)
-    decides whether a key of another session was left by an earlier session of this candidate. Close the election before
-    the store.
+    `proposal` is the value that this candidate writes to the leader's key when it leads. If the key was created by
+    another session, `same_owner` (default: equality) compares its value with `proposal`; True means that an earlier
+    session of this candidate left the key, and the candidate replaces it. Close the election before the store.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class LeaderElection(Generic[T]):
         recheck_s: float = 5.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` generates the random delays between attempts; the default is the system's randomness."""
+        """`recheck_s` is the number of seconds after which the leader's key is read again, even without a notification.
+        `source` generates the random delays between attempts; the default is the system's randomness.
+        """
         self.path = path
         self._store = store
         self._proposal = proposal
@@ -135,15 +137,19 @@ class LeaderElection(Generic[T]):
         return self._state
 
     def leader_if_known(self) -> T | None:
-        """Return the value of the leader's key, None if the leader is unknown. Never waits for the store."""
+        """Return the value of the leader's key, as it was read last; None if there is no leader or it is unknown. Never
+        waits for the store.
+        """
         return self._leader
 
     async def elect(self, proposal: T | None = None) -> LeaderElectionState:
-        """Take part in the election from now on. Return whether this candidate leads or follows.
+        """Take part in the election from now on, and return the state of this candidate: whether it leads or follows.
+        `proposal`, if given, replaces the proposal of this candidate.
 
         Raises:
-            MetadataError: the store did not answer; the election continues in the background.
-            StoreClosedError: this election was closed meanwhile.
+            MetadataError: the store did not answer. The candidate takes part nevertheless, and tries again in the
+                background.
+            StoreClosedError: this election was closed during the call.
         """
         if proposal is not None:
             self._proposal = proposal
@@ -165,22 +171,22 @@ class LeaderElection(Generic[T]):
             raise
 
     def decline(self) -> None:
-        """From now on do not become leader; only observe which candidate leads. If this candidate leads now, it leads
-        until `close`.
+        """Do not become leader from now on; only observe which candidate leads. If this candidate leads at the time of
+        the call, it still leads until `close`.
         """
         self._only_observes = True
 
     def take_part(self) -> None:
-        """Become a candidate again after `decline`. Idempotent."""
+        """Take part in the election again, after `decline`. Idempotent."""
         if self._only_observes:
             self._only_observes = False
             self._is_due.set()
 
     async def close(self) -> None:
-        """Leave the election. If this candidate leads, its key is deleted, unless another session has created the key
-        again. If the store does not answer, the key stays until the session ends. Idempotent.
+        """Leave the election. If this session has created the leader's key, the key is deleted. If the store does not
+        answer, the key stays until the session ends. Idempotent.
 
-        `elect` takes part again.
+        After this, `elect` can be called to take part again.
         """
         if not self._is_open:
             return
@@ -198,8 +204,8 @@ class LeaderElection(Generic[T]):
     # ---- the election ----
 
     async def _look(self) -> LeaderElectionState:
-        """Read the leader's key and return the state that follows from it. If the key does not exist, create it and
-        lead.
+        """Read the leader's key, and return the state of this candidate that follows from it. If the key does not
+        exist, create it: then this candidate leads. After `decline`, the key is not created.
         """
         async with self._serial:
             while True:
@@ -226,10 +232,11 @@ class LeaderElection(Generic[T]):
         return self._became(KeyFinding.OTHERS, stored)
 
     def _record_creation(self, record: Record | None) -> None:
-        """Record when the key of another session was created. If that is later than at the last read, the key was
-        deleted in between.
+        """`record` is the leader's key as it was read. If another session created it, keep the time of its creation. If
+        this time differs from the time kept at the last read, record that the key was deleted in between.
 
-        Value and version may be the same: a leader that restarts creates the same key again.
+        The creation time is compared because value and version may be the same: a leader that restarts creates the same
+        key again.
         """
         before, self._creation = self._creation, None
         if record is None or record.stat.created_by_self:
@@ -269,8 +276,8 @@ class LeaderElection(Generic[T]):
                 log.exception("leader_election_listener_failed", path=self.path)
 
     async def _resign(self) -> None:
-        """Delete the leader's key, but only if this session created it, so that the key of a later leader is not
-        deleted. Log it if the store does not answer; the key then stays until the session ends.
+        """Delete the leader's key if this session created it. The key of another leader is not deleted. If the store
+        does not answer, this is logged, and the key stays until the session ends.
         """
         try:
             record = await self._store.get(self.path)
@@ -294,7 +301,9 @@ class LeaderElection(Generic[T]):
     # ---- what makes it look again ----
 
     async def _keep(self) -> None:
-        """Until closed, read the leader's key after each lost connection and every `recheck_s` seconds."""
+        """Until the election is closed, read the leader's key every `recheck_s` seconds, each time the connection to
+        the store is restored, and, while this candidate does not lead, each time the key has changed.
+        """
         wait_s = self._recheck_s
         while self._is_open:
             with suppress(TimeoutError):

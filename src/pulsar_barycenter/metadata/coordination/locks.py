@@ -61,7 +61,7 @@ MAX_RACES = 10
 
 
 class LockState(enum.Enum):
-    """The state of a lock, as its holder sees it."""
+    """The state of a lock, as the object that acquired it knows it."""
 
     INIT = "init"
     """The store has not answered yet whether the lock was acquired."""
@@ -95,8 +95,8 @@ EXPIRED, nor from RELEASING back to VALID.
 
 
 class ResourceLock(Generic[T]):
-    """A lock on one path, which this session holds or acquires. Created by `LockManager.acquire`. Operations run one
-    after the other.
+    """A lock on one path, held by this session or being acquired: an ephemeral key with a value. Created by
+    `LockManager.acquire`. Concurrent operations on one lock run one after the other.
     """
 
     def __init__(
@@ -126,22 +126,24 @@ class ResourceLock(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value that, as far as is known, is stored in the lock's key."""
+        """The value of the last write of this object to the lock's key that the store has answered."""
         return self._value
 
     @property
     def is_held(self) -> bool:
-        """Whether the lock is acquired, and neither released nor known to be lost."""
+        """True from the moment when the lock is acquired, until it is released or this session learns that it has lost
+        the lock.
+        """
         return self._state is LockState.VALID
 
     async def update(self, value: T) -> None:
-        """Store another value in the lock's key.
+        """Replace the value in the lock's key by `value`.
 
         Raises:
             LockLostError: the lock is not held any longer.
-            LockBusyError: another session holds the path now; the lock has expired.
-            StoreUnavailableError, SessionLostError: perhaps the value is not stored; the lock is in doubt and will be
-            revalidated with the previous value.
+            LockBusyError: another session has taken the lock; the lock has expired.
+            StoreUnavailableError, SessionLostError: it is unknown whether the value was written. In the background, the
+                key is read until the store answers, and gets the previous value again.
         """
         self._check_not({LockState.INIT, LockState.RELEASING, LockState.EXPIRED})
         async with self._serial:
@@ -157,10 +159,10 @@ class ResourceLock(Generic[T]):
                 raise
 
     async def release(self) -> None:
-        """Delete the lock's key; the lock is then expired. Updates that began earlier end first. Idempotent.
+        """Release the lock: delete its key, after all updates that began earlier have ended. Idempotent.
 
-        All callers share one deletion. If the key does not exist or belongs to another session, the lock counts as
-        released.
+        If several callers call this, the key is deleted once, and all of them wait for it. If the key does not exist or
+        belongs to another session, the lock counts as released.
 
         Raises:
             MetadataError: the deletion failed, or was not tried because the outcome of an earlier operation is unknown.
@@ -176,8 +178,8 @@ class ResourceLock(Generic[T]):
         await asyncio.shield(self._release)
 
     def doubt(self) -> None:
-        """Begin to check in the store that this session still holds the lock. The check is repeated until the store
-        answers.
+        """Start to check, in the background, that this session still holds the lock. The key is read again and again
+        until the store answers. If the lock is lost, it expires; if its key is missing, it is created again.
         """
         self._in_doubt.set()
         if self._state is LockState.VALID and (self._revalidator is None or self._revalidator.done()):
@@ -186,7 +188,9 @@ class ResourceLock(Generic[T]):
             )
 
     def expire(self) -> None:
-        """Abandon the lock without deleting its key. An update or a check that is running writes nothing after this."""
+        """Stop using the lock without deleting its key. An update or a check that is running writes nothing after this
+        call.
+        """
         if not self._step(LockStep.EXPIRE):
             return
         self._in_doubt.set()
@@ -194,7 +198,9 @@ class ResourceLock(Generic[T]):
             self.expired.set_result(None)
 
     async def acquire(self) -> None:
-        """Acquire the lock: create its key. Only `LockManager` calls this."""
+        """Acquire the lock: create its key, or take it over from an earlier session of the same owner. Only
+        `LockManager` calls this.
+        """
         async with self._serial:
             try:
                 await self._create()
@@ -205,8 +211,8 @@ class ResourceLock(Generic[T]):
             self.doubt()
 
     def _step(self, step: LockStep) -> bool:
-        """Apply a step to the state of the lock; return False if LOCK_TRANSITIONS does not allow the step in this
-        state.
+        """Change the state of the lock by `step`, and return True. If LOCK_TRANSITIONS does not have this step in the
+        present state, change nothing and return False.
         """
         after = LOCK_TRANSITIONS.get((self._state, step))
         if after is None:
@@ -247,7 +253,9 @@ class ResourceLock(Generic[T]):
                 return
 
     async def _revalidate_until_certain(self) -> None:
-        """Revalidate until the store has answered and the lock is no longer in doubt."""
+        """Check in the store, again and again until the store has answered, that this session still holds the lock.
+        After that, the lock either is held or has expired.
+        """
         self._back_off.reset()
         while self._state is LockState.VALID and self._in_doubt.is_set():
             self._in_doubt.clear()
@@ -268,10 +276,12 @@ class ResourceLock(Generic[T]):
                 self._in_doubt.set()
 
     async def _revalidate(self, value: T, *, in_background: bool = False) -> None:
-        """Make sure that the lock's key belongs to this session and has `value`, unless another owner holds the lock.
+        """Make sure that the lock's key exists, belongs to this session and has `value`. Create, take over or rewrite
+        the key if necessary. `in_background` is True for a check that no caller waits for.
 
         Raises:
-            LockBusyError: another owner holds the path, the key is not a lock, or the key kept changing.
+            LockBusyError: the key belongs to another owner, or is not ephemeral and so not a lock, or was changed by
+                other clients during each of MAX_RACES attempts.
         """
         for _ in range(MAX_RACES):
             try:
@@ -307,8 +317,9 @@ class ResourceLock(Generic[T]):
             raise LockBusyError(self.path)
 
     def _adopt_for_release(self, record: Record | None) -> None:
-        """Record the version of the lock's key for the release that waits for this check. If the key was deleted or
-        belongs to another session, it is not created again, and the lock expires.
+        """Called when a check has read the lock's key as `record`, and a release waits for the check. Keep the version
+        of the key for the release. If the key does not exist or belongs to another session, the lock expires, and the
+        key is not created again.
         """
         if record is None or not record.stat.created_by_self:
             self.expire()
@@ -345,10 +356,11 @@ class ResourceLock(Generic[T]):
 
 
 class LockManager(Generic[T]):
-    """The locks that this session holds and whose keys have values of one type.
+    """The locks of this session whose keys have values of the type `value_type`.
 
-    A value must identify its owner: `same_owner` (default: equality) decides whether a key of another session was left
-    by an earlier session of this owner, so that it may be taken over. Close the manager before the store.
+    The value of a lock identifies its owner. If the lock's key was created by another session, `same_owner` (default:
+    equality) compares its value with this owner's value; True means that an earlier session of this owner left the key,
+    and it is taken over. Close the manager before the store.
     """
 
     def __init__(
@@ -361,7 +373,9 @@ class LockManager(Generic[T]):
         recheck_s: float = 30.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` generates the random delays between attempts; the default is the system's randomness."""
+        """`recheck_s` is the number of seconds after which the keys of all locks are read again, even without a
+        notification. `source` generates the random delays between attempts; the default is the system's randomness.
+        """
         self._store = store
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._same_owner = same_owner
@@ -375,14 +389,14 @@ class LockManager(Generic[T]):
         self._recheck: asyncio.TimerHandle | None = None
 
     async def acquire(self, path: str, value: T) -> ResourceLock[T]:
-        """Take the lock on `path` and keep it until it is released or lost.
+        """Take the lock on `path` with the value `value`, and hold it until it is released or lost.
 
-        If this manager has a lock on the same path already, that lock object expires, and the new one takes over the
-        key.
+        If this manager holds a lock on the same path already, the new object takes over the key, and the old object
+        expires.
 
         Raises:
             LockBusyError: another owner holds the lock.
-            StoreUnavailableError: it is unknown whether the lock was taken; acquire it again to find out.
+            StoreUnavailableError: it is unknown whether the lock was taken; the caller finds out by calling this again.
         """
         self._check_open(path)
         lock = ResourceLock(self._store, path, value, self._codec, self._same_owner, self._source)
@@ -403,7 +417,9 @@ class LockManager(Generic[T]):
         return lock
 
     def expire_all(self) -> None:
-        """Abandon every lock without deleting its key, so that none is acquired again in the next session."""
+        """Stop using every lock without deleting its key. None of them is acquired again after the session was replaced
+        by another.
+        """
         for lock in tuple(self._locks.values()):
             lock.expire()
 

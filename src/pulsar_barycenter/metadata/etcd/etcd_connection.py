@@ -37,7 +37,9 @@ _TOO_LARGE: Final = ("request is too large", "larger than max", "trying to send 
 
 
 class EtcdChannel(ServerChannel):
-    """The channel to one server of etcd. It is used until it is abandoned."""
+    """The channel to one etcd server. It is used for all requests until it is abandoned, for example because the server
+    failed.
+    """
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         super().__init__(endpoint, channel)
@@ -48,7 +50,9 @@ class EtcdChannel(ServerChannel):
 
 
 class EtcdConnection(ServerList[EtcdChannel]):
-    """The connection to etcd. `timeout_s` is the maximum duration of a request, including its wait for a free slot."""
+    """The connection to the etcd servers, one of which is used at a time. `timeout_s` is the maximum duration of a
+    request in seconds, including the time for which it waits because too many other requests are running.
+    """
 
     def __init__(self, settings: EtcdSettings, *, timeout_s: float) -> None:
         super().__init__(
@@ -69,17 +73,18 @@ class EtcdConnection(ServerList[EtcdChannel]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Run `call`, which sends one request, and return its result. `call` gets a channel, gRPC metadata to send, and
-        a time limit in seconds.
+        """Run `call`, which sends one request to etcd, and return its result. `call` gets a channel, the gRPC metadata
+        to send with the request, and a time limit in seconds.
 
-        `size` is the size in bytes of the value in the request. With `takes_turn` False the request does not wait for a
-        free slot.
+        `operation` and `path` are named in errors. `size` is the size in bytes of the value in the request. If too many
+        requests are running, the request waits for one of them to end; with `takes_turn` False it does not wait.
 
         Raises:
-            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect; or there was no
-                free slot in time, and the request was not sent.
-            StoreRefusedError: the server refused; nothing was done. ValueTooLargeError if the value is too large.
-            NotFoundError: the lease in the request has ended.
+            StoreUnavailableError: there was no answer in time, so it is unknown whether a write took effect; or too
+                many other requests were running for all this time, and the request was not sent.
+            StoreRefusedError: the server refused the request; nothing was written. It is a ValueTooLargeError if the
+                value is too large.
+            NotFoundError: the lease that the request names has ended.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -88,8 +93,8 @@ class EtcdConnection(ServerList[EtcdChannel]):
                 return await self._ask(call, deadline_s)
 
     async def tokens(self) -> Tokens:
-        """Return the gRPC metadata for a request: the user's token, or nothing if no user is configured. Raises gRPC's
-        errors.
+        """Return the gRPC metadata to send with a request: the user's token, which is requested from etcd if there is
+        none yet; empty if no user is configured. Raises gRPC's errors.
         """
         if not self._settings.user:
             return ()
@@ -101,8 +106,8 @@ class EtcdConnection(ServerList[EtcdChannel]):
         return (("token", self._token or ""),)
 
     def forget(self, tokens: Tokens) -> None:
-        """Discard the user's token, so that the next request authenticates again; do nothing if a newer token is in use
-        already.
+        """Discard the user's token, so that the next request gets a new one. `tokens` is the metadata with the token
+        that etcd refused; if another token is in use already, do nothing.
         """
         if tokens == (("token", self._token),):
             self._token = None
@@ -136,8 +141,8 @@ class EtcdConnection(ServerList[EtcdChannel]):
 
 @contextmanager
 def translated(operation: str, path: str, size: int = 0) -> Iterator[None]:
-    """Context manager: raise exceptions of gRPC as errors of the store. `size` is the size in bytes of the value in the
-    request.
+    """Context manager: raise gRPC's exceptions as errors of the metadata store. `operation` and `path` are named in
+    these errors. `size` is the size in bytes of the value in the request; 0 if it has none.
     """
 
     def known(error: aio.AioRpcError) -> MetadataError | None:

@@ -24,7 +24,9 @@ _FORM: Final = "expected etcd:http://HOST:PORT,http://HOST:PORT; https for TLS; 
 
 
 class EtcdConfigFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The keys of etcd's settings file. Relative file names start from the broker's working directory."""
+    """The keys of the file with the settings for etcd. Relative file names in it are relative to the broker's working
+    directory.
+    """
 
     use_tls: bool = False
     tls_provider: str | None = None
@@ -39,8 +41,8 @@ class EtcdConfigFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
 @dataclass(frozen=True, slots=True)
 class EtcdSettings:
-    """Everything that a client needs to connect to etcd. It contains the contents of files, so replacing a file later
-    has no effect.
+    """The settings that a client needs to connect to etcd. It has the contents of the files with certificates and keys,
+    so a later change of these files has no effect.
     """
 
     endpoints: tuple[str, ...]
@@ -53,7 +55,8 @@ class EtcdSettings:
 
 
 def read_settings(url: str, config_path: str = "") -> EtcdSettings:
-    """Return the settings in `url`, which is given without its `etcd:`, and in the file `config_path` (blank: no file).
+    """Return the settings from `url`, without its beginning `etcd:`, and from the file `config_path`; if this path is
+    blank, no file is read.
 
     Raises:
         StoreSettingsError: a file cannot be read, or a setting is invalid.
@@ -80,7 +83,7 @@ def read_settings(url: str, config_path: str = "") -> EtcdSettings:
 
 
 def _parse(url: str) -> tuple[set[str], tuple[str, ...], str]:
-    """Return the schemes (http, https), the server addresses and the chroot in a URL."""
+    """Split a URL into the set of its schemes (http or https), the addresses of the servers, and the chroot."""
     if "@" in url:  # not repeated, because it may be a password
         raise StoreSettingsError(
             "etcd:", "the URL must not have user and password; set them in the file of metadataStoreConfigPath"

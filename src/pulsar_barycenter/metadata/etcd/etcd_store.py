@@ -57,10 +57,10 @@ only.
 
 
 class EtcdStore(GrpcStore):
-    """A metadata store in etcd: one session with its servers. `MetadataStore` has the contract. Created by `open`.
+    """A session with a metadata store in etcd. `MetadataStore` describes its methods. Created by `open`.
 
-    The times in a Stat are 0, because etcd stores none. `created_by_self` of a persistent key is known for the last
-    REMEMBERED keys that this session created.
+    The times in a Stat are 0, because etcd stores no times. For a persistent key, `created_by_self` is True only if the
+    key is among the last REMEMBERED keys that this session created.
     """
 
     name = "etcd"
@@ -99,7 +99,7 @@ class EtcdStore(GrpcStore):
     ) -> Self:
         """Open a session with the servers in `settings`.
 
-        The session timeout is rounded up to whole seconds. The servers may make it longer.
+        The session timeout is rounded up to whole seconds, and the servers may choose a longer one.
 
         Raises:
             StoreUnavailableError: no server answered for ten seconds.
@@ -119,7 +119,7 @@ class EtcdStore(GrpcStore):
         return await self._get(path, takes_turn=True)
 
     async def get_ahead(self, path: str) -> Record | None:
-        """Read a key without waiting for requests that are queued; see `ReadsAhead`."""
+        """Return the value and stat of `path`, as `get` does, but without waiting for other requests of this client."""
         return await self._get(path, takes_turn=False)
 
     async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
@@ -198,8 +198,10 @@ class EtcdStore(GrpcStore):
         return stat
 
     async def _put_large(self, path: str, data: bytes, options: PutOptions, session: int) -> Stat:
-        """Write a large value without an expected version: read whether the key exists, then write under the condition
-        that this is still so. One request for both cases would contain the value twice.
+        """Write a large value for which the caller expects no version. One request would have to contain the value
+        twice: for a key that exists, and for one that does not. So first assume that the key does not exist, then that
+        it has the version that was found, and write under this condition, until no other client changes the key in
+        between.
         """
         version = MUST_NOT_EXIST
         for _ in range(MAX_RACES):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Converts the paths of a metadata store to etcd's keys below the chroot, and back."""
+    """Converts the paths of keys of the metadata store to the keys in etcd, which begin with the chroot, and back."""
 
     chroot: str = ""
 
@@ -25,9 +25,8 @@ class Layout:
         return f"{self.chroot}{path}".encode()
 
     def path(self, key: bytes) -> str | None:
-        """Return the path that a key represents; None if the key is not valid UTF-8, because another program wrote it.
-
-        The key is one of the range `all`.
+        """Return the path that `key`, a key in etcd, represents. None if `key` is not valid UTF-8: then another program
+        wrote it. `key` must be in the range `all`.
         """
         try:
             return key.decode()[len(self.chroot) :]
@@ -36,11 +35,11 @@ class Layout:
 
     @property
     def all(self) -> tuple[bytes, bytes]:
-        """The range of all keys of this metadata store: the first key, and the end (exclusive)."""
+        """The range in etcd of all keys of this metadata store: the first key (inclusive), and the end (exclusive)."""
         return self.key("/"), self.key("0")  # "0" is the character after "/"
 
     def below(self, path: str) -> tuple[bytes, bytes]:
-        """Return the range of the keys below `path`: the first key, and the end (exclusive)."""
+        """Return the range in etcd of the keys below `path`: the first key (inclusive), and the end (exclusive)."""
         prefix = self.key("/" if path == "/" else f"{path}/")
         return prefix + b"\0", prefix[:-1] + b"0"
 
@@ -52,17 +51,18 @@ class Layout:
 
 
 def child_names(path: str, paths: list[str]) -> list[str]:
-    """Return, for each of `paths`, the name of the child of `path` that it is or is below. All are below `path`. Names
-    may repeat.
+    """Return, for each path in `paths`, the name that follows `path` in it: for the path `/a`, both `/a/b` and `/a/b/c`
+    give `b`. All `paths` must be below `path`. A name may occur several times in the result.
     """
     begin = len(path) if path == "/" else len(path) + 1
     return [below[begin:].partition("/")[0] for below in paths]
 
 
 def key_after(path: str, last: str, layout: Layout) -> bytes:
-    """Return the key from which to continue reading the children of `path`, if the path that was read last is `last`.
+    """The children of `path` are read in pages. Return the key in etcd at which the next page begins, if `last` is the
+    last path of the previous page.
 
-    Further keys below the same child are skipped, because that child is known already.
+    Keys below the child to which `last` belongs are skipped, because this child was already found.
     """
     (name,) = child_names(path, [last])
     child = f"{path.rstrip('/')}/{name}"

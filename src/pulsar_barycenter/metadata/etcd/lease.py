@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 
 class EtcdLease(HeartbeatSession):
-    """The session of one client with etcd, which is a lease of etcd."""
+    """The session of one client with etcd. A session is a lease in etcd, and heartbeats extend it."""
 
     def __init__(
         self,

@@ -21,7 +21,9 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Record, Stat
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The session that writes a path. `created` is the revision in which it created a persistent key there."""
+    """The session that writes a key. `lease` is its lease in etcd. `created` is the revision in which this session
+    created the key, if it is persistent.
+    """
 
     lease: int
     created: int | None = None
@@ -31,7 +33,9 @@ class Writer:
         return kv.lease == self.lease if self.created is None else kv.create_revision == self.created
 
     def ownership(self, key: bytes) -> api.Compare:
-        """Return the condition that this session created the key. An absent key does not meet it."""
+        """Return, for a transaction in etcd, the condition that this session created the key. A key that does not exist
+        does not meet it.
+        """
         if self.created is None:
             return api.Compare(key=key, target=api.Compare.LEASE, lease=self.lease)
         return api.Compare(key=key, target=api.Compare.CREATE, create_revision=self.created)
@@ -39,7 +43,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of a put: the key's stat, and when the key was created."""
+    """The result of a put: the stat of the key, and the revision in which the key was created."""
 
     stat: Stat
     created: int
@@ -72,10 +76,12 @@ def put_request(layout: Layout, path: str, value: bytes, options: PutOptions, wr
 
 
 def put_outcome(path: str, answer: api.TxnResponse, options: PutOptions, writer: Writer) -> Written | None:
-    """Return the result of a put from etcd's answer; None if the session has ended.
+    """Return the result of a put, from etcd's answer; None if nothing was written because the session has ended.
 
     Raises:
-        BadVersionError, GuardError, OtherSessionError: for the same reasons as in `MetadataStore.put`.
+        GuardError: the guard's key has another version; nothing was written.
+        BadVersionError: the key does not have the expected version; nothing was written.
+        OtherSessionError: the key has to be one that this session created, and is not; nothing was written.
     """
     if not answer.succeeded:
         _check_guard(answer, options.guard)
@@ -120,11 +126,15 @@ def delete_outcome(
     if_own: bool,
     guard: Guard | None,
 ) -> bool:
-    """Return, from etcd's answer, True if the key was deleted, False if the session has ended.
+    """Return the result of a deletion, from etcd's answer: True if the key was deleted, False if it was not, because
+    the session has ended.
 
     Raises:
-        NotFoundError, BadVersionError, GuardError, OtherSessionError, HasChildrenError: for the same reasons as in
-            `MetadataStore.delete`.
+        GuardError: the guard's key has another version.
+        NotFoundError: the key does not exist.
+        BadVersionError: the key has another version.
+        OtherSessionError: `if_own` is True, and another session created the key.
+        HasChildrenError: there are keys below `path`.
     """
     if not answer.succeeded:
         _check_guard(answer, guard)
@@ -145,18 +155,22 @@ def delete_outcome(
 
 
 def number_request(layout: Layout, path: str, writer: Writer) -> api.TxnRequest:
-    """Return the request that gets the next number for a sequential key at `path`."""
+    """Return the request that gets the next number for a sequential key whose name begins with `path`."""
     key = layout.sequence(path)
     return _of_session(layout, writer, [api.RequestOp(request_put=api.PutRequest(key=key)), _read_key(key)])
 
 
 def number_outcome(answer: api.TxnResponse) -> int | None:
-    """Return the number in etcd's answer, which is larger than every number before; None if the session has ended."""
+    """Return the number in etcd's answer to `number_request`. It is larger than every number given before. None if
+    there is none, because the session has ended.
+    """
     return answer.responses[1].response_range.kvs[0].version if answer.succeeded else None
 
 
 def session_request(layout: Layout, lease: int) -> api.TxnRequest:
-    """Return the request that creates the key of a new session, attached to its lease."""
+    """Return the request that creates the key of a new session. The key is attached to the session's lease `lease`, so
+    it exists as long as the lease.
+    """
     put = api.PutRequest(key=layout.session(lease), lease=lease)
     return api.TxnRequest(success=[api.RequestOp(request_put=put)])
 
@@ -174,11 +188,10 @@ def _of_session(
 
 
 def _check_guard(answer: api.TxnResponse, guard: Guard | None) -> None:
-    """Find out why etcd refused a write: because of the guard, or because the session has ended. In the second case
-    return.
+    """Called when etcd has refused a write. Return if it refused the write because the session has ended.
 
     Raises:
-        GuardError: the write was refused because of the guard.
+        GuardError: etcd refused the write because the key of `guard` does not have the version in `guard`.
     """
     if guard is not None:
         session, guarding = map(_found, answer.responses)
@@ -199,8 +212,8 @@ def _absent(key: bytes) -> api.Compare:
 
 
 def _has_version(key: bytes, version: int) -> api.Compare:
-    """Return the condition that a key has `version`, counted from 0 as in a Stat. An absent key does not meet the
-    condition.
+    """Return, for a transaction in etcd, the condition that a key has `version`, counted from 0 as in a Stat. A key
+    that does not exist does not meet it.
     """
     return api.Compare(key=key, target=api.Compare.VERSION, version=version + 1)
 

@@ -30,8 +30,8 @@ _NEEDS_LEADER: Final = (("hasleader", "true"),)
 
 
 class EtcdWatch:
-    """Follows the changes of a store. `on_changes` gets them in order. `on_missed` is called when changes were
-    missed.
+    """Receives the changes of the keys of a store from etcd. `on_changes` is called with them, in order. `on_missed` is
+    called when this client has missed changes, because etcd does not have them any more.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class EtcdWatch:
         """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow the changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
-        return. After any later failure, try again.
+        """Receive changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
+        return. After any other failure, use the next server and try again.
         """
         while True:
             line = self._connection.line
@@ -71,8 +71,11 @@ class EtcdWatch:
                 await asyncio.sleep(self._back_off.next_s())
 
     async def _follow(self, line: EtcdChannel) -> None:
-        """Report changes that the server of this channel sends. Return when the server has compacted changes that were
-        not reported; raise MetadataError when the watch fails.
+        """Receive changes on the channel `line`, and report them. Return when the server has deleted (compacted)
+        changes that were not reported yet.
+
+        Raises:
+            MetadataError: the server did not answer, refused the watch, or ended it.
         """
         await self._find_revision()
         first, end = self._layout.all
@@ -99,10 +102,12 @@ class EtcdWatch:
                         self._take(answer)
                 finally:
                     call.cancel()
-        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
+        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts the watch again")
 
     async def _find_revision(self) -> None:
-        """Find the revision from which to follow the changes. If changes before it were missed, report that."""
+        """Determine the revision from which to receive changes: the one after the last reported change. If etcd does
+        not have the changes from there on any more, continue with the next change, and call `on_missed`.
+        """
         request = api.RangeRequest(key=self._layout.key("/"), count_only=True)
         answer = await self._connection.ask(
             "watch",

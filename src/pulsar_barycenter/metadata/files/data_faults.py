@@ -15,7 +15,7 @@ _REMOVED_ERRNOS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 class FileIdentity(NamedTuple):
-    """Identifies a file on one machine, by the numbers of its device and its inode."""
+    """Identifies a file or folder on one machine: the number of its device, and the number of its inode."""
 
     device: int
     inode: int
@@ -23,7 +23,9 @@ class FileIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataFault:
-    """What is wrong with a broker's data files. `is_final`: a process that has them open cannot recover from it."""
+    """What is wrong with a broker's data files, as text. If `is_final` is True, a process that has the files open
+    cannot continue; it has to be restarted after an operator has fixed the fault.
+    """
 
     text: str
     is_final: bool
@@ -40,10 +42,11 @@ def identity_of_descriptor(descriptor: int) -> FileIdentity:
 
 
 def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
-    """Return what is wrong if the file or folder at `path` is not the one with the identity `opened` any more; None if
-    it is the same.
+    """Check that the file or folder at `path` is the one with the identity `opened`. Return None if it is, otherwise
+    what is wrong, as text: it is missing, or was replaced.
 
-    Other errors, such as an I/O error, also return None, because they do not show that the file was replaced.
+    If it cannot be accessed for another reason, such as an I/O error, also return None, because this does not show that
+    it was removed or replaced.
     """
     try:
         status = os.stat(path)
@@ -57,7 +60,7 @@ def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
 
 
 class KeptPath:
-    """A file or folder that must not be moved, replaced or deleted while this process has it open."""
+    """The path of a file or folder that must not be moved, replaced or deleted while this process uses it."""
 
     def __init__(self, path: str | Path) -> None:
         """Record the identity of the file or folder that is at `path` now.
@@ -70,15 +73,15 @@ class KeptPath:
         self.identity = FileIdentity(status.st_dev, status.st_ino)
 
     def fault(self) -> str | None:
-        """Return what is wrong with the path (see `fault_of`); None if it is still the same file or folder.
-        Thread-safe.
+        """Return what is wrong, as text, if the file or folder was removed or replaced; otherwise None (see
+        `fault_of`). Thread-safe.
         """
         return fault_of(self.path, self.identity)
 
 
 def read_only_fault(folder: str) -> DataFault | None:
-    """Return a fault if the file system of `folder` is read-only now, otherwise None. The fault is not final: it may
-    become writable again.
+    """Return a fault if the file system of `folder` is read-only now, otherwise None. The fault is not final, because
+    the file system may become writable again.
     """
     try:
         is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)

@@ -16,11 +16,12 @@ _REFUSED_CODES = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTIC
 def translated(
     operation: str, path: str, known: Callable[[aio.AioRpcError], MetadataError | None] = lambda error: None
 ) -> Iterator[None]:
-    """Context manager: raise exceptions of gRPC as errors of the store. `known` returns the error for an exception
-    whose meaning is specific to this store, else None.
+    """Context manager: raise gRPC's exceptions as errors of the metadata store. `operation` and `path` are named in
+    these errors. `known` is a function that returns the error for an exception that has a special meaning for one kind
+    of store, and None for other exceptions.
 
     Raises:
-        StoreRefusedError: the server accepts nothing from this client.
+        StoreRefusedError: the server refuses this client.
         StoreUnavailableError: any other failure; it is unknown whether a write took effect.
     """
     try:
@@ -30,7 +31,8 @@ def translated(
     except TimeoutError:
         raise StoreUnavailableError(
             path,
-            f"{operation} failed: there was no answer, or the connection was abandoned, so its outcome is not known",
+            f"{operation} failed: there was no answer, or the connection was abandoned, so it is not known whether the"
+            " operation was done",
         ) from None
     except (aio.BaseError, asyncio.InvalidStateError) as error:  # the channel or call was closed
         raise StoreUnavailableError(path, f"{operation} failed: {error}") from None
@@ -38,7 +40,7 @@ def translated(
         if _is_cancelled():
             raise
         raise StoreUnavailableError(
-            path, f"{operation} failed: the connection was abandoned, so its outcome is not known"
+            path, f"{operation} failed: the connection was abandoned, so it is not known whether the operation was done"
         ) from None
 
 

@@ -20,31 +20,31 @@ OPENING_RETRY_S: Final = 0.1
 
 
 class Connection(Servers, Protocol):
-    """The connection to the servers of a store."""
+    """The connection to the servers of a store, one of which is used at a time."""
 
     async def close(self) -> None: ...
 
 
 class Watch(Protocol):
-    """A task that follows the changes of a store."""
+    """Receives the changes of the keys of a store, and reports them."""
 
     @property
     def begun(self) -> asyncio.Future[None]:
-        """A future that is done as soon as changes are followed for the first time. It gets an exception if that cannot
-        succeed.
+        """A future that is done as soon as changes are received for the first time. If the servers refuse that, it gets
+        an exception.
         """
         ...
 
     async def run(self) -> None:
-        """Follow the changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
-        return. After any later failure, try again.
+        """Receive changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
+        return. After any other failure, try again.
         """
         ...
 
 
 class GrpcStore(StoreClient):
-    """The base class of metadata stores that are reached by gRPC. `name` is the store's name in logs and errors. A
-    subclass creates the connection, the session and the watch in its constructor.
+    """The base class of metadata stores whose servers are reached by gRPC. `name` is the store's name in logs and
+    errors. The constructor of a subclass creates the connection, the session and the watch.
     """
 
     name: str
@@ -68,11 +68,11 @@ class GrpcStore(StoreClient):
         await asyncio.shield(self._ending)
 
     async def _opened(self, endpoints: tuple[str, ...]) -> Self:
-        """Open the session, and return this store. If that fails, close the store.
+        """Open the session, wait until changes are received, and return this store. If that fails, the store is closed.
 
         Raises:
-            StoreUnavailableError, StoreRefusedError: the store cannot be opened; the message has the servers'
-                addresses.
+            StoreUnavailableError, StoreRefusedError: the store cannot be opened; the message has the addresses of the
+                servers, which are `endpoints`.
         """
         try:
             await self._begin()
@@ -110,7 +110,9 @@ class GrpcStore(StoreClient):
             raise StoreUnavailableError("/", "the servers did not answer the request to watch changes") from None
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """End the session if a task that it depends on has failed, which only a bug can cause."""
+        """Called when the task of the session or of the watch has ended. If it failed, which only a bug can cause,
+        close the store and report that the session is lost.
+        """
         if self._closed or task.cancelled() or task.exception() is None:
             return
         log.error("metadata_store_failed", task=task.get_name(), exc_info=task.exception())

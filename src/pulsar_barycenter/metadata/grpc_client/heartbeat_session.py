@@ -38,7 +38,7 @@ OnSession: TypeAlias = Callable[[int | None, list[SessionEvent]], None]
 
 
 class Servers(Protocol):
-    """The servers of a store, of which one at a time is used."""
+    """The servers of a store, one of which is used at a time: the one with the channel `line`."""
 
     @property
     def line(self) -> ServerChannel: ...
@@ -47,8 +47,9 @@ class Servers(Protocol):
 
 
 class HeartbeatSession(ABC):
-    """The session of one client with a store. A subclass implements the requests to its store. `on_session` is called
-    in the order of the events.
+    """The session of one client with a store, which is kept alive by heartbeats and replaced when it is lost. A
+    subclass implements the requests of one kind of store. `on_session` is called with the id of the session and its
+    events, in the order in which they occur.
     """
 
     def __init__(self, servers: Servers, *, timeout_s: float, on_session: OnSession, source: random.Random) -> None:
@@ -69,15 +70,16 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _grant(self) -> int:
-        """Request a new session from the current server, and return its id.
+        """Request a new session from the current server, and return the session's id.
 
         Raises:
-            MetadataError: the current server refused, or did not answer.
+            MetadataError: the server refused, or did not answer.
         """
 
     @abstractmethod
     async def _show(self, session: int) -> None:
-        """Activate a session that was granted: create the key or record that shows that it is alive.
+        """Create the key or record in the store that exists while the new session is alive. Writes in this session
+        depend on it.
 
         Raises:
             MetadataError: the current server refused, or did not answer.
@@ -85,7 +87,7 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _end(self, session: int) -> None:
-        """End a session at the store.
+        """End a session in the store, so that its ephemeral keys are deleted.
 
         Raises:
             NotFoundError: the session does not exist any more.
@@ -94,23 +96,23 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _confirm(self, session: int, timeout_s: float) -> bool:
-        """Send a heartbeat, which extends the session by its whole timeout. Return False, or raise NotFoundError, if
-        the server reports that the session has ended: both mean the same.
+        """Send a heartbeat, which extends the session by its whole timeout, and return True. If the server reports that
+        the session has ended, return False or raise NotFoundError; the caller treats both in the same way.
 
         Raises:
             NotFoundError: the session has ended.
-            MetadataError: there was no answer within `timeout_s`.
+            MetadataError: there was no answer within `timeout_s` seconds.
         """
 
     # ---- the life of it ----
 
     def beat_now(self) -> None:
-        """Make `run` send the next heartbeat at once; do not wait for it."""
+        """Make `run` send the next heartbeat at once. Does not wait for the heartbeat."""
         self._wake.set()
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the server has not answered for so long that the session may have ended."""
+        """True if no heartbeat was answered for so long that the store may have ended the session."""
         return self._loop.time() >= self._watch.deadline_s
 
     async def open(self) -> None:
@@ -124,7 +126,7 @@ class HeartbeatSession(ABC):
         self._on_session(self._session, [])
 
     async def run(self) -> None:
-        """Until cancelled, keep the session alive, and begin another one whenever it is lost."""
+        """Until cancelled, send heartbeats, and begin a new session each time the session is lost."""
         while True:
             line, began_s = self._servers.line, self._loop.time()
             self._wake.clear()
@@ -141,19 +143,21 @@ class HeartbeatSession(ABC):
                 await self._pause(began_s + self.timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
 
     def ended(self, session: int) -> None:
-        """Record that `session` has ended, because the server does not know it any more. Do nothing if another session
-        has replaced it.
+        """Record that `session` has ended, because the store has reported that it does not exist any more. Do nothing
+        if this client has another session already.
         """
         if session == self._session:
             self._left = None
             self._lose(self._watch.expired())
 
     def fell_behind(self) -> None:
-        """Record that notifications of changes were missed, and report that to the listeners."""
+        """Record that notifications of changes were missed, and report session events to `on_session`, as after a lost
+        connection.
+        """
         self._on_session(self._session, self._watch.fell_behind())
 
     async def close(self) -> None:
-        """End the session. If the server does not receive this, the session expires there."""
+        """End the session in the store. If the store does not answer, the session expires later."""
         session, self._session = self._left, None
         if session is not None:
             with suppress(MetadataError):
@@ -189,7 +193,9 @@ class HeartbeatSession(ABC):
 
     @property
     def _left_s(self) -> float:
-        """The number of seconds until the session must be treated as lost; infinite while there is no session."""
+        """The number of seconds until this client must treat its session as lost, if no further heartbeat is answered;
+        infinite if it has no session.
+        """
         return math.inf if self._session is None else self._watch.deadline_s - self._loop.time()
 
     async def _pause(self, seconds: float) -> None:
@@ -202,7 +208,9 @@ class HeartbeatSession(ABC):
         self._on_session(self._session, self._watch.renewed(sent_at_s))
 
     async def _begin(self) -> float:
-        """Begin a new session; return the event-loop time in seconds at which it was requested."""
+        """End the former session if it may still exist, then begin a new session. Return the event-loop time in seconds
+        at which the new session was requested.
+        """
         if self._left is not None:
             with suppress(NotFoundError):
                 await self._end(self._left)

@@ -28,8 +28,8 @@ _OPTIONS: Final[list[tuple[str, int | str]]] = [
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Whether a connection uses TLS, and with which certificates. Certificates and keys are the contents of PEM
-    files.
+    """Whether connections use TLS, and with which certificates. The values of `trusted_certificates`, `certificate` and
+    `key` are the contents of PEM files, not their paths.
     """
 
     enabled: bool = False
@@ -42,7 +42,7 @@ class Tls:
 
 
 def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
-    """Return a gRPC channel to `endpoint` (`HOST:PORT`). It connects at the first request."""
+    """Return a gRPC channel to `endpoint` (`HOST:PORT`). The connection is opened at the first request."""
     options = list(_OPTIONS)
     if tls.authority:
         name = "grpc.ssl_target_name_override" if tls.enabled else "grpc.default_authority"
@@ -56,7 +56,9 @@ def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
 
 
 class ServerChannel:
-    """A channel to one server. It is used until it is abandoned."""
+    """A channel to one server. It is used for all requests until it is abandoned, for example because the server
+    failed.
+    """
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         self.endpoint = endpoint
@@ -66,10 +68,10 @@ class ServerChannel:
 
     @asynccontextmanager
     async def used(self, until_s: float | None = None) -> AsyncIterator[None]:
-        """Context manager for a request: raise TimeoutError inside the `with` statement when the channel is abandoned,
-        or at the event-loop time `until_s`.
+        """Context manager for a request on this channel. TimeoutError is raised inside the `with` statement when the
+        channel is abandoned, or at the event-loop time `until_s` (None: there is no such time).
 
-        gRPC's own handling of calls on a closed channel is not sufficient: some are neither answered nor ended.
+        This is needed because gRPC neither answers nor ends some calls when their channel is closed.
         """
         async with asyncio.timeout_at(until_s) as use:
             self._uses[use] = None
@@ -81,7 +83,9 @@ class ServerChannel:
                 del self._uses[use]
 
     def abandon(self) -> None:
-        """Stop using this channel: TimeoutError is raised inside every `with` statement of `used`."""
+        """Mark this channel as not usable: TimeoutError is raised inside every `with` statement of `used`, now and
+        later.
+        """
         self._is_abandoned = True
         for use in self._uses:
             if not use.expired():

@@ -16,13 +16,13 @@ MAX_AT_ONCE: Final = 128
 
 
 class ServerList(Generic[L]):
-    """Keeps a channel to one server of a list, the current one. When that server fails, a channel to the next server is
-    opened. Create this on a running event loop.
+    """Keeps a channel to one server of a list, the current server. When the current server fails, the caller calls
+    `leave`, and the next server of the list becomes the current one. Create this object on a running event loop.
     """
 
     def __init__(self, name: str, endpoints: Sequence[str], open_line: Callable[[str], L]) -> None:
-        """`name` is the store's name in task names. `open_line` opens a channel to one of `endpoints`, which are tried
-        in order.
+        """`name` is the store's name in the names of tasks. `endpoints` are the addresses of the servers, which are
+        tried in this order, again and again. `open_line` is a function that opens a channel to an address.
         """
         self._name = name
         self._endpoints = endpoints
@@ -34,11 +34,11 @@ class ServerList(Generic[L]):
 
     @asynccontextmanager
     async def turn(self, operation: str, path: str, timeout_s: float, *, is_taken: bool) -> AsyncIterator[None]:
-        """Context manager for a request: wait for one of MAX_AT_ONCE slots, and occupy it during the `with` statement.
-        If `is_taken` is False, the request needs no slot.
+        """Context manager for a request: if MAX_AT_ONCE requests are running, wait until one of them has ended. With
+        `is_taken` False, do not wait, and do not count this request. `operation` and `path` are named in errors.
 
         Raises:
-            StoreUnavailableError: there was no free slot within `timeout_s`.
+            StoreUnavailableError: MAX_AT_ONCE requests were running for `timeout_s` seconds.
         """
         if not is_taken:
             yield
@@ -56,8 +56,8 @@ class ServerList(Generic[L]):
             self._turns.release()
 
     def leave(self, line: L) -> None:
-        """Stop using the server of the channel `line`, and use the next one; do nothing if `line` is not the current
-        channel any more.
+        """Abandon the channel `line`, because its server failed, and open a channel to the next server of the list. Do
+        nothing if `line` is not the current channel any more.
         """
         if line is self.line:
             self._index = (self._index + 1) % len(self._endpoints)

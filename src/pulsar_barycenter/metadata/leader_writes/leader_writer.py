@@ -71,12 +71,14 @@ _MAX_RACES: Final = 10
 
 
 class LeaderWriter:
-    """Executes the writes of all brokers, during one term of the leader.
+    """The leader's part of the writes of all brokers, for one term: executes the brokers' requests, and ends the
+    sessions of brokers that send no heartbeats.
 
-    `end_term` is called when the epoch has ended, or when a write has an unknown outcome. `may_write` returns whether
-    the leader writes a path for other brokers. `roots` are the paths below which leased keys are searched,
-    `small_roots` those among them that have few keys; these are read repeatedly. The keys two levels below `numbers`
-    reserve numbers of counters.
+    `end_term` is called when another leader has a later epoch, or when the outcome of a write is unknown. `may_write`
+    returns whether the leader writes the key at a path for other brokers. `roots` are the paths below which keys are
+    leased to sessions (deleted when the session ends). `small_roots` are those of them that have few keys; the keys
+    below them are read again regularly. `numbers` is the path of the counters: the keys two levels below it are those
+    that brokers create to get numbers.
     """
 
     def __init__(
@@ -118,12 +120,14 @@ class LeaderWriter:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the leader has read the existing sessions. It executes no request before that."""
+        """Whether the leader has read the existing sessions at the beginning of its term. It executes no request before
+        that.
+        """
         return self._secret is not None
 
     async def run(self) -> None:
-        """Read the stored sessions and the secret, then monitor the sessions. Cancel this task at the end of the term,
-        then call `close`.
+        """Read the stored sessions and the secret, then monitor the sessions until cancelled. At the end of the term,
+        the caller cancels this, then calls `close`.
         """
         await self._retry_until_done(self._load, "sessions")
         looking = self._tasks.start(self._retry_until_done(self._load_leased_keys, "leased keys"), "find leased keys")
@@ -144,7 +148,9 @@ class LeaderWriter:
             looking.cancel()
 
     async def close(self) -> None:
-        """Cancel the writes that are running, so that their outcome is unknown, and execute no more. Idempotent."""
+        """Cancel the requests that are being executed, so that the outcome of their writes is unknown. Later requests
+        are refused. Idempotent.
+        """
         self.is_over = True
         await self._tasks.close()
 
@@ -174,15 +180,18 @@ class LeaderWriter:
         log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
 
     async def _load_leased_keys(self) -> None:
-        """Find the keys in the store that are leased to a session, and remove counter keys that brokers left behind."""
+        """Find the keys in the store that are leased to a session, so that they have to be deleted when it ends. Then
+        remove the keys of counters that brokers have created and not deleted.
+        """
         await self._find_keys(self._roots)
         self._all_keys_known = True
         self._due.set()
         await self._remove_abandoned_numbers()
 
     async def _find_keys(self, roots: tuple[str, ...]) -> None:
-        """Find the keys below `roots` that are leased to a session, level by level. A key that is leased to an unknown
-        session, for example after a restore of the store, is removed as if its session had ended.
+        """Find the keys below `roots` that are leased to a session, so that they have to be deleted when it ends. If
+        such a session has no record, for example after the store was restored from a copy, it counts as ended, and its
+        keys are deleted.
         """
         level = list(roots)
         while level:
@@ -197,8 +206,8 @@ class LeaderWriter:
                 self._table.found(session, asyncio.get_running_loop().time(), is_marked=True, lease_ms=0)
 
     async def _remove_abandoned_numbers(self) -> None:
-        """Remove counter keys that brokers did not delete. A broker that deletes its own key later ignores that it is
-        missing.
+        """Remove all keys of counters that exist. A broker creates such a key to get a number, then deletes it. If it
+        finds later that its key is missing, it ignores that.
         """
         for counter in await self._store.children(self._numbers):
             for drawn in await self._store.children(f"{self._numbers}/{counter}"):
@@ -228,8 +237,8 @@ class LeaderWriter:
             self._clear_soon(session)
 
     async def _mark(self, session: str) -> None:
-        """Write into the record of a session that it has ended. The session's broker reads that, and stops using the
-        session within its lease time.
+        """Write into the record of a session that it has ended. The session's broker reads its record again and again;
+        it stops using the session, within its lease time, when it finds this mark or cannot read.
         """
         path = session_path(session)
         record = await self._store.get(path)
@@ -247,8 +256,9 @@ class LeaderWriter:
         return task
 
     async def _clear(self, session: str) -> None:
-        """Remove the keys that are leased to a session which has ended, then its record. What cannot be removed now is
-        tried again later.
+        """Remove the keys that are leased to a session that has ended, then the record of the session. Do nothing while
+        a write of the session is running, or before all leased keys are known. What could not be removed is removed
+        later.
         """
         if self._under_way[session] or not self._all_keys_known:
             return
@@ -274,11 +284,13 @@ class LeaderWriter:
     # ---- requests ----
 
     def knows(self, secret: str) -> bool:
-        """Return whether `secret` is the cluster's secret, which every request to the leader must contain."""
+        """Return whether `secret` is the cluster's secret. Each request to the leader must contain the secret."""
         return self._secret is not None and same_secret(secret, self._secret)
 
     async def answer(self, request: Request) -> Answer:
-        """Execute a broker's request. Raises nothing except a cancellation."""
+        """Execute a broker's request, and return the answer to send. An error becomes an answer of the type Failed;
+        only CancelledError is raised.
+        """
         if not self.is_ready or self.is_over:
             return not_done("/", "the leader has not read the store yet")
         if not self.knows(request.secret):
@@ -327,8 +339,8 @@ class LeaderWriter:
 
     @contextmanager
     def _counted(self, session: str) -> Iterator[None]:
-        """Context manager: count a running write of a session. The keys leased to the session are not removed while a
-        write is running.
+        """Context manager: during the `with` statement, a write of `session` counts as running. Meanwhile the keys
+        leased to this session are not removed.
         """
         self._under_way[session] += 1
         try:
@@ -339,8 +351,8 @@ class LeaderWriter:
                 del self._under_way[session]
 
     def _end_of_term(self, error: MetadataError) -> None:
-        """End the leader's term if another leader has a later epoch, or if the write that failed with `error` may still
-        take effect.
+        """Called when a write has failed with `error`. End the leader's term if the error shows that another leader has
+        a later epoch, or if it is unknown whether the write was executed.
         """
         if isinstance(error, (GuardError, StoreUnavailableError)):
             self._end_term(self.epoch)
@@ -415,7 +427,7 @@ class LeaderWriter:
 
 
 class _RacedError(Exception):
-    """The key was changed between the leader's read and its write, for example by an operator."""
+    """The leader has read a key, and another client has changed it before the leader's write. Nothing was written."""
 
 
 async def _unraced(write: Coroutine[Any, Any, T]) -> T:
@@ -432,7 +444,7 @@ def _lost(path: str) -> SessionLostError:
 
 
 def _session_of(record: Record) -> SessionRecord:
-    """Return the session record in a stored record. If it cannot be decoded, the session counts as ended."""
+    """Decode the record of a session. If it cannot be decoded, return a record of a session that has ended."""
     try:
         return session_of(record)
     except InvalidValueError:

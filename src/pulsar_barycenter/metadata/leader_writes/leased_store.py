@@ -80,8 +80,8 @@ _MIN_TIME_LEFT_S: Final = 0.01
 
 
 class LeasedStore:
-    """A metadata store that reads from another store, and writes by requests to the leader. Writing needs `open`
-    first.
+    """A metadata store that reads from the store `store`, and writes by sending requests to the leader. It writes those
+    keys directly for which `is_own` returns True. Writes by the leader are possible only after `open`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class LeasedStore:
         patience_s: float,
         source: random.Random,
     ) -> None:
-        """`patience_s` is the number of seconds for which a write waits for a leader and its answer. `source` generates
+        """`patience_s` is the number of seconds after which a write fails if no leader has answered. `source` generates
         the random delays between attempts.
         """
         self._store = store
@@ -124,21 +124,24 @@ class LeasedStore:
 
     @property
     def session(self) -> str | None:
-        """The id of this broker's session, None while it has none."""
+        """The id of this broker's session with the leader; None while it has none."""
         return self._lease.session
 
     async def open(self, broker_id: str, within_s: float) -> None:
-        """Open a session for this broker with the leader. From then on, keep it alive, and replace it when it is lost.
+        """Open a session for this broker with the leader. After that, tasks in the background keep it alive, and open
+        another one when it is lost.
 
         Raises:
-            StoreUnavailableError: no leader answered within `within_s`.
+            StoreUnavailableError: no leader opened a session within `within_s` seconds.
         """
         self._broker_id = broker_id
         try:
             async with asyncio.timeout(within_s):
                 await self._open_again()
         except TimeoutError:
-            raise StoreUnavailableError("/", f"no leader granted a session within {within_s:.0f} s") from None
+            raise StoreUnavailableError(
+                "/", f"this broker got no session from the leader within {within_s:.0f} s; check that a leader runs"
+            ) from None
         self._tasks.start(self._keep_session(), "session with the leader")
         self._tasks.start(self._send_heartbeats(), "heartbeats to the leader")
 
@@ -169,14 +172,16 @@ class LeasedStore:
             await self._open_again()
 
     async def _open_again(self) -> None:
-        """Request a session from the leader until one is open."""
+        """Request a session from the leader, again and again, until a session is open."""
         while True:
             if await self._open_once():
                 return
             await asyncio.sleep(self._back_off.next_s())
 
     async def _send_heartbeats(self) -> None:
-        """Send heartbeats to the leader until cancelled. Errors are ignored, for example that there is no leader."""
+        """Send heartbeats to the leader until cancelled. If a heartbeat fails, for example because there is no leader,
+        the next one is sent as usual.
+        """
         while True:
             session = self._lease.session
             if session is not None:
@@ -194,19 +199,19 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """When the connection to the store is restored, record that notifications were missed. The end of the session
-        with the store itself has no effect on this broker's session at the leader.
+        """Process an event of the session with the store that is read. When the connection to that store is restored,
+        record that notifications were missed. When that session ends, this broker's session with the leader continues.
         """
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
 
     def be_brief(self) -> None:
-        """From now on wait only briefly for the leader, because this broker is closing."""
+        """Called when this broker is closing. From now on, a write waits less than a second for the leader."""
         self._patience_s = min(self._patience_s, _CLOSING_PATIENCE_S)
 
     async def close(self) -> None:
         """End the session with the leader, which then deletes the session's keys. If no leader answers, a leader ends
-        the session later, when it receives no more heartbeats. The wrapped store stays open. Idempotent.
+        the session later, because it receives no heartbeats. The store that is read is not closed. Idempotent.
         """
         if self._closed:
             return
@@ -235,7 +240,7 @@ class LeasedStore:
             del self._under_way[number]
 
     async def _ask(self, session: str, change: Change, path: str) -> Answer:
-        """Send a change to the leader once, and return its answer.
+        """Send a request for `change` to the leader once, and return its answer.
 
         Raises:
             NotLeadingError: the request was certainly not executed.
@@ -248,11 +253,12 @@ class LeasedStore:
         return answer
 
     async def _in_turn(self, session: str, change: Put | Delete) -> Stat | None:
-        """Send the change to the leader when one of MAX_CONCURRENT_WRITES slots is free. If no slot is free in time,
-        the change is certainly not executed.
+        """Send a request for `change` to the leader, as `_request` does. If MAX_CONCURRENT_WRITES requests are running,
+        wait first until one of them has ended.
 
         Raises:
-            StoreUnavailableError: the change was not sent. Other errors are those of `_request`.
+            StoreUnavailableError: too many requests were running for `patience_s` seconds, and this one was not sent;
+                or it is unknown whether it was executed. Other errors are those of `_request`.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._patience_s
@@ -269,12 +275,12 @@ class LeasedStore:
         )
 
     async def _request(self, session: str, change: Change, path: str, deadline_s: float | None = None) -> Stat | None:
-        """Send the change until a leader has answered, at the latest until `deadline_s`; if this is None, for
-        `patience_s` seconds.
+        """Send a request for `change` to the leader, again and again, until a leader has executed it, and return the
+        stat in its answer. Stop at the event-loop time `deadline_s`; if it is None, after `patience_s` seconds.
 
         Raises:
-            NotLeadingError: no leader answered; the request was certainly not executed.
-            StoreUnavailableError: it is unknown whether the request was executed.
+            NotLeadingError: no leader could execute the request in this time; it was certainly not executed.
+            StoreUnavailableError: a leader did not answer; it is unknown whether the request was executed.
             MetadataError: the leader answered with this error.
         """
         loop = asyncio.get_running_loop()
@@ -287,7 +293,7 @@ class LeasedStore:
                 return answer.stat
             except TimeoutError:
                 raise StoreUnavailableError(
-                    path, "the leader did not answer: it is unknown whether it executed the request"
+                    path, "the leader did not answer, so it is unknown whether the leader executed the request"
                 ) from None
             except NotLeadingError:
                 if loop.time() + _RETRY_S >= deadline_s:
@@ -295,14 +301,19 @@ class LeasedStore:
             await asyncio.sleep(self._back_off.next_s())
 
     async def _change(self, path: str, change: Put | Delete) -> Stat | None:
-        """Send the change to the leader, in the current session, and return the leader's stat.
+        """Send a request for `change` to the leader, in the current session. Return the stat in the answer; None after
+        a deletion.
 
         Raises:
-            MetadataError: for the reasons in `_request`.
+            SessionLostError: there is no session, or the leader has ended it; nothing was written.
+            StoreUnavailableError: no leader could execute the request, or it is unknown whether it was executed.
+            MetadataError: the leader answered with this error.
         """
         self._check_open(path)
         if len(path) > MAX_PATH_CHARACTERS:
-            raise StoreRefusedError(path[:100], f"a path has at most {MAX_PATH_CHARACTERS:,} characters")
+            raise StoreRefusedError(
+                path[:100], f"the path is too long; the maximum is {MAX_PATH_CHARACTERS:,} characters"
+            )
         session = self._lease.session
         if session is None:
             raise SessionLostError(path, "the session has ended, and no other session is open yet. Try again.")
@@ -350,7 +361,8 @@ class LeasedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write a key, by a request to the leader or directly; see `MetadataStore.put`.
+        """Write a key as `MetadataStore.put` does: directly if `is_own` returns True for its path, otherwise by a
+        request to the leader.
 
         Raises:
             ValueTooLargeError: the value is too large for a request to the leader.
@@ -368,8 +380,7 @@ class LeasedStore:
         if split_lease(value)[0] is not None:
             raise StoreRefusedError(
                 path,
-                "the value begins like that of a key which is leased to a session, which is not allowed: store "
-                "another value",
+                "the value begins with the text by which the leader marks ephemeral keys: store another value",
             )
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
         stat = await self._change(path, fitted(put))
@@ -391,8 +402,8 @@ class LeasedStore:
     # ---- listeners ----
 
     def _forget(self, change: Notification) -> None:
-        """Make the caches drop the value of a key that the leader has written for this broker. This is done before the
-        caller continues.
+        """Called after the leader has written a key for this broker, and before the caller of the write continues. Make
+        the caches drop the values that the change affects.
         """
         for notification in notifications_of(change):
             self._listeners.invalidate(notification)

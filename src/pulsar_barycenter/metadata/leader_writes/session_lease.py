@@ -25,7 +25,9 @@ _MAX_CONCURRENT_READS: Final = 16
 
 
 class Lease:
-    """How long this broker may rely on its current session. `report` is called with session events, in order."""
+    """Decides how long this broker can rely on its session with the leader. `report` is called with session events, in
+    order.
+    """
 
     def __init__(self, store: MetadataStore, times: LeaseTimes, report: Callable[[list[SessionEvent]], None]) -> None:
         self._store = store
@@ -38,13 +40,15 @@ class Lease:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether other sessions may have taken this session's keys."""
+        """True if this broker must not rely on its session any more: the leader may have deleted the session's keys,
+        and other sessions may have created them again.
+        """
         watch = self._watch
         return self.session is None or watch is None or asyncio.get_running_loop().time() >= watch.deadline_s
 
     def begin(self, session: str, asked_at_s: float) -> None:
-        """Begin the lease of a new session. A read that was sent at `asked_at_s` (event-loop time) found its record not
-        marked as ended.
+        """Begin the lease of a new session. The caller has read the session's record, which is not marked as ended;
+        `asked_at_s` is the event-loop time at which it sent that read.
         """
         self.session = session
         if self._watch is None:
@@ -61,14 +65,16 @@ class Lease:
             self._changed.set()
 
     def fell_behind(self) -> None:
-        """Record that notifications of changes were missed, and report that."""
+        """Record that notifications of changes were missed, and report session events, as after a lost connection."""
         if self._watch is not None and self._watch.state is SessionState.CONNECTED:
             self._report(self._watch.fell_behind())
 
     async def until_lost(self) -> None:
-        """Read the session's record repeatedly until the session has ended.
+        """Read the session's record regularly. Return when a read shows that the session has ended, or when no read has
+        shown for too long that it is alive.
 
-        A read does not wait for the answer to the previous one, so a slow store does not stop the reads.
+        A read is sent even if the previous one is not answered yet, so slow answers of the store do not delay the next
+        read.
         """
         watch, loop = self._watch, asyncio.get_running_loop()
         assert watch is not None, "a session was opened"

@@ -17,11 +17,11 @@ SECRET_PATH: Final = f"{LEASED_ROOT}/secret"
 
 
 class SessionRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The stored record of a broker's session. `is_marked`: the leader has ended the session, and the broker stops
-    using it within `lease_ms`.
+    """The record in the store of a broker's session with the leader. If `is_marked` is True, the leader has ended the
+    session, and the broker stops using it within `lease_ms`.
 
-    Brokers may have different timeouts. If `lease_ms` is 0, the broker did not send a lease time, and the lease time of
-    the leader applies.
+    Brokers may have different lease times. If `lease_ms` is 0, the broker did not send its lease time when it opened
+    the session, and the leader's lease time is used.
     """
 
     broker_id: str = ""
@@ -46,10 +46,10 @@ def session_value(record: SessionRecord) -> bytes:
 
 
 def session_of(record: Record) -> SessionRecord:
-    """Return the session record that a stored record contains.
+    """Decode `record`, the stored record of a session.
 
     Raises:
-        InvalidValueError: the value is not a session record.
+        InvalidValueError: its value is not a session record.
     """
     return _SESSION.decode(record.stat.path, record.value)
 
@@ -65,8 +65,8 @@ async def read_secret(store: MetadataStore) -> str | None:
 
 
 async def get_or_create_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str]) -> str:
-    """Return the secret that requests to the leader must contain. If there is none yet, store the one that `draw`
-    returns.
+    """Return the secret that requests to the leader must contain. If none is stored yet, store the result of `draw` as
+    the secret. `guard` is the condition of this write: that no other leader has a later epoch.
 
     Raises:
         GuardError: another leader has a later epoch.
@@ -86,5 +86,7 @@ async def get_or_create_secret(store: MetadataStore, guard: Guard, draw: Callabl
 
 
 def same_secret(one: str, other: str) -> bool:
-    """Compare two secrets in a time that does not depend on how much of them is equal (against timing attacks)."""
+    """Return whether two secrets are equal. The time that this takes does not show how many characters are equal, so
+    that the secret cannot be guessed by measuring it.
+    """
     return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode(errors="surrogateescape"))

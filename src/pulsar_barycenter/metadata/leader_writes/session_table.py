@@ -25,7 +25,7 @@ from typing import Final
 
 
 class LeaseState(enum.Enum):
-    """The state of a session at the leader; see the table of this module."""
+    """The state of a session, as the leader knows it; the table in this module describes the states."""
 
     OPEN = "open"
     MARKING = "marking"
@@ -54,29 +54,35 @@ TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """The times of a session in seconds. Half of the session's timeout is `silence_s`, the other half is `lease_s`."""
+    """The times that follow from the timeout of a session. `silence_s` is one half of the timeout, `lease_s` the other
+    half.
+    """
 
     timeout_s: float
 
     @property
     def silence_s(self) -> float:
-        """The time without a message from a session's broker after which the leader marks the session as ended, in
-        seconds.
+        """If the leader receives no message from a session's broker for this number of seconds, it marks the session as
+        ended.
         """
         return self.timeout_s / 2
 
     @property
     def lease_s(self) -> float:
-        """The number of seconds after the mark for which the leader does not touch the session's keys."""
+        """The number of seconds for which the leader waits after it has marked a session as ended, before it deletes
+        the session's keys. The broker stops using the session within this time.
+        """
         return self.timeout_s / 2
 
     @property
     def lease_ms(self) -> int:
-        """The lease time that a broker sends to the leader, in milliseconds, rounded up."""
+        """`lease_s` in milliseconds, rounded up, as a broker sends it to the leader."""
         return math.ceil(self.lease_s * 1000)
 
     def at_least(self, lease_ms: int) -> "LeaseTimes":
-        """Return these times, or longer ones if the broker's lease, `lease_ms`, is longer."""
+        """Return these times if their lease is at least `lease_ms`, the lease time that a broker has sent; otherwise
+        the times whose lease is `lease_ms`.
+        """
         return LeaseTimes(max(self.timeout_s, 2 * lease_ms / 1000))
 
     @property
@@ -104,7 +110,9 @@ class _Session:
 
 
 class SessionTable:
-    """The sessions that the leader knows during one term. Times are seconds of a monotonic clock."""
+    """The brokers' sessions that the leader knows in its term, and their states. Times are seconds of a monotonic
+    clock.
+    """
 
     def __init__(self, times: LeaseTimes, now_s: float) -> None:
         self._times = times
@@ -118,14 +126,16 @@ class SessionTable:
         return session in self._sessions
 
     def found(self, session: str, now_s: float, *, is_marked: bool, lease_ms: int) -> None:
-        """Add a session that a former leader granted. It counts as if it had been granted, or marked as ended, just
-        now.
+        """Add a session that a former leader opened and whose record is in the store. Its times are counted from
+        `now_s`: if it is open, the time without a message; if it is marked as ended, the wait after the mark.
         """
         state = _WAITING if is_marked else _OPEN
         self._sessions[session] = _Session(state, self._times.at_least(lease_ms), marked_at_s=now_s)
 
     def opened(self, session: str, lease_ms: int) -> None:
-        """Add a new session, whose record is stored. Its broker relies on it for `lease_ms` after each read."""
+        """Add a new session whose record is stored. After each read of this record, the session's broker relies on the
+        session for `lease_ms`.
+        """
         self._sessions[session] = _Session(_OPEN, self._times.at_least(lease_ms))
 
     def is_open(self, session: str) -> bool:
@@ -133,15 +143,18 @@ class SessionTable:
         return known is not None and known.state is _OPEN
 
     def message_received(self, session: str) -> bool:
-        """Record a message from the session's broker; return whether the session is alive."""
+        """Record that the session's broker has sent a message, and return True. Return False if the session does not
+        exist or has ended.
+        """
         if not self.is_open(session):
             return False
         self._sessions[session].silent_s = 0.0
         return True
 
     def admit(self, session: str, number: int, over_below: int) -> bool:
-        """Return whether request `number` is to be executed: the session's broker may still wait for its answer. The
-        broker waits for no answer to a request with a number below `over_below`.
+        """Return whether the request with the number `number` has to be executed. False: the session's broker does not
+        wait for its answer any more. The broker waits for no answer to a request with a number below `over_below`,
+        which it has sent with this request.
         """
         known = self._sessions.get(session)
         if known is None:
@@ -150,7 +163,10 @@ class SessionTable:
         return number >= known.over_below
 
     def tick(self, now_s: float) -> None:
-        """Count the time since the last call as silence, and change the state of sessions whose time is over."""
+        """Called regularly. Add the time since the last call to the time for which each broker has sent no message.
+        Change the state of the sessions whose broker was silent for too long, and of those whose wait after the mark
+        has ended.
+        """
         passed_s = min(now_s - self._ticked_at_s, 2 * self._times.tick_s)
         self._ticked_at_s = now_s
         for session, known in self._sessions.items():
@@ -162,12 +178,12 @@ class SessionTable:
                 self._feed(session, LeaseEvent.EXPIRED)
 
     def marked(self, session: str, now_s: float) -> None:
-        """Record that the mark which ends the session is stored."""
+        """Record that the mark which says that the session has ended was stored, at the time `now_s`."""
         if self._feed(session, LeaseEvent.MARKED):
             self._sessions[session].marked_at_s = now_s
 
     def released(self, session: str) -> None:
-        """Record that the session's broker does not use the session any more."""
+        """Record that the session's broker has reported that it does not use the session any more."""
         self._feed(session, LeaseEvent.RELEASED)
 
     def to_mark(self) -> list[str]:
@@ -177,7 +193,7 @@ class SessionTable:
         return self._in(_OVER)
 
     def forget(self, session: str) -> None:
-        """Remove a session from this table, because its keys and its record are deleted."""
+        """Remove a session from this table, after its keys and its record were deleted."""
         self._sessions.pop(session, None)
 
     def _in(self, state: LeaseState) -> list[str]:

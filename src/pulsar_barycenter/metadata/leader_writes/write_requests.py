@@ -50,10 +50,11 @@ class GuardedBy(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
-    """Request: open a session. `former` are sessions of the broker that have ended and that it does not use any more.
+    """Request: open a session for the broker `broker_id`. `former` are ended sessions of this broker, which it does not
+    use any more.
 
-    `lease_ms` is the time for which the broker relies on its session after a read that found no mark in the session's
-    record; 0: the leader's lease time.
+    `lease_ms` is the lease time: for so many milliseconds after a read that found no mark in the session's record, the
+    broker relies on the session. 0: the leader's lease time is used.
     """
 
     broker_id: Annotated[str, msgspec.Meta(max_length=300)]
@@ -62,7 +63,7 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
 
 
 class Live(msgspec.Struct, frozen=True, tag="live"):
-    """Request: a heartbeat, which says that the session's broker is alive."""
+    """Request: a heartbeat. It shows that the session's broker is alive."""
 
 
 class Close(msgspec.Struct, frozen=True, tag="close"):
@@ -70,7 +71,7 @@ class Close(msgspec.Struct, frozen=True, tag="close"):
 
 
 class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
-    """Request: write a key, as `MetadataStore.put` does."""
+    """Request: write a key. The fields have the same meaning as the arguments of `MetadataStore.put`."""
 
     path: Path
     value: bytes
@@ -82,11 +83,11 @@ class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
 
 
 class DeflatedPut(Put, frozen=True, tag="put deflated", omit_defaults=True):
-    """Request: write a key. Its `value` is compressed by zlib."""
+    """Request: write a key. As `Put`, but `value` is compressed by zlib, and the leader stores the original value."""
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
-    """Request: delete a key, as `MetadataStore.delete` does."""
+    """Request: delete a key. The fields have the same meaning as the arguments of `MetadataStore.delete`."""
 
     path: Path
     expected_version: Version | None = None
@@ -98,10 +99,10 @@ Change: TypeAlias = Open | Live | Close | Put | DeflatedPut | Delete
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request to the leader of `epoch`.
+    """A request from a broker to the leader. It is executed only if the leader has the epoch `epoch`.
 
-    The requests of a session are numbered from 1. The broker does not wait any more for answers to numbers below
-    `over_below`; if such a request arrives late, it is not executed.
+    The broker numbers the requests of a session from 1. It does not wait any more for the answer to a request with a
+    number below `over_below`; if such a request arrives late, it is not executed.
     """
 
     secret: Annotated[str, msgspec.Meta(max_length=100)]
@@ -113,14 +114,14 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """Answer: the request was executed. `stat` is the result of a put."""
+    """Answer: the request was executed. `stat` is the stat of the key after a put; None for other requests."""
 
     stat: Stat | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """Answer: the request failed. If `kind` is "not done", nothing was written, so the broker may send the request
-    again, maybe to another leader.
+    """Answer: the request failed. `kind` is the kind of the error. "not done" means that nothing was written, and that
+    the broker may send the request again, to this or another leader.
     """
 
     kind: Literal[
@@ -158,7 +159,9 @@ def not_done(path: str, why: str) -> Failed:
 
 
 def failed(error: MetadataError) -> Failed:
-    """Return the answer that tells a broker about `error`. `error_of` creates the same error at the broker."""
+    """Convert `error` to the answer that the leader sends to the broker. There, `error_of` converts the answer to an
+    error of the same type.
+    """
     match error:
         case GuardError():
             return Failed("guard", error.path, error.detail, error.expected, error.actual)
@@ -183,7 +186,7 @@ def failed(error: MetadataError) -> Failed:
 
 
 def error_of(answer: Failed) -> MetadataError:
-    """Return the error that the leader's answer describes."""
+    """Convert the leader's answer to the error that the broker raises."""
     path, detail = answer.path, answer.detail
     match answer.kind:
         case "not done":
@@ -211,7 +214,7 @@ def error_of(answer: Failed) -> MetadataError:
 
 
 def fitted(put: Put) -> Put:
-    """Return the request to send for a put: its value is compressed if it is too large otherwise.
+    """Return `put`, or, if its value is too large for a request, the same put with a compressed value.
 
     Raises:
         ValueTooLargeError: the value is too large even if it is compressed.
@@ -230,10 +233,11 @@ def fitted(put: Put) -> Put:
 
 
 def inflated(put: DeflatedPut) -> Put:
-    """Return a compressed put with its original value.
+    """Return the put with its original value, which `put` has in compressed form.
 
     Raises:
-        InvalidValueError: the value is not compressed, or is larger than MAX_INFLATED_BYTES.
+        InvalidValueError: the value is not compressed by zlib, or is larger than MAX_INFLATED_BYTES after
+            decompression.
     """
     inflating = zlib.decompressobj()
     try:
@@ -241,5 +245,7 @@ def inflated(put: DeflatedPut) -> Put:
     except zlib.error:
         raise InvalidValueError(put.path, "the value is not valid zlib data") from None
     if not inflating.eof:
-        raise InvalidValueError(put.path, f"the value is truncated, or has more than {MAX_INFLATED_BYTES:,} bytes")
+        raise InvalidValueError(
+            put.path, f"the compressed value is truncated, or has more than {MAX_INFLATED_BYTES:,} bytes uncompressed"
+        )
     return Put(put.path, value, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

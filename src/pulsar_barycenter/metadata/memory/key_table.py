@@ -21,14 +21,14 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Keys that `KeyTable.take` removed, and the changes to report to clients."""
+    """Keys that `KeyTable.take` has removed, and their deletions as notifications."""
 
     keys: dict[str, _Key]
     changes: list[Notification]
 
 
 class KeyTable:
-    """The keys of a memory store, with the operations on them."""
+    """The keys of a memory store with their values, and the reads and writes of them."""
 
     def __init__(self) -> None:
         self._keys: dict[str, _Key] = {}
@@ -42,8 +42,8 @@ class KeyTable:
         return path in self._keys
 
     def get(self, path: str, *, session: int | None) -> Record | None:
-        """Return the record at `path`, with the fields that depend on the reading session, `session`; None if the key
-        is absent.
+        """Return the record at `path`; None if the key does not exist. `session` is the session that reads:
+        `created_by_self` in the stat is True if it created the key.
         """
         key = self._keys.get(path)
         return None if key is None else Record(key.value, _stat(path, key, session))
@@ -54,7 +54,9 @@ class KeyTable:
     def put(
         self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int
     ) -> tuple[Stat, Notification]:
-        """Write a key as `MetadataStore.put` does. Return its stat, and the change to report."""
+        """Write a key as `MetadataStore.put` does, in the session `session`. Return its stat, and the notification to
+        send to clients.
+        """
         self._check(options.guard)
         if options.sequential:
             self._last_numbers[path] += 1
@@ -80,7 +82,9 @@ class KeyTable:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Notification:
-        """Delete a key as `MetadataStore.delete` does. Return the change to report."""
+        """Delete a key as `MetadataStore.delete` does, in the session `session`. Return the notification to send to
+        clients.
+        """
         self._check(guard)
         key = self._keys.get(path)
         check_delete(
@@ -98,21 +102,23 @@ class KeyTable:
         check_guard(guard, None if key is None else key.version)
 
     def delete_ephemerals(self, session: int) -> list[Notification]:
-        """Delete the ephemeral keys that `session` created. Return the changes to report, ordered by path."""
+        """Delete the ephemeral keys that `session` created. Return the notifications to send to clients, ordered by
+        path.
+        """
         own = sorted(path for path, key in self._keys.items() if key.ephemeral and key.session == session)
         return [self._remove(path) for path in own]
 
     def take(self, below: str) -> "Taken":
-        """Remove all keys below a path, but not the path itself, without their sessions' knowledge. Return them for
-        `put_back`.
+        """Simulate a loss of data: remove all keys below the path `below`, but not the key `below` itself. Return them,
+        for `put_back`.
         """
         paths = sorted(path for path in self._keys if path.startswith(f"{below}/"))
         keys = {path: self._keys[path] for path in paths}
         return Taken(keys, [self._remove(path) for path in paths])
 
     def put_back(self, taken: "Taken", sessions: Container[int]) -> list[Notification]:
-        """Restore keys that `take` removed. Not restored are keys that were written meanwhile, and ephemeral keys of
-        sessions that are not in `sessions`.
+        """Restore keys that `take` has removed, and return the notifications to send to clients. Keys that exist again,
+        and ephemeral keys of sessions that are not in `sessions`, are not restored.
         """
         again = []
         for path, key in taken.keys.items():
@@ -128,7 +134,9 @@ class KeyTable:
         return Notification(NotificationType.DELETED, path)
 
     def _count_names(self, path: str, change: int) -> None:
-        """Add `change` to the number of keys below each ancestor of `path` and below the root."""
+        """Update the lists of children after `path` was created (`change` is 1) or deleted (-1): for each key above it,
+        the number of keys at and below each child.
+        """
         below = path
         for parent in [*ancestors(path), "/"] if path != "/" else []:
             name = below[len(parent) :].lstrip("/")

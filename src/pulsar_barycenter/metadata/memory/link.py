@@ -19,7 +19,9 @@ client does not notice it.
 
 
 class Channel:
-    """Runs callbacks on one event loop and in one context, in order, each after its delay or later."""
+    """Runs callbacks on one event loop and in one contextvars context, in the order in which they were sent. Each runs
+    after its delay, or later if callbacks before it wait longer.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
         self._loop = loop
@@ -33,7 +35,9 @@ class Channel:
             self._arm()
 
     def send_apart(self, delay_s: float, callback: Callback) -> None:
-        """Run `callback` after `delay_s` seconds, independently of the order of the other callbacks."""
+        """Run `callback` after `delay_s` seconds. Other callbacks do not delay it, so it may run before callbacks that
+        were sent earlier.
+        """
         self._loop.call_later(delay_s, callback, context=self._context)
 
     def _arm(self) -> None:
@@ -59,7 +63,9 @@ class Channel:
 
 @dataclass(slots=True)
 class Link:
-    """The connection of one client of a memory store, from the backend's side. Its flags are faults to simulate."""
+    """The connection of one client of a memory store, as the backend has it. Some fields are faults that tests
+    simulate.
+    """
 
     requests: Channel
     answers: Channel

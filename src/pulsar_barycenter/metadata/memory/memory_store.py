@@ -46,8 +46,8 @@ class _Session:
 
 
 class MemoryBackend:
-    """The server of a memory store: the keys that any number of clients on one event loop share, and the faults to
-    simulate.
+    """The server of a memory store. It has the keys that its clients, all on one event loop, share. Its methods
+    simulate faults.
     """
 
     def __init__(self, *, latency: Latency | None = None) -> None:
@@ -65,38 +65,47 @@ class MemoryBackend:
     def connect(
         self, clock: Clock | None = None, session_timeout_ms: int = 10_000, *, operation_timeout_ms: int = 5_000
     ) -> "MemoryStore":
-        """Create a client with its own session, which runs in the caller's context. Needs a running event loop.
+        """Create a client with its own session. Needs a running event loop. The client's callbacks run in the
+        contextvars context of the caller.
 
-        An operation without an answer within `operation_timeout_ms` of loop time raises StoreUnavailableError. `clock`
-        gives the times in a Stat.
+        An operation that is not answered within `operation_timeout_ms` (of the event loop's time) raises
+        StoreUnavailableError. `clock` is used for the times in a Stat.
         """
         return MemoryStore(self, clock or SystemClock(), session_timeout_ms / 1000, operation_timeout_ms / 1000)
 
     # ---- faults ----
 
     def expire_session(self, client: "MemoryStore") -> None:
-        """End the client's session at once. The client learns of it by its next heartbeat or write."""
+        """End the client's session at once. The answer to the client's next heartbeat or write reports this to the
+        client.
+        """
         if client.link.session is not None:
             self._end_session(client.link.session)
 
     def partition(self, client: "MemoryStore") -> None:
-        """Lose every message between the client and the backend, including those already sent, until `heal`."""
+        """From now on, until `heal`, lose every message between the client and the backend, including messages that
+        were sent and have not arrived yet.
+        """
         client.link.cut = True
 
     def heal(self, client: "MemoryStore") -> None:
         client.link.cut = False
 
     def crash(self, client: "MemoryStore") -> None:
-        """Treat the client as a crashed process: it neither sends nor receives, and its session expires."""
+        """Simulate a crash of the client's process: from now on the client neither sends nor receives, so its session
+        expires.
+        """
         client.link.cut = True
         client.abandon()
 
     def stop(self) -> None:
-        """Stop the backend, and lose all messages, also those already sent, until `start`. The keys stay."""
+        """Stop the backend. Until `start`, all messages are lost, including messages that were sent and have not
+        arrived yet. The keys are not lost.
+        """
         self.is_down = True
 
     def start(self) -> None:
-        """Start the backend again. Sessions get their whole timeout from now on, as after a restart of ZooKeeper or
+        """Start the backend again. The timeouts of all sessions begin again now, as after a restart of ZooKeeper or
         etcd.
         """
         self.is_down = False
@@ -105,26 +114,31 @@ class MemoryBackend:
             session.heard_at_s = now
 
     def lose_answers(self, client: "MemoryStore", *, lost: bool = True) -> None:
-        """While `lost`, execute the client's writes but do not answer them. Heartbeats and reads are answered."""
+        """If `lost` is True, from now on execute the client's writes but do not answer them; heartbeats and reads are
+        answered. If False, answer writes again.
+        """
         client.link.answers_lost = lost
 
     def disturb_notifications(self, client: "MemoryStore", *, disorderly: bool = True) -> None:
-        """While `disorderly`, deliver each notification to the client twice, and out of order."""
+        """If `disorderly` is True, from now on deliver each notification to the client twice, and possibly in another
+        order. If False, deliver them normally again.
+        """
         client.link.disorderly = disorderly
 
     def route_notifications(self, client: "MemoryStore", route: NotificationRoute | None) -> None:
-        """Let `route` decide the delay of each notification to the client, and which notifications are lost.
+        """From now on, call `route` for each notification to the client: it returns the notification's delay in
+        seconds, or None if the notification is lost. With `route` None, notifications are not delayed or lost any more.
 
-        The order is kept: a delayed notification delays those after it. None restores immediate delivery.
+        The order is kept: a notification arrives only after the notifications before it.
         """
         client.link.route = route
 
     def lose(self, below: str, *, notify: bool) -> Callable[[], None]:
-        """Remove all keys below a path. Return a function that restores these keys unchanged, and reports their
-        creation.
+        """Simulate a loss of data: remove all keys below the path `below`. Return a function that restores them
+        unchanged and notifies clients that they were created.
 
-        With `notify` the removals are reported as deletions, otherwise not at all. Keys that were written meanwhile,
-        and ephemeral ones whose sessions have ended, are not restored.
+        If `notify` is True, clients are notified that the keys were deleted, otherwise not. Keys that exist again when
+        the function is called, and ephemeral keys whose sessions have ended, are not restored.
         """
         taken = self.keys.take(below)
         for change in taken.changes if notify else ():
@@ -139,9 +153,10 @@ class MemoryBackend:
     # ---- requests of clients; everything below runs in the backend's own context ----
 
     def open_session(self, link: Link, timeout_s: float, former: int | None) -> int:
-        """End the session `former` of this connection, if it still exists, and open a new session.
+        """Open a session for the client with the connection `link`, and return its id. `former` is the client's former
+        session, which is ended if it still exists; None if there was none.
 
-        If the client repeats the request, because the first answer was late, it gets the same session.
+        If the client sends this request again, because the answer came late, it gets the same session again.
         """
         if link.session is not None and link.session != former:
             return link.session
@@ -160,7 +175,7 @@ class MemoryBackend:
         return None, None
 
     def heartbeat(self, session_id: int) -> bool:
-        """Process a heartbeat; return whether the client missed notifications.
+        """Process a client's heartbeat. Return True if notifications to the client were lost since the last heartbeat.
 
         Raises:
             SessionLostError: the session has ended.
@@ -198,7 +213,9 @@ class MemoryBackend:
         return 0.0 if self.latency is None else self.latency(operation, path)
 
     def link(self, notify: Callable[[Notification], None]) -> Link:
-        """Create a link on the running event loop. The client's callbacks run in the caller's context."""
+        """Create the connection of a new client, on the running event loop. `notify` is called with each notification.
+        The client's callbacks run in the contextvars context of the caller.
+        """
         loop, client = asyncio.get_running_loop(), contextvars.copy_context()
         return Link(Channel(loop, self._context), Channel(loop, client), Channel(loop, client), notify)
 
@@ -251,12 +268,12 @@ class MemoryBackend:
             link.notify(change)
 
     def is_cut(self, link: Link) -> bool:
-        """Return whether no message passes between this client and the backend."""
+        """Return True if messages between this client and the backend are lost now."""
         return link.cut or self.is_down
 
 
 class MemoryStore(StoreClient):
-    """One client of a `MemoryBackend`; see `MetadataStore` for the contract."""
+    """One client of a `MemoryBackend`, with one session at a time. `MetadataStore` describes its methods."""
 
     def __init__(
         self, backend: MemoryBackend, clock: Clock, session_timeout_s: float, operation_timeout_s: float
@@ -321,7 +338,7 @@ class MemoryStore(StoreClient):
             await self._exchange("close", "/", lambda: self._backend.close_session(session))
 
     def abandon(self) -> None:
-        """Stop without a message to the backend, as a process does that crashes."""
+        """Stop without ending the session at the backend, as a process does that crashes."""
         self._closed = True
         self._timer.cancel()
 
@@ -336,8 +353,12 @@ class MemoryStore(StoreClient):
     async def _exchange(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]
     ) -> Answer:
-        """Run `action` on the backend and return its answer. The caches drop the value of the key that the action
-        changed before this returns.
+        """Run `action` on the backend, and return its answer. If it changed a key, the caches drop the key's value
+        before this returns.
+
+        Raises:
+            StoreUnavailableError: the backend did not answer within the operation timeout.
+            MetadataError: the backend answered with this error.
         """
         reply: asyncio.Future[Answer] = self._loop.create_future()
         session = self._session
@@ -405,7 +426,9 @@ class MemoryStore(StoreClient):
         return self._session is None or self._loop.time() >= self._watch.deadline_s
 
     def _tick(self) -> None:
-        """Check whether a heartbeat is unanswered for too long, then send the next one."""
+        """Called at each heartbeat interval: report session events if a heartbeat was not answered in time, then send
+        the next heartbeat, or request a new session if the session is lost.
+        """
         now = self._loop.time()
         if self._unanswered_since_s is not None:
             is_over = now >= self._watch.deadline_s
@@ -450,7 +473,7 @@ class MemoryStore(StoreClient):
             self._renew(self._loop.time())
 
     def _renew(self, now: float) -> None:
-        """Request a new session to replace the lost one."""
+        """Request a new session, because the former one is lost. `now` is the event-loop time."""
         if self._unanswered_since_s is None:
             self._unanswered_since_s = now
         former = self._last_session

@@ -29,27 +29,29 @@ _AFTER_SEPARATOR: Final = "}"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Converts the paths of a metadata store to Oxia's keys below the chroot, and back."""
+    """Converts the paths of keys of the metadata store to the keys in Oxia, which begin with the chroot, and back."""
 
     chroot: str = ""
 
     @property
     def root(self) -> str:
-        """The prefix of all keys of this metadata store."""
+        """The text with which the keys in Oxia begin that represent paths of this metadata store: the
+        encoded chroot.
+        """
         return _encoded(self.chroot)
 
     def key(self, path: str) -> str:
         return f"{self.root}{_encoded(path)}"
 
     def path(self, key: str) -> str | None:
-        """Return the path that a key represents; None if the key does not belong to this metadata store."""
+        """Return the path that `key`, a key in Oxia, represents; None if `key` is not a key of this metadata store."""
         if not key.startswith(f"{self.root}{_SEPARATOR}"):
             return None
         names = key[len(self.root) :].split(_SEPARATOR)
         return "/".join(name.replace("~1", _SEPARATOR).replace("~0", "~") for name in names)
 
     def below(self, path: str) -> tuple[str, str]:
-        """Return the range of the keys below `path`: the first key, and the end (exclusive)."""
+        """Return the range in Oxia of the keys below `path`: the first key (inclusive), and the end (exclusive)."""
         above = self.root if path == "/" else self.key(path)
         return f"{above}{_SEPARATOR}", f"{above}{_AFTER_SEPARATOR}"
 
@@ -61,12 +63,14 @@ class Layout:
 
 
 def identity(session: int) -> str:
-    """Return the text by which Oxia's records name the session that created them."""
+    """Return the text with which a record in Oxia names the session `session` as its creator."""
     return f"{session:016x}"
 
 
 def child_names(path: str, paths: list[str]) -> set[str]:
-    """Return the names of the children of `path` that `paths` are, or are below. All `paths` are below `path`."""
+    """Return the names that follow `path` in `paths`: for the path `/a`, both `/a/b` and `/a/b/c` give `b`. All `paths`
+    must be below `path`.
+    """
     begin = len(path) if path == "/" else len(path) + 1
     return {below[begin:].partition("/")[0] for below in paths}
 

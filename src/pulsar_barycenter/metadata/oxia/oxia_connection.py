@@ -43,12 +43,16 @@ _REFUSED: Final = ("namespace not found", "invalid session timeout", "notificati
 
 
 class NoLeaderError(Exception):
-    """No server leads the shard now, so the request was not executed."""
+    """No Oxia server leads the shard (the part of the namespace that has the store's keys) now. The request was not
+    executed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The server that leads the shard, as far as this client knows."""
+    """The Oxia server that leads the shard (the part of the namespace that has the store's keys), as far as this client
+    knows.
+    """
 
     shard: int
     stub: "OxiaClientAsyncStub"
@@ -56,7 +60,9 @@ class Leader:
 
 
 class OxiaChannel(ServerChannel):
-    """The channel to one server of the list, and to the leader that it names, until they are abandoned."""
+    """The channel to one server of the list, and the channel to the leader of the shard that this server has named.
+    Both are used until they are abandoned, for example because a server failed.
+    """
 
     def __init__(self, endpoint: str, settings: OxiaSettings) -> None:
         super().__init__(endpoint, open_channel(endpoint, settings.tls))
@@ -64,7 +70,8 @@ class OxiaChannel(ServerChannel):
         self._finding: asyncio.Task[Leader] | None = None
 
     async def leader(self) -> Leader:
-        """Return the server that leads the shard. The server of this channel is asked for it only once.
+        """Return the server that leads the shard. Only the first call asks the server of this channel; later calls
+        return the same result.
 
         Raises:
             NoLeaderError: the server did not answer, or there is no leader.
@@ -107,7 +114,7 @@ class OxiaChannel(ServerChannel):
             raise NoLeaderError(f"{self.endpoint} ended the request for the leader of the shard without an answer")
         shard = shard_of(answer, settings.namespace)
         if shard is None or not shard.leader:
-            raise NoLeaderError(f"{self.endpoint} knows no leader of the shard of the store's keys")
+            raise NoLeaderError(f"{self.endpoint} does not know the leader of the shard that has the store's keys")
         if shard.leader != self.endpoint:
             channel = open_channel(shard.leader, settings.tls)
             self._channels.append(channel)
@@ -115,7 +122,9 @@ class OxiaChannel(ServerChannel):
 
 
 class OxiaConnection(ServerList[OxiaChannel]):
-    """The connection to Oxia. `timeout_s` is the maximum duration of a request, including its wait for a free slot."""
+    """The connection to the Oxia servers. `timeout_s` is the maximum duration of a request in seconds, including the
+    time for which it waits because too many other requests are running.
+    """
 
     def __init__(self, settings: OxiaSettings, *, timeout_s: float, source: random.Random) -> None:
         super().__init__("oxia", settings.endpoints, lambda endpoint: OxiaChannel(endpoint, settings))
@@ -131,16 +140,18 @@ class OxiaConnection(ServerList[OxiaChannel]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Run `call`, which sends one request, and return its result. `call` gets the server that leads the shard, and
-        a time limit in seconds.
+        """Run `call`, which sends one request to Oxia, and return its result. `call` gets the server that leads the
+        shard, and a time limit in seconds. If no server leads, `call` runs again later.
 
-        With `takes_turn` False the request does not wait for a free slot.
+        `operation` and `path` are named in errors. If too many requests are running, the request waits for one of them
+        to end; with `takes_turn` False it does not wait.
 
         Raises:
-            StoreUnavailableError: there was no answer, so it is unknown whether a write took effect; or there was no
-                free slot or no leader in time, and the request was not executed.
-            StoreRefusedError: the server refused; nothing was done.
-            NotFoundError: the session in the request has ended.
+            StoreUnavailableError: there was no answer in time, so it is unknown whether a write took effect; or too
+                many other requests were running, or no server was leading, for all this time, and the request was not
+                executed.
+            StoreRefusedError: the server refused the request; nothing was written.
+            NotFoundError: the session that the request names has ended.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -167,7 +178,9 @@ class OxiaConnection(ServerList[OxiaChannel]):
 
 
 def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignment | None:
-    """Return the shard that has the keys of this metadata store; None if the answer does not list it."""
+    """Return the shard of the namespace that has the keys of metadata stores. `answer` is a server's list of the
+    shards. None if this shard is not in the list.
+    """
     for shard in answer.namespaces[namespace].assignments:
         hashes = shard.int32_hash_range
         if hashes.min_hash_inclusive <= PARTITION_HASH <= hashes.max_hash_inclusive:
@@ -177,7 +190,9 @@ def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignmen
 
 @contextmanager
 def translated(operation: str, path: str) -> Iterator[None]:
-    """Context manager: raise exceptions of gRPC as errors of the store, or as NoLeaderError."""
+    """Context manager: raise gRPC's exceptions as errors of the metadata store. `operation` and `path` are named in
+    these errors. If the server reports that it does not lead the shard, raise NoLeaderError.
+    """
 
     def known(error: aio.AioRpcError) -> MetadataError | None:
         details = details_of(error)

@@ -38,7 +38,9 @@ KEYS: Final = (_TLS, _PLUGIN, _TOKEN, _TRUST, _CERTIFICATE, _KEY, _AUTHORITY)
 
 @dataclass(frozen=True, slots=True)
 class OxiaSettings:
-    """Everything that a client needs to connect to Oxia. It contains the contents of files, except of a token file."""
+    """The settings that a client needs to connect to Oxia. It has the contents of the files with certificates and keys,
+    but the path of the file with the token.
+    """
 
     endpoints: tuple[str, ...]
     """HOST:PORT of servers that know the leader, in the order in which they are tried."""
@@ -65,7 +67,8 @@ class OxiaSettings:
 
 
 def read_settings(url: str, config_path: str = "") -> OxiaSettings:
-    """Return the settings in `url`, which is given without its `oxia:`, and in the file `config_path` (blank: no file).
+    """Return the settings from `url`, without its beginning `oxia:`, and from the file `config_path`; if this path is
+    blank, no file is read.
 
     Raises:
         StoreSettingsError: a file cannot be read, or a setting is invalid.
@@ -96,7 +99,7 @@ def read_settings(url: str, config_path: str = "") -> OxiaSettings:
 
 
 def _parse(url: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the server addresses, the namespace and the chroot in a URL."""
+    """Split a URL into the addresses of the servers, the namespace of Oxia, and the chroot."""
     if "@" in url:  # not repeated, because it may be a password
         raise StoreSettingsError(
             "oxia:", "the URL must not have a token; set it in the file of metadataStoreConfigPath"
@@ -122,7 +125,9 @@ def _parse(url: str) -> tuple[tuple[str, ...], str, str]:
 
 
 def _credentials(config_path: str, pairs: dict[str, str]) -> tuple[str, str]:
-    """Return the token, or the path of the file that contains it. Both are blank if neither is set."""
+    """Return two texts from `pairs`, the settings in the file `config_path`: the token, and the path of the file that
+    has the token. At least one of them is blank; both are blank if no token is configured.
+    """
     given = pairs.get(_TOKEN, "")
     if not given:
         return "", ""
@@ -137,8 +142,11 @@ def _credentials(config_path: str, pairs: dict[str, str]) -> tuple[str, str]:
 
 
 def _token(source: str, content: bytes) -> str:
-    """Return the token in `content`. It must consist of printable characters, because it becomes part of an HTTP
-    header.
+    """Return the token in `content`, without white space around it. `source` is the name of the file, for errors. The
+    token must consist of printable ASCII characters, because it becomes part of an HTTP header.
+
+    Raises:
+        StoreSettingsError: `content` is not such a token.
     """
     try:
         token = content.decode("ascii").strip()

@@ -61,8 +61,8 @@ REMEMBERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _SeenState:
-    """The state on which a write depends, as this client saw it last: the key, the guard's key, and whether the key has
-    children.
+    """The state on which a write depends, as this client has read it: the state of the key, the state of the guard's
+    key, and whether there are keys below the key. None: the key does not exist, or was not read.
     """
 
     key: Known | None
@@ -71,9 +71,9 @@ class _SeenState:
 
 
 class OxiaStore(GrpcStore):
-    """A metadata store in Oxia: one session with its servers. `MetadataStore` has the contract. Created by `open`.
+    """A session with a metadata store in Oxia. `MetadataStore` describes its methods. Created by `open`.
 
-    The times in a Stat are those of the server's clock.
+    The times in a Stat are those of the Oxia server's clock.
     """
 
     name = "oxia"
@@ -118,7 +118,7 @@ class OxiaStore(GrpcStore):
     ) -> Self:
         """Open a session with the servers in `settings`.
 
-        The session timeout is `session_timeout_ms`, limited to 2 to 300 seconds.
+        The session timeout is `session_timeout_ms`, but at least 2 and at most 300 seconds.
 
         Raises:
             StoreUnavailableError: no server answered for ten seconds.
@@ -138,7 +138,7 @@ class OxiaStore(GrpcStore):
         return await self._get(path, takes_turn=True)
 
     async def get_ahead(self, path: str) -> Record | None:
-        """Read a key without waiting for requests that are queued; see `ReadsAhead`."""
+        """Return the value and stat of `path`, as `get` does, but without waiting for other requests of this client."""
         return await self._get(path, takes_turn=False)
 
     async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
@@ -163,7 +163,7 @@ class OxiaStore(GrpcStore):
         if path == "/":
             raise InvalidPathError(path)
         if len(data) > MAX_VALUE_BYTES:
-            raise ValueTooLargeError(path, len(data), f"a value has up to {MAX_VALUE_BYTES} bytes")
+            raise ValueTooLargeError(path, len(data), f"a value in Oxia can have at most {MAX_VALUE_BYTES} bytes")
         if sequential:
             path = sequential_path(path, await self._next_number(path))
         options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)
@@ -242,10 +242,10 @@ class OxiaStore(GrpcStore):
     # ---- what was seen ----
 
     def _remembered_state(self, path: str, options: PutOptions, session: int) -> _SeenState | None:
-        """Return the kept state of the keys on which a put depends, for the first attempt; None if the state has to be
-        read.
+        """Return the state on which a put of `path` depends, as this client has seen it last, so that the put can be
+        tried without reading first. Return None if the state has to be read before the put.
 
-        The kept state may be outdated, so it is no reason to refuse the put.
+        The returned state may be outdated. So a put is never refused because of it; the server checks it.
         """
         if options.guard is not None:
             return None
@@ -260,7 +260,8 @@ class OxiaStore(GrpcStore):
     async def _read_state(
         self, path: str, session: int, operation: str, guard: Guard | None, *, children: bool = False
     ) -> _SeenState:
-        """Read the state of the keys on which a write depends. The session's key is read first.
+        """Read the state on which a write of `path` depends: of the key, of the guard's key, and, if `children` is
+        True, whether there are keys below `path`. Before these, the key of the session is read.
 
         Raises:
             SessionLostError: the session has ended.
@@ -298,8 +299,11 @@ class OxiaStore(GrpcStore):
         session: int | None = None,
         takes_turn: bool = True,
     ) -> list[api.GetResponse]:
-        """Send read requests, and return the answer to each. If `session` is given and the shard of the session was
-        split, raise SessionLostError and send nothing.
+        """Send read requests to the leader of the shard, and return their answers in the same order. If `session` is
+        given and does not belong to this shard any more, because the shard was split, send nothing.
+
+        Raises:
+            SessionLostError: `session` does not belong to the shard any more.
         """
 
         async def read(leader: Leader, timeout_s: float) -> list[api.GetResponse]:
@@ -328,11 +332,12 @@ class OxiaStore(GrpcStore):
             raise self._session_ended(session, path, operation) from None
 
     async def _write(self, operation: str, path: str, request: api.WriteRequest, session: int) -> Known:
-        """Send one write to the server; return the new state of the record that it put last.
+        """Send one write to the leader of the shard. It may consist of several puts and deletions. Return the state of
+        the record that its last put wrote.
 
         Raises:
             SessionLostError: the session has ended; nothing was written.
-            OtherVersionError: the key has changed; nothing was written.
+            OtherVersionError: the key has changed since it was read; nothing was written.
         """
 
         async def write(leader: Leader, timeout_s: float) -> api.WriteResponse:

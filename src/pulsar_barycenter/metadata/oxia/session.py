@@ -49,24 +49,26 @@ class OxiaSession(HeartbeatSession):
         self._has_single_writes = True
 
     def check(self, leader: Leader, session: int) -> None:
-        """Check that `session` belongs to the shard of `leader`. When a shard is split, its number changes.
+        """Check that `session` belongs to the shard that `leader` leads. When Oxia splits a shard, the new shards have
+        other numbers, and the session belongs to none of them.
 
         Raises:
-            NotFoundError: the session belongs to another shard.
+            NotFoundError: the session does not belong to this shard.
         """
         if leader.shard != self._shard:
             raise NotFoundError(f"session {session:016x}")
 
     async def write(self, leader: Leader, request: api.WriteRequest, timeout_s: float) -> api.WriteResponse:
-        """Send a write to the leader, and return its answer.
+        """Send a write to the leader of the shard, and return its answer.
 
-        Each write is a call of its own, so that its failure says nothing about others. Oxia's clients prefer one stream
-        for many writes, and some servers know only streams; a stream for each write takes more than twice the time of a
-        call.
+        Each write is a gRPC call of its own, so a call that fails does not affect other writes. (Oxia's own clients
+        send many writes on one stream.) Some servers support streams only; then each write opens a stream, which takes
+        more than twice the time.
 
         Raises:
             AioRpcError: gRPC reported an error.
-            StoreUnavailableError: the server ended the stream without an answer.
+            StoreUnavailableError: the server ended the stream without an answer; it is unknown whether the write was
+                done.
         """
         request.shard = leader.shard
         if self._has_single_writes:
@@ -107,7 +109,7 @@ class OxiaSession(HeartbeatSession):
 
         answer = await self._ask(show)
         if answer.puts[0].status != api.OK:
-            raise StoreUnavailableError("/", "the session ended immediately after it began")
+            raise StoreUnavailableError("/", "the session with Oxia ended immediately after it began")
         if answer.puts[0].version.version_id != MARK:
             raise StoreRefusedError(
                 "/", "Oxia's servers are too old: they do not support chosen version ids. Oxia 0.16 or newer is needed"

@@ -42,8 +42,9 @@ _TYPES: Final = {
 
 
 class OxiaWatch:
-    """Follows the changes of a store. `on_change` gets each change, in order, with the key's current version id.
-    `on_missed` is called when changes were missed.
+    """Receives the changes of the keys of a store from Oxia. `on_change` is called with each change, in order, and with
+    the version id that the key has after it (None: it was deleted). `on_missed` is called when this client has missed
+    changes.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class OxiaWatch:
         """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow the changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
-        return. After any later failure, try again.
+        """Receive changes until cancelled. If the servers refuse the first attempt, set an exception in `begun`, and
+        return. After any other failure, use the next server and try again.
         """
         while True:
             line = self._connection.line
@@ -102,18 +103,18 @@ class OxiaWatch:
                         self._back_off.reset()
                         self._failures.recovered("watch", line.endpoint)
                         self._take(leader.shard, batch)
-        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
+        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts the watch again")
 
     async def _find_offset(self, leader: Leader) -> int:
-        """Return the number of the write after which to follow the changes. If changes before it were missed, report
-        that.
+        """Return the number (offset) of a write in the shard: the changes of all later writes are to be received. If
+        earlier changes were not reported and are not available any more, call `on_missed`.
         """
         call = leader.stub.GetNotifications(api.NotificationsRequest(shard=leader.shard), metadata=leader.tokens)
         async with ending(call), asyncio.timeout(LOOK_S):
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
             raise StoreUnavailableError(
-                "/", "the server ended the watch of changes at its begin; the broker starts it again"
+                "/", "the server ended the watch before it sent any change; the broker starts the watch again"
             )
         is_followed = (
             self._reported is not None

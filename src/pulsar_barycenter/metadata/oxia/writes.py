@@ -31,7 +31,7 @@ _ABSENT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The state of a record in Oxia, without its value."""
+    """The state of a record in Oxia, as this client knows it, without the record's value."""
 
     version_id: int
     version: int
@@ -73,7 +73,9 @@ def known_of(version: api.Version) -> Known:
 
 
 def found_in(answer: api.GetResponse) -> Known | None:
-    """Return the state of the record in a read's answer; None if the record does not exist."""
+    """Return the state of the record that a read request has found; None if the record does not exist. `answer` is
+    Oxia's answer.
+    """
     return known_of(answer.version) if answer.status == api.OK else None
 
 
@@ -83,7 +85,9 @@ def record_of(path: str, answer: api.GetResponse, reader: int | None) -> Record 
 
 
 def put_request(key: str, value: bytes, options: PutOptions, session: int, seen: Known | None) -> api.WriteRequest:
-    """Return the request that writes `value` in `session`, on condition that the key still has the state `seen`."""
+    """Return the request that writes `value` to `key`, in the session `session`. The server executes it only if the
+    record still has the state `seen` (None: does not exist), and the session has not ended.
+    """
     if seen is None:
         creator, version = identity(session), 0
         owner = session if options.ephemeral else None
@@ -102,13 +106,16 @@ def put_request(key: str, value: bytes, options: PutOptions, session: int, seen:
 
 
 def delete_request(key: str, session: int, seen: Known) -> api.WriteRequest:
-    """Return the request that deletes the key in `session`, on condition that it still has the state `seen`."""
+    """Return the request that deletes `key`, in the session `session`. The server executes it only if the record still
+    has the state `seen`, and the session has not ended.
+    """
     delete = api.DeleteRequest(key=key, expected_version_id=MARK, partition_key=PARTITION)
     return api.WriteRequest(puts=[_put_under_session(key, seen.version_id, session)], deletes=[delete])
 
 
 def written(answer: api.WriteResponse) -> Known:
-    """Return, from a write's answer, the state of the record that the last put wrote.
+    """Return the state of the record that the last put of a write request wrote. `answer` is Oxia's answer to the
+    request.
 
     Raises:
         SessionEndedError, OtherVersionError: nothing was written.
@@ -122,20 +129,22 @@ def written(answer: api.WriteResponse) -> Known:
 
 
 def number_request(key: str) -> api.WriteRequest:
-    """Return the request that gets the next number for sequential keys. The numbers are counted at `key`."""
+    """Return the request that gets the next number for sequential keys. The number is the modification count of the
+    record `key`, which the request writes.
+    """
     return api.WriteRequest(puts=[api.PutRequest(key=key, partition_key=PARTITION)])
 
 
 def session_request(key: str, session: int) -> api.WriteRequest:
-    """Return the request that creates the record of a new session. The record gets the version id MARK, if the server
-    supports chosen ids.
+    """Return the request that creates the record `key` of a new session. Oxia deletes it when the session ends. A
+    server that supports version ids chosen by clients gives it the version id MARK.
     """
     return api.WriteRequest(puts=[_put_under_session(key, _ABSENT, session)])
 
 
 def heartbeat_request(key: str, session: int) -> api.WriteRequest:
-    """Return the request that writes the record of a session again. It succeeds only at the server that leads the
-    shard, and only while the session is alive.
+    """Return the request that writes the record `key` of a session again. The server executes it only if it leads the
+    shard and the session has not ended.
     """
     return api.WriteRequest(puts=[api.PutRequest(key=key, session_id=session, partition_key=PARTITION)])
 

@@ -11,7 +11,9 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """An operation on the file that a caller requests, in the session that was current at the call."""
+    """A read or write of the SQLite file that a caller has requested. `session` is the session that was current at that
+    time; a write is executed only in this session.
+    """
 
     name: str
     path: str
@@ -27,24 +29,30 @@ Outcome: TypeAlias = tuple[Operation, Any, MetadataError | None]
 
 
 class WorkerListener(Protocol):
-    """The receiver of the worker's events. Its methods are called on the event loop, in the order of the events."""
+    """Receives the events and results of the worker thread. Its methods are called on the event loop, in the order in
+    which the worker reported them.
+    """
 
     def on_events(self, events: list[SessionEvent]) -> None: ...
 
     def on_session(self, session: int | None) -> None:
-        """Called when the session changes. The next operations run in `session`; None while there is no session."""
+        """Called when another session was opened, or when the session was lost. `session` is the current session; None
+        while there is none.
+        """
         ...
 
     def on_changes(self, changes: list[Notification]) -> None: ...
 
     def on_unknown_changes(self) -> None:
-        """Called when other clients have changed keys, and `on_changes` has not been called with these changes yet.
-        Until it is, cached values may be outdated.
+        """Called when keys may have been changed, but the worker could not read the changes. Until `on_changes` is
+        called with them, values in caches may be outdated.
         """
         ...
 
     def on_outcomes(self, outcomes: list[Outcome]) -> None: ...
 
     def on_end(self) -> None:
-        """Called once, as the last call. Operations without an outcome will not get one any more."""
+        """Called once, after all other calls, when the worker has ended. Operations for which `on_outcomes` was not
+        called will get no outcome.
+        """
         ...

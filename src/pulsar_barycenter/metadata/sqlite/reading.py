@@ -23,11 +23,12 @@ def read_value(file: Path, path: str) -> tuple[bytes, int] | None:
 
 
 def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, most: int) -> list[tuple[str, bytes]]:
-    """Return all keys below `folders`, and `keys` themselves, with their values at one moment, sorted by path.
+    """Return the paths and values of all keys below the paths `folders`, and of the keys `keys`, sorted by path. All
+    values are from the same moment.
 
     Raises:
-        MetadataError: the file cannot be read, is not a metadata store, or there are more than `most` keys below a
-            folder.
+        MetadataError: the file cannot be read, is not a metadata store, or has more than `most` keys below one of
+            `folders`.
     """
     found: dict[str, bytes] = {}
     with _reading(file) as db:
@@ -36,7 +37,9 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
             below = (f"{folder}/", f"{folder}0", most + 1)  # "0" is the character after "/"
             rows = db.execute("SELECT path, value FROM keys WHERE path > ? AND path < ? LIMIT ?", below).fetchall()
             if len(rows) > most:
-                raise MetadataError(folder, f"there are more than {most:,} keys below this path")
+                raise MetadataError(
+                    folder, f"the keys below this path were not read: there are more than {most:,} keys, the maximum"
+                )
             found.update((path, bytes(value)) for path, value in rows)
         for key in keys:
             row = db.execute("SELECT value FROM keys WHERE path = ?", (key,)).fetchone()
@@ -47,11 +50,12 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
 
 @contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
-    """Context manager: open the file of a metadata store for reading.
+    """Context manager: open the SQLite file of a metadata store for reading, and close it at the end of the `with`
+    statement.
 
     Raises:
-        MetadataError: the file cannot be read, or is not a metadata store. An SQLite error inside the `with` statement
-            is raised as MetadataError, too.
+        MetadataError: the file cannot be read, or is not a metadata store. SQLite errors inside the `with` statement
+            are raised as MetadataError, too.
     """
     # SQLite would leave two files next to a file that no process has open; `immutable` prevents that
     how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "immutable=1"

@@ -13,7 +13,9 @@ from pathlib import Path
 
 
 class SessionFile:
-    """A file that shows that this process is alive: the process holds the file's lock until `close`."""
+    """A new file in `folder`, on which this process holds a lock until `close`. The lock shows other processes that
+    this process is alive, because the operating system releases it when the process ends.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -33,14 +35,16 @@ class SessionFile:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release the lock, but do not remove the file, as a process that crashes does."""
+        """Release the lock, but leave the file, as after a crash of the process."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def is_abandoned(folder: Path, name: str) -> bool:
-    """Return whether the process that created the lock file has ended. If the file does not exist, return False."""
+    """Return True if the file `name` in `folder` exists and no process holds its lock, so that the process that created
+    it has ended. Return False if the file does not exist or cannot be opened.
+    """
     try:
         handle = os.open(folder / name, os.O_RDONLY)
     except OSError:
@@ -61,7 +65,9 @@ def remove_if_abandoned(folder: Path, name: str) -> None:
 
 
 def remove_abandoned(folder: Path, *, keep: set[str]) -> None:
-    """Remove the lock files of processes that have ended, except those named in `keep`."""
+    """Remove the files in `folder` whose locks no process holds, because the processes that created them have ended.
+    Files whose names are in `keep` are not removed.
+    """
     for entry in tuple(folder.iterdir()):
         if entry.name not in keep:
             remove_if_abandoned(folder, entry.name)

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 
 class SeenSession(NamedTuple):
-    """A session as the SQLite file has it: number, timeout, heartbeat count, and the name of its lock file."""
+    """A session as it is stored in the SQLite file: its id (`number`), its timeout, how many heartbeats it has written
+    (`beat`), and the name of its lock file.
+    """
 
     number: int
     timeout_ms: int
@@ -26,8 +28,8 @@ class _Observation:
 
 
 class SilenceWatch:
-    """The heartbeats that this client observed of other sessions. Times are seconds of a monotonic clock; `now_s` is
-    the time of the first observation.
+    """Determines which other sessions have sent no heartbeat for too long, from the counts of heartbeats that this
+    client has read. Times are seconds of a monotonic clock. `now_s` is the time at which this object is created.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -35,20 +37,23 @@ class SilenceWatch:
         self._last_look_s = now_s
 
     def restart(self) -> None:
-        """Forget all observations, because this client may have been paused, and not the clients of the other
-        sessions.
+        """Discard all observations, and begin to observe again. Called when this client may have been paused: the other
+        clients may have sent heartbeats meanwhile.
         """
         self._observed.clear()
 
     def skip(self, now_s: float) -> None:
-        """Skip the observation that is due at `now_s`, because this client cannot make it or act on it. The time until
-        then does not count as a pause of this client.
+        """Called instead of `silent` while this client is not connected. The time until `now_s` does not count as a
+        pause of this client.
         """
         self._last_look_s = now_s
 
     def silent(self, sessions: Iterable[SeenSession], now_s: float) -> set[int]:
-        """Observe the heartbeat counts of the other sessions. Return the numbers of the sessions that sent no heartbeat
-        for their timeout.
+        """Record how many heartbeats each of the other sessions has written, as it was read at `now_s`. Return the ids
+        (`SeenSession.number`) of the sessions that have written no further heartbeat for their timeout.
+
+        If this client was paused for more than half of a session's timeout since the last call, its observation of that
+        session begins again.
         """
         pause_s, self._last_look_s = now_s - self._last_look_s, now_s
         observed: dict[int, _Observation] = {}

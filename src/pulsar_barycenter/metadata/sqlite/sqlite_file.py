@@ -64,19 +64,21 @@ disk.
 
 
 class SqliteFile:
-    """One connection to the SQLite file of a metadata store. After a sqlite3.Error, nothing of the open transaction
-    took effect. Only if `commit` raised the error, this is unknown.
+    """A connection to the SQLite file of a metadata store. If a method raises sqlite3.Error, the open transaction has
+    changed nothing; only if `commit` raises it, it is unknown whether the transaction took effect.
     """
 
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
-        """Open the file and create it if necessary.
+        """Open the file, which is created if it does not exist.
 
-        `patience_s` is how many seconds an operation waits for another process's transaction. Opening the file may wait
-        longer (OPENING_PATIENCE_S), because there is no session yet that could expire. `kept_changes` is the number of
-        changes that are kept. A client that has not read them in time has to drop all cached values.
+        If another process is in a transaction, an operation waits for it for `patience_s` seconds. Opening the file may
+        wait longer (OPENING_PATIENCE_S), because there is no session yet that could expire. The file keeps the last
+        `kept_changes` changes, for clients that have not read them yet. A client that reads later has missed changes,
+        and drops all cached values.
 
         Raises:
-            StoreFileError: the file is another program's, damaged, of a newer version, or cannot be opened.
+            StoreFileError: the file belongs to another program, is damaged, was written by a later version, or cannot
+                be opened.
         """
         self._path = path
         self._patience_s = max(patience_s, OPENING_PATIENCE_S)
@@ -103,8 +105,11 @@ class SqliteFile:
     # ---- transactions ----
 
     def begin(self) -> None:
-        """Begin a write transaction: take the write lock of the file. If another process has the lock, wait for up to
-        `patience_s` seconds, then raise sqlite3.OperationalError.
+        """Begin a transaction for writing: take the write lock of the file. If another process has the lock, wait for
+        it.
+
+        Raises:
+            sqlite3.OperationalError: another process had the lock for `patience_s` seconds.
         """
         self.patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
@@ -116,11 +121,14 @@ class SqliteFile:
             self._db.execute("ROLLBACK")
 
     def patiently(self, action: Callable[[], Result]) -> Result:
-        """Run `action`, and return its result. Repeat it while another process has the file's lock, for up to
-        `patience_s` seconds; then raise the sqlite3.OperationalError of the last attempt.
+        """Run `action`, and return its result. If it fails because another process has the lock of the file, run it
+        again after a pause.
 
-        SQLite's own waiting sleeps in growing steps of milliseconds, or in whole seconds if it was built without
+        SQLite's own waiting is not used, because its pauses are milliseconds, or whole seconds if it was built without
         usleep. A transaction on this file takes a fraction of a millisecond.
+
+        Raises:
+            sqlite3.OperationalError: another process had the lock at each attempt, for `patience_s` seconds.
         """
         give_up_at_s = time.monotonic() + self._patience_s
         pause_s = 0.0002
@@ -151,8 +159,8 @@ class SqliteFile:
         return [name for (name,) in self._db.execute("SELECT name FROM tree WHERE parent = ? ORDER BY name", (path,))]
 
     def put(self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int) -> Stat:
-        """Write a key as `MetadataStore.put` does, in the open transaction. If this raises a MetadataError, nothing was
-        written.
+        """Write a key as `MetadataStore.put` does, in the session `session`, as part of the open transaction. If a
+        MetadataError is raised, this call has written no key.
         """
         self._check(options.guard)
         if options.sequential:
@@ -181,7 +189,7 @@ class SqliteFile:
     def delete(
         self, path: str, *, expected_version: int | None, if_own: bool, guard: Guard | None, session: int
     ) -> None:
-        """Delete a key as `MetadataStore.delete` does, in the open transaction."""
+        """Delete a key as `MetadataStore.delete` does, in the session `session`, as part of the open transaction."""
         self._check(guard)
         row = self._db.execute("SELECT version, session FROM keys WHERE path = ?", (path,)).fetchone()
         check_delete(
@@ -215,7 +223,9 @@ class SqliteFile:
         return self._db.execute("SELECT 1 FROM tree WHERE parent = ? LIMIT 1", (path,)).fetchone() is not None
 
     def _grow_tree(self, path: str) -> None:
-        """Add a new key to its parent's list of children, and each new parent to the list of its own parent."""
+        """Update the lists of children after the key `path` was created: add it to the list of the path above it, add
+        that path to the list of the next higher one, and so on.
+        """
         while path != "/":
             parent, name = _split(path)
             if not self._db.execute("INSERT OR IGNORE INTO tree VALUES (?, ?)", (parent, name)).rowcount:
@@ -223,8 +233,9 @@ class SqliteFile:
             path = parent
 
     def _shrink_tree(self, path: str) -> None:
-        """Remove a deleted key from its parent's list of children. Do the same for each parent that is neither a key
-        nor has children.
+        """Update the lists of children after the key `path` was deleted: remove it from the list of the path above it.
+        If that path is not a key and now has no children, remove it too from the list of the next higher one, and so
+        on.
         """
         while path != "/" and not self._has_children(path) and not self.exists(path):
             parent, name = _split(path)
@@ -239,12 +250,14 @@ class SqliteFile:
         return 0 if row is None else int(row[0])
 
     def data_version(self) -> int:
-        """Return a number that changes whenever another connection commits a transaction."""
+        """Return a number that is different after another connection to the file, of this or another process, has
+        committed a transaction.
+        """
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     def changes_after(self, last_seen: int) -> list[tuple[int, Notification]]:
-        """Return the changes after the change `last_seen`, with their numbers, oldest first; at most
-        MAX_CHANGES_READ.
+        """Return the changes after the one with the number `last_seen`, oldest first, each with its number. At most
+        MAX_CHANGES_READ are returned.
         """
         rows = self._db.execute(
             "SELECT id, type, path FROM changes WHERE id > ? ORDER BY id LIMIT ?", (last_seen, MAX_CHANGES_READ)
@@ -259,7 +272,9 @@ class SqliteFile:
     # ---- sessions ----
 
     def open_session(self, timeout_ms: int, lock_file: str) -> int:
-        """Add a session, in the open transaction, and return its number. Numbers never repeat."""
+        """Add a session to the file, as part of the open transaction, and return its number. A number is never used
+        twice.
+        """
         number = self._db.execute(
             "INSERT INTO sessions (timeout_ms, beat, lock_file) VALUES (?, 0, ?)", (timeout_ms, lock_file)
         ).lastrowid
@@ -267,7 +282,7 @@ class SqliteFile:
         return number
 
     def end_session(self, session: int) -> None:
-        """Remove a session and its ephemeral keys, in the open transaction."""
+        """Remove a session and its ephemeral keys from the file, as part of the open transaction."""
         own = self._db.execute("SELECT path FROM keys WHERE ephemeral AND session = ? ORDER BY path", (session,))
         for (path,) in own.fetchall():
             self._remove(path)
@@ -277,9 +292,9 @@ class SqliteFile:
         return self._db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None
 
     def beat(self, session: int) -> bool:
-        """Write a heartbeat of a session to the file; return False if the session has ended.
+        """Write a heartbeat of `session` to the file and return True; return False if the session has ended.
 
-        A heartbeat need not survive a power failure, so this does not wait for the disk.
+        This does not wait until the heartbeat is on the disk, because it need not survive a power failure.
         """
         self._db.execute("PRAGMA synchronous = NORMAL")
         try:
@@ -294,11 +309,11 @@ class SqliteFile:
     # ---- room ----
 
     def keep_room(self) -> None:
-        """Reserve disk space for small writes, for the case that the disk becomes full. It is no error if it is full
-        already.
+        """Reserve disk space in SQLite's files, so that small writes still succeed after the disk has become full. If
+        the disk is full already, do nothing.
 
-        SQLite has no locks on its log file (`-wal`), so opening the log here is safe. Never open the database file
-        itself: closing it would release the locks that this process has on the file.
+        The log file (`-wal`) is opened here, which is safe, because SQLite has no locks on it. The database file itself
+        must never be opened in addition to SQLite: closing it would release the locks that this process has on it.
         """
         try:
             handle = os.open(f"{self._path}-wal", os.O_RDWR)
@@ -312,8 +327,8 @@ class SqliteFile:
             self.rollback()
 
     def _add_free_pages(self) -> None:
-        """Add free pages to the file: write them and then free them. Pages that were never written would need disk
-        space at their first use.
+        """Add unused pages to the file: write a table, then delete it. Pages that were never written would need disk
+        space when they are used for the first time.
         """
         self.begin()
         free = self._pragma("freelist_count") * self._pragma("page_size")
@@ -349,10 +364,11 @@ class SqliteFile:
             self.rollback()
 
     def _refuse_foreign_file(self) -> None:
-        """Check, before anything is changed, that the file is not of another program or of a later version.
+        """Check that the file is not a database of another program, and was not written by a later version. Called
+        before anything in the file is changed.
 
         Raises:
-            StoreFileError: the file belongs to another program or a later version.
+            StoreFileError: the file belongs to another program, or was written by a later version.
         """
         # in this order, because the transaction that creates the tables also sets the application id
         has_tables = self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None

@@ -20,9 +20,7 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 
 
 class SqliteStore(StoreClient):
-    """A metadata store in a SQLite file: one session with the file. `MetadataStore` has the contract. Created by
-    `open`.
-    """
+    """A session with a metadata store in a SQLite file. `MetadataStore` describes its methods. Created by `open`."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock, None)
@@ -43,9 +41,10 @@ class SqliteStore(StoreClient):
     ) -> Self:
         """Open a session with the store in the file `path`, which is created if it does not exist.
 
-        `clock` is used for the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or
-        within twice this time after half a second without activity. A client that has more than `kept_changes` changes
-        still to read drops all cached values (RECONNECTED).
+        `clock` is used for the times in a Stat. The file is checked for changes of other processes every
+        `poll_interval_ms`; after half a second without a change or an operation, half as often. If more than
+        `kept_changes` changes were made since the last check, this client has missed changes: it drops all cached
+        values, and reports RECONNECTED.
 
         Raises:
             StoreFileError: the file is not a metadata store, is damaged, or cannot be opened.

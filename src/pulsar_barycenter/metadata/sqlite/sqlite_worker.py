@@ -58,7 +58,9 @@ KEPT_SUFFIXES = ("", "-wal", "-shm")
 
 
 class SqliteWorker:
-    """The worker of one SQLite store: its thread, and the queues to and from it."""
+    """The thread that uses the file of one SQLite store, with the queue of operations to it and the messages from it to
+    the event loop.
+    """
 
     def __init__(
         self,
@@ -107,22 +109,24 @@ class SqliteWorker:
     # ---- called on the event loop ----
 
     def start(self, opened: Callable[[MetadataError | None], None]) -> None:
-        """Start the thread. `opened` is called on the event loop: with None when the session is open, or with the error
-        if it cannot be opened.
+        """Start the thread. When the session is open, `opened` is called on the event loop with None; if it cannot be
+        opened, `opened` is called with the error.
         """
         self._opened = opened
         self._thread.start()
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the store has not answered for so long that the session may have ended. Thread-safe."""
+        """True if no heartbeat was written for so long that other clients may have ended the session. Thread-safe."""
         return time.monotonic() >= self._watch.deadline_s
 
     def submit(self, operation: Operation) -> None:
         self._operations.put(operation)
 
     def close(self) -> None:
-        """Execute the operations that were submitted so far, then end the session and the thread."""
+        """Make the thread execute the operations that were submitted before this call, then end the session, and then
+        end itself. Does not wait for this.
+        """
         self._operations.put(None)
 
     def join(self) -> None:
@@ -171,7 +175,9 @@ class SqliteWorker:
         self._post(partial(self._listener.on_session, session))
 
     def _flush(self) -> bool:
-        """Pass all collected messages to the event loop; return False if the loop is closed."""
+        """Pass all collected messages to the event loop, which calls the listener. Return False if the event loop is
+        closed.
+        """
         if not self._outbox:
             return True
         messages, self._outbox = self._outbox, []
@@ -206,7 +212,9 @@ class SqliteWorker:
         self._next_room_s = now + ROOM_INTERVAL_S
 
     def _end(self) -> None:
-        """Delete the session and its keys. If that fails, release the lock, so that other clients delete them."""
+        """Remove the session and its ephemeral keys from the file. If that fails, release the lock of the session's
+        file: other clients then find that this process has ended, and remove them.
+        """
         try:
             if self._row is not None:
                 self._file.begin()
@@ -220,7 +228,9 @@ class SqliteWorker:
             self._file.close()
 
     def _round(self) -> None:
-        """Run one pass of the loop: execute the operations that wait, and the periodic work that is due."""
+        """Run the thread's loop once: wait for operations until periodic work is due, execute the operations, then do
+        the periodic work that is due.
+        """
         now = time.monotonic()
         due_s = min(self._next_poll_s, self._next_beat_s, self._next_sweep_s)
         operations = self._take(max(0.0, due_s - now))
@@ -250,7 +260,9 @@ class SqliteWorker:
             self._guarded(self._file.keep_room)
 
     def _take(self, wait_s: float) -> list[Operation]:
-        """Return the operations that were submitted; wait up to `wait_s` for the first operation."""
+        """Return the operations that were submitted, at most MAX_BATCH. If there are none, wait for the first one for
+        up to `wait_s` seconds. If `close` was called, record this.
+        """
         operations: list[Operation] = []
         try:
             operation = self._operations.get(timeout=wait_s) if wait_s > 0 else self._operations.get_nowait()
@@ -265,10 +277,10 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run `action`, and return whether it succeeded. An error of SQLite or of the operating system is logged and
-        not raised; the caller runs `action` again later.
+        """Run `action`, and return True if it succeeded. If it raises an error of SQLite or of the operating system,
+        log the error, roll back the open transaction, and return False; the caller runs `action` again later.
 
-        If errors persist, the heartbeat fails too, and the session ends.
+        If such errors persist, heartbeats fail too, so that the session ends.
         """
         try:
             action()
@@ -280,7 +292,9 @@ class SqliteWorker:
         return True
 
     def _action_failed(self, what: str, error: Exception) -> None:
-        """Log that an action failed, unless its previous attempt failed too, with whatever error."""
+        """Log that the action `what` failed with `error`, unless its previous attempt failed too, with the same or
+        another error.
+        """
         if what not in self._failed_actions:
             self._failed_actions.add(what)
             log.warning("metadata_store_trouble", what=what, path=str(self._path), error=str(error))
@@ -318,7 +332,9 @@ class SqliteWorker:
         self._post(partial(self._listener.on_outcomes, outcomes))
 
     def _write(self, operations: list[Operation]) -> None:
-        """Execute all writes in one transaction. Their outcomes are reported only after the commit."""
+        """Execute the writes `operations` in one transaction, and report their outcomes after it was committed. If the
+        transaction fails, all of them have failed.
+        """
         if self._file_fault is not None:
             lost = StoreFileError(str(self._path), self._file_fault)
             self._post(partial(self._listener.on_outcomes, [(operation, None, lost) for operation in operations]))
@@ -359,7 +375,9 @@ class SqliteWorker:
             self._data_version = version
 
     def _read_changes(self) -> None:
-        """Report the changes in the file since the last call. If the session has ended, report that first."""
+        """Report the changes of keys that were made in the file since the last call, by this and other clients. If the
+        session is not in the file any more, report before the changes that it has ended.
+        """
         while True:
             changes = self._file.changes_after(self._last_seen)
             if self._session is not None and not self._file.is_live(self._session):
@@ -378,7 +396,9 @@ class SqliteWorker:
     # ---- the own session ----
 
     def _beat(self, now: float) -> None:
-        """Write a heartbeat. If there is no session, open one instead."""
+        """Write a heartbeat to the file. If there is no session, open a new one instead. `now` is the time of
+        `time.monotonic`.
+        """
         self._post(lambda: None)  # an empty message, so that a closed event loop is noticed
         if self._file_fault is not None:
             return
@@ -406,7 +426,9 @@ class SqliteWorker:
         self._events(events)
 
     def _session_ended(self) -> None:
-        """Record that the session is not in the file any more. Open another one as soon as possible."""
+        """Called when the session is not in the file any more. Report that it has ended, and open a new session at the
+        next heartbeat, which is due now.
+        """
         self._set_session(None)
         self._events(self._watch.expired())
         self._next_beat_s = time.monotonic()
@@ -417,10 +439,10 @@ class SqliteWorker:
         self._events(self._watch.renewed(now))
 
     def _open_session(self) -> int:
-        """Open a session in the file. Return the number of the last change in the file.
+        """Open a session in the file. Return the number of the last change in the file at this moment.
 
-        The same transaction ends this client's former session, if it still exists, and those of processes that have
-        ended. So a broker that was killed and restarts finds its former keys deleted.
+        In the same transaction, end this client's former session, if it still exists, and all sessions whose processes
+        have ended. So a broker that was killed and is started again finds that its former ephemeral keys are deleted.
         """
         lock_file = SessionFile(self._folder)
         try:
@@ -445,7 +467,9 @@ class SqliteWorker:
     # ---- the others' sessions ----
 
     def _sweep(self) -> None:
-        """End the sessions of other clients that sent no heartbeat for their timeout, or whose process has ended."""
+        """End the sessions of other clients that have written no heartbeat for their timeout, or whose processes have
+        ended. Do nothing while this client itself is not connected.
+        """
         now = time.monotonic()
         if self._session is None or self._watch.state is not SessionState.CONNECTED:
             self._others.skip(now)
@@ -457,7 +481,9 @@ class SqliteWorker:
             self._expire(ended)
 
     def _expire(self, ended: list[SeenSession]) -> None:
-        """End the given sessions, except those that have sent a heartbeat since they were observed."""
+        """End the sessions in `ended`, except those that have written another heartbeat since they were read from the
+        file.
+        """
         self._file.begin()
         beats = {session.number: session.beat for session in self._file.sessions()}
         expired = [session for session in ended if beats.get(session.number) == session.beat]

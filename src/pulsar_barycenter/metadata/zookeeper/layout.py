@@ -40,10 +40,10 @@ _OWN: Final = "/zookeeper"
 
 
 def check_node_path(path: str) -> None:
-    """Check that ZooKeeper can have a node of this path.
+    """Check that ZooKeeper allows a node with the path `path`.
 
     Raises:
-        InvalidPathError: ZooKeeper allows no such path.
+        InvalidPathError: ZooKeeper does not allow it.
     """
     check_path(path)
     if path != "/" and any(name in ("", ".", "..") for name in path[1:].split("/")):
@@ -58,16 +58,22 @@ def check_size(path: str, value: bytes) -> None:
     """
     limit = MAX_REQUEST_BYTES - _REQUEST_OVERHEAD_BYTES - len(path.encode())
     if len(value) > limit:
-        raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts at most {limit} bytes at this path")
+        raise ValueTooLargeError(
+            path, len(value), f"for a key with this path, the maximum in ZooKeeper is {limit} bytes"
+        )
 
 
 def node_of(root: str, path: str) -> str:
-    """Return the path of the node that stores the key at `path`. `root` is the chroot without a slash at its end."""
+    """Return the path of the node in ZooKeeper that stores the key `path`. `root` is the chroot, without a slash at its
+    end; "" for none.
+    """
     return f"{root}{path}" if path != "/" else root or "/"
 
 
 def key_of(root: str, node: str) -> str | None:
-    """Return the path of the key that a node stores; None for the root and for ZooKeeper's own nodes."""
+    """Return the path of the key that the ZooKeeper node `node` stores. `root` is the chroot. None if it stores no key,
+    because it is the root or one of ZooKeeper's own nodes.
+    """
     path = node.removeprefix(root)
     if not path or path == "/" or path == _OWN or path.startswith(f"{_OWN}/"):
         return None
@@ -75,20 +81,23 @@ def key_of(root: str, node: str) -> str | None:
 
 
 def is_parent_only(stat: Any) -> bool:
-    """Return whether a node exists only because there are, or were, keys below it."""
+    """Return True if a node is not a key of the metadata store: it was created only as the parent of other nodes, and
+    has no value. `stat` is ZooKeeper's stat of the node.
+    """
     return bool(stat.version == 0 and stat.cversion > 0 and not stat.dataLength and not stat.ephemeralOwner)
 
 
 def is_numbered(path: str) -> bool:
-    """Return whether a path ends like a sequential key of ZooKeeper. The parent node of such keys counts them, so it
-    must not be deleted.
+    """Return True if `path` ends with ten digits, as a sequential key does. ZooKeeper counts the numbers of sequential
+    nodes in their parent node, so that node must not be deleted.
     """
     return path[-_NUMBER_DIGITS:].isdecimal() and len(path) > _NUMBER_DIGITS
 
 
 def stat_of(path: str, stat: Any, session: int | None, *, created_now: bool = False) -> Stat:
-    """Return the Stat of the key that a node stores. ZooKeeper knows the creator of ephemeral nodes only.
-    `created_now`: this session has just created a persistent node.
+    """Convert ZooKeeper's stat of a node to the Stat of the key that it stores, for the session `session`. ZooKeeper
+    stores the creator of ephemeral nodes only; so for a persistent node, `created_now` says whether this session has
+    just created it.
     """
     ephemeral = bool(stat.ephemeralOwner)
     by_self = stat.ephemeralOwner == session if ephemeral else created_now
@@ -96,7 +105,9 @@ def stat_of(path: str, stat: Any, session: int | None, *, created_now: bool = Fa
 
 
 def refusal_of(path: str, error: Exception) -> MetadataError:
-    """Return the store's error for an error of ZooKeeper that does not concern the version of a key."""
+    """Convert an error of ZooKeeper to the error of the metadata store. Errors about the version or the existence of a
+    node are not converted here; their callers handle them.
+    """
     if isinstance(error, SessionExpiredError):
         return SessionLostError(path, "the session has ended; ZooKeeper did not execute the request")
     if isinstance(error, NotEmptyError):

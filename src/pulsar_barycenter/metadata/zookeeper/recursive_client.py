@@ -42,11 +42,11 @@ _log.setLevel(logging.INFO)  # below this level kazoo logs its requests, and pas
 
 
 def step_s(session_timeout_s: float) -> float:
-    """Return the maximum number of seconds for each step of an attempt to connect: the connection, and the first
-    answer.
+    """An attempt to connect to a server has two steps: opening the connection, and waiting for the first answer. Return
+    the maximum number of seconds for each of them.
 
-    kazoo waits for a whole session timeout for the connection, and again for the answer. A single server that was too
-    busy to accept would be tried again only after two timeouts, when the session has ended.
+    kazoo itself would wait for a whole session timeout in each step. If a single server is too busy to accept the
+    connection, the next attempt would begin only after two timeouts, when the session has ended.
     """
     return min(session_timeout_s / 3, MAX_STEP_S)
 
@@ -68,8 +68,9 @@ class _AddWatch:
 
 
 class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Runs kazoo's callbacks on the connection's thread, in the order in which events and answers arrive. kazoo's own
-    handler has one queue for events and another for answers. A callback must not block.
+    """Runs kazoo's callbacks at once, on the thread of the connection, in the order in which events and answers arrive.
+    (kazoo's own handler has one queue for events and another one for answers, so their order is lost.) A callback must
+    not block.
     """
 
     def __init__(self, settings: ZooKeeperSettings, patience_s: float) -> None:
@@ -78,11 +79,11 @@ class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # ka
         self._patience_s = patience_s
 
     def create_connection(self, *args: Any, use_ssl: bool, **options: Any) -> socket.socket:
-        """Connect to a server, by TLS if `use_ssl`. kazoo itself would also trust the system's certificate authorities,
-        and would not close the socket of a failed handshake.
+        """Connect to a server, by TLS if `use_ssl` is True. This replaces kazoo's method, which would also trust the
+        system's certificate authorities, and would not close the socket after a failed handshake.
 
         Raises:
-            OSError: no server answers at this address, or it is not trusted.
+            OSError: no server answers at this address, or its certificate is not trusted.
         """
         options["timeout"] = min(options["timeout"], self._patience_s)
         if not use_ssl:
@@ -101,7 +102,7 @@ class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # ka
             raise
 
     def start(self) -> None:
-        """Do nothing: kazoo runs callbacks at once if its handler does not run."""
+        """Do nothing: kazoo runs callbacks at once only as long as its handler was not started."""
 
     def stop(self) -> None:
         """Do nothing: the handler has no threads."""
@@ -109,8 +110,8 @@ class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # ka
     def select(
         self, readers: list[Any], writers: list[Any], _: list[Any], timeout_s: float | None = None
     ) -> tuple[list[Any], ...]:
-        """Wait until a socket can be read or written. kazoo calls this three times for each answer, and its own version
-        creates an epoll each time.
+        """Wait until one of the sockets can be read or written, for up to `timeout_s` seconds. This replaces kazoo's
+        method, which creates an epoll object at each call, three times for each answer.
         """
         poll = select.poll()
         for reader in readers:
@@ -149,7 +150,9 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         return read_timeout_s, connect_timeout_s
 
     def _invoke(self, timeout_s: float, request: Any, xid: int | None = None) -> Any:
-        """Send a request that opens a session, and wait for its answer."""
+        """Send a request that opens a session or authenticates, and wait for its answer, at most for the time that
+        `step_s` returns.
+        """
         return super()._invoke(min(timeout_s, self.client.patience_s), request, xid)
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
@@ -158,10 +161,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class RecursiveClient(KazooClient):  # type: ignore[misc]
-    """One session with the ZooKeeper servers `hosts`, and a watch that reports all events at and below `root`.
+    """One session with the ZooKeeper servers `hosts`, and a watch on the node `root` and all nodes below it.
 
-    On the connection's thread, `on_armed` is called with an AsyncResult when the watch of a connection was answered,
-    and `on_event` with the type (1 created, 2 deleted, 3 changed) and the full path of each event.
+    On the connection's thread, `on_armed` is called when a server has answered the request to set the watch, once for
+    each connection; its argument is kazoo's AsyncResult with the answer or the error. `on_event` is called for each
+    event, with its type (1 created, 2 deleted, 3 changed) and the full path of the node.
     """
 
     def __init__(

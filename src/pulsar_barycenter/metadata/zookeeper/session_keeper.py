@@ -33,10 +33,11 @@ _CLOSE_PATIENCE_S: Final = 5.0
 
 
 class SessionKeeper:
-    """Keeps one session with ZooKeeper after another, each with its own `SessionLink`. All methods run on the event
-    loop.
+    """Keeps a session with ZooKeeper open: when it is lost, another one is opened, with a new `SessionLink`. All
+    methods run on the event loop.
 
-    Times are those of `time.monotonic`: the event loop's time may still be the one before a pause of the whole process.
+    Times are those of `time.monotonic`. The event loop's time is not used, because after a pause of the process it may
+    still be the time before the pause.
     """
 
     def __init__(
@@ -80,25 +81,29 @@ class SessionKeeper:
         await asyncio.shield(self._begun)
 
     async def wait_connected(self) -> None:
-        """Wait until requests can be sent, or until it is certain that they cannot, because there is no session or the
-        store is closed. Return in both cases; the caller checks which one it is.
+        """Wait until requests can be sent. Return also if they cannot be sent, because there is no session or the store
+        is closed. The caller finds out by `session` and its own state which of these is the case.
         """
         await self._may_ask.wait()
 
     def link_of(self, session: int | None) -> SessionLink:
-        """Return the link of the current session. If `session` is given, the caller has checked that it is the current
-        session.
+        """Return the link of the current session, by which requests are sent. If the caller passes a session, it has
+        checked before that this is the current session.
         """
         assert session is None or session == self.session
         return self._link
 
     def on_expired_by_answer(self) -> None:
-        """Record that the session has ended, which the answer to a request said."""
+        """Called when the answer to a request says that the session has ended. Report the loss of the session, and open
+        another one.
+        """
         if self.session is not None:
             self._expire()
 
     async def close(self) -> None:
-        """End the session. Idempotent; concurrent callers wait too."""
+        """End the session, and open no other one. Waits a few seconds for the servers. Idempotent; every caller waits
+        until the session has ended.
+        """
         if not self._is_closed:
             self._beats.cancel()
             if not self._begun.done():
@@ -116,7 +121,9 @@ class SessionKeeper:
         self._may_ask.set()
 
     def _beats_ended(self, task: asyncio.Task[None]) -> None:
-        """End the session if the heartbeat task has failed, which only a bug can cause."""
+        """Called when the task that sends heartbeats has ended. If it failed, which only a bug can cause, end the
+        session and report that it is lost.
+        """
         if self._is_closed or task.cancelled() or (error := task.exception()) is None:
             return
         log.error("metadata_store_failed", task=task.get_name(), exc_info=error)

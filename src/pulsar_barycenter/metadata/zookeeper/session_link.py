@@ -31,10 +31,10 @@ Ask = Callable[[RecursiveClient], Any]
 
 
 class SessionListener(Protocol):
-    """The receiver of a session's events. Its methods are called on the event loop, in the order of the events."""
+    """Receives the events of one session. Its methods are called on the event loop, in the order of the events."""
 
     def on_connected(self) -> None:
-        """Called when the session is connected and the watch is set."""
+        """Called each time a connection of the session is open and the watch is set on it."""
         ...
 
     def on_refused(self, error: Exception) -> None:
@@ -42,20 +42,26 @@ class SessionListener(Protocol):
         ...
 
     def on_disconnected(self) -> None:
-        """Called when the connection is lost. The client then searches another connection for the same session."""
+        """Called when the connection is lost. kazoo's client then tries to open another connection for the same
+        session.
+        """
         ...
 
     def on_expired(self) -> None:
-        """Called when the server reported that the session has ended."""
+        """Called when a server has reported that the session has ended."""
         ...
 
     def on_event(self, kind: int, path: str) -> None:
-        """Called when a node changed: its full path, and CREATED, DELETED or CHANGED."""
+        """Called when a node has changed. `kind` is CREATED, DELETED or CHANGED, `path` is the full path of
+        the node.
+        """
         ...
 
 
 class SessionLink:
-    """A session with ZooKeeper. It begins with the first connection. The client tries to connect until `leave`."""
+    """One session with ZooKeeper. The session begins when the first connection is open. Until `leave` is called, the
+    client tries again and again to connect.
+    """
 
     def __init__(
         self, hosts: str, root: str, timeout_s: float, settings: ZooKeeperSettings, listener: SessionListener
@@ -79,24 +85,28 @@ class SessionLink:
 
     @property
     def session(self) -> int | None:
-        """ZooKeeper's number of the session; None without a connection."""
+        """ZooKeeper's id of the session; None while there is no connection."""
         known = self._client.client_id
         return None if known is None else known[0]
 
     @property
     def timeout_s(self) -> float:
-        """The session timeout that the server granted."""
+        """The session timeout that the servers have chosen, in seconds; 0 before the session has begun."""
         granted: float = self._client.negotiated_timeout_s
         return granted
 
     @property
     def last_failure(self) -> str:
-        """Why the last failed attempt to connect failed, even if a later one succeeded; blank if no attempt failed."""
+        """Why the last attempt to connect that failed has failed, as text, even if a later attempt succeeded; blank if
+        no attempt has failed.
+        """
         failure: str = self._client.last_failure
         return failure
 
     def ask(self, ask: Ask) -> "asyncio.Future[Any]":
-        """Send one request. The future gets its answer, or kazoo's exception. Requests are answered in order."""
+        """Send one request: `ask` is a function that passes the request to kazoo's client. Return a future that gets
+        the answer, or kazoo's exception. Requests are answered in the order in which they are sent.
+        """
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.add(answer)
         try:
@@ -107,10 +117,10 @@ class SessionLink:
         return answer
 
     def leave(self) -> "asyncio.Future[None]":
-        """End the session, if a server can be reached, and report no more events. The future is done when the client's
-        thread has ended.
+        """End the session, if a server can be reached, and report no more events. Return a future that is done when
+        kazoo's client and its thread have ended.
 
-        A server that does not answer may delay that thread for up to a session timeout.
+        If a server does not answer, this may take up to a session timeout.
         """
         if self._listener is not None:
             self._listener = None
@@ -118,7 +128,9 @@ class SessionLink:
         return self._left
 
     def give_up(self) -> None:
-        """Fail all requests that wait for an answer, with kazoo's ConnectionLoss: their outcome is unknown."""
+        """Make all requests that wait for an answer fail with kazoo's ConnectionLoss. It is unknown whether they were
+        executed.
+        """
         for answer in self._waiting:
             if not answer.done():
                 answer.set_exception(ConnectionLoss())

@@ -37,8 +37,8 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """TLS and credentials for connections to ZooKeeper. The PEM files are read at each connection, because they may be
-    renewed.
+    """TLS settings and credentials for connections to ZooKeeper. It has the paths of the PEM files, not their contents:
+    the files are read at each connection, because an operator may replace them.
     """
 
     tls: bool = False
@@ -50,14 +50,16 @@ class ZooKeeperSettings:
     password: str = field(default="", repr=False)
 
     def client_options(self) -> dict[str, Any]:
-        """Return the arguments for kazoo's client. With a user, only that user may access the nodes that it creates."""
+        """Return arguments for the constructor of kazoo's client. If a user is configured, nodes that the client
+        creates can be read and written by this user only.
+        """
         options: dict[str, Any] = {"use_ssl": self.tls}
         if self.user:
             options |= {"auth_data": [("digest", f"{self.user}:{self.password}")], "default_acl": CREATOR_ALL_ACL}
         return options
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return the TLS context of a connection, from the current content of the PEM files.
+        """Return a TLS context for a new connection, with the present contents of the PEM files.
 
         Raises:
             StoreSettingsError: a file cannot be read, or does not contain PEM certificates or keys.
@@ -82,7 +84,8 @@ class ZooKeeperSettings:
 
 
 def read_settings(config_path: str) -> ZooKeeperSettings:
-    """Return the settings in the file. A blank path: no TLS and no credentials.
+    """Return the settings from the file `config_path`. If this path is blank, return settings without TLS and without
+    credentials.
 
     Raises:
         StoreSettingsError: the file, or a file that it names, cannot be read, or a setting is invalid.
@@ -98,7 +101,7 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
     for location, kind in ((_TRUST, _TRUST_TYPE), (_KEY, _KEY_TYPE)):
         if location in pairs and pairs.get(kind, "PEM").upper() != "PEM":
             raise StoreSettingsError(
-                config_path, f"{kind}: only PEM is supported; convert it with `keytool` and `openssl`"
+                config_path, f"{kind}: only PEM is supported; convert the file to PEM with `keytool` and `openssl`"
             )
     if bool(pairs.get(_USER)) != bool(pairs.get(_PASSWORD)):
         raise StoreSettingsError(config_path, "set both user and password, or neither")

@@ -71,9 +71,7 @@ Result = TypeVar("Result")
 
 
 class ZooKeeperStore(StoreClient):
-    """A metadata store in ZooKeeper: one session with its servers. `MetadataStore` has the contract. Created by
-    `open`.
-    """
+    """A session with a metadata store in ZooKeeper. `MetadataStore` describes its methods. Created by `open`."""
 
     def __init__(
         self, hosts: str, root: str, timeout_s: float, operation_timeout_s: float, settings: ZooKeeperSettings
@@ -97,13 +95,15 @@ class ZooKeeperStore(StoreClient):
         operation_timeout_s: float = 30.0,
         settings: ZooKeeperSettings = ZooKeeperSettings(),  # noqa: B008  # it is frozen
     ) -> Self:
-        """Open a session with the servers `HOST:PORT,HOST:PORT`; a `/PATH` after them is the chroot, which is created.
+        """Open a session with the servers in `servers`, which has the form `HOST:PORT,HOST:PORT/PATH`. The optional
+        `/PATH` is the chroot; its node is created if it does not exist.
 
-        The servers limit the session timeout. An operation without an answer within `operation_timeout_s` raises
-        StoreUnavailableError. The times in a Stat are those of the servers' clocks.
+        The servers may choose a shorter or longer session timeout. An operation that gets no answer within
+        `operation_timeout_s` seconds raises StoreUnavailableError. The times in a Stat are those of the servers'
+        clocks.
 
         Raises:
-            StoreUnavailableError: no server answered within `operation_timeout_s`.
+            StoreUnavailableError: no server answered within `operation_timeout_s` seconds.
             MetadataError: a server is older than ZooKeeper 3.6.
             InvalidPathError: the chroot is not a valid path.
         """
@@ -194,7 +194,7 @@ class ZooKeeperStore(StoreClient):
 
     @property
     def session(self) -> int | None:
-        """The id of the session with the servers, None if there is none."""
+        """The id of the session with the servers; None while there is none."""
         return self._keeper.session
 
     @property
@@ -224,8 +224,8 @@ class ZooKeeperStore(StoreClient):
         )
 
     async def _replace_found(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Write the value of a key whose node could not be created, because it exists. Return None if the whole put has
-        to be tried again.
+        """Continue a put whose node could not be created, because it exists or its parent was deleted: write the value
+        of the existing node, and return the key's stat. Return None if the caller has to try the whole put again.
         """
         found = await self._stat(path, session)
         if found is None:
@@ -237,8 +237,12 @@ class ZooKeeperStore(StoreClient):
         return await self._replace(path, value, options, session)
 
     async def _replace(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Replace the value of a key that exists. Return None if no version is expected and the key was deleted or
-        changed meanwhile.
+        """Replace the value of a key that exists, and return its stat. If no version is expected, return None if the
+        key does not exist, or if another client has changed it during this call.
+
+        Raises:
+            BadVersionError: the key does not have the expected version, or does not exist.
+            OtherSessionError: the key has to be one that this session created, and is not.
         """
         expected = options.expected_version
         version = _ANY if expected is None else expected
@@ -261,11 +265,11 @@ class ZooKeeperStore(StoreClient):
         return stat_of(path, stat, session)
 
     async def _create(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat:
-        """Create the node of a key, and its missing parents.
+        """Create the node of a key, and the nodes above it that do not exist. Return the key's stat.
 
         Raises:
-            NodeExistsError: the node exists.
-            NoNodeError: a parent was deleted meanwhile; nothing was created.
+            NodeExistsError: the node exists already.
+            NoNodeError: another client deleted a node above it during this call; the key was not created.
         """
         if options.guard is not None:
             return await self._create_guarded(path, value, options, options.guard, session)
@@ -284,10 +288,10 @@ class ZooKeeperStore(StoreClient):
         return stat_of(key_of(self._root, node) or path, stat, session, created_now=True)
 
     async def _create_guarded(self, path: str, value: bytes, options: PutOptions, guard: Guard, session: int) -> Stat:
-        """Create the node of a key on condition that the guard's key has the guard's version. Missing parents are
-        created before.
+        """Create the node of a key, on condition that the key of `guard` has the version in `guard`. The nodes above it
+        that do not exist are created first, without this condition.
 
-        The times in the result are unknown, because the answer to a transaction has none.
+        The times in the result are 0, because ZooKeeper's answer to a transaction has no times.
         """
         above = parent_path(path)
         if above is not None:
@@ -309,12 +313,15 @@ class ZooKeeperStore(StoreClient):
             with suppress(NoNodeError):
                 return await self._create(path, value, options, session)
         raise StoreUnavailableError(
-            path, f"put failed: other clients deleted the parent during each of {MAX_RACES} attempts. Try again."
+            path, f"put failed: other clients deleted the parent key during each of {MAX_RACES} attempts. Try again."
         )
 
     async def _fill(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Turn a node that is only a parent into a key. Return None if the put has to be tried again: nothing was below
-        the node any more, so it was deleted, or another client changed it meanwhile.
+        """Write `value` to a node that exists only as the parent of other nodes, so that it becomes a key. Return the
+        key's stat.
+
+        Return None if the caller has to try the put again: there were no nodes below this node any more, so it was
+        deleted and can be created as a key; or another client changed it during this call.
         """
         with suppress(NoNodeError, NotEmptyError, OtherVersion):
             await self._ask(path, session, lambda client: client.delete_async(self._node(path), 0))
@@ -358,8 +365,8 @@ class ZooKeeperStore(StoreClient):
         await self._delete_empty_parents(path, session)
 
     async def _delete_empty_parents(self, path: str, session: int) -> None:
-        """Delete those nodes above the node of `path` that are not keys and have no children any more. Stop silently if
-        a request fails: the remaining nodes stay.
+        """Delete those nodes above the node of `path` that are not keys and have no children any more. If a request
+        fails, raise no error, and leave the remaining nodes.
         """
         if is_numbered(path):
             return
@@ -378,8 +385,12 @@ class ZooKeeperStore(StoreClient):
                 return
 
     def _check_own(self, path: str, found: Any, expected: int | None, session: int) -> int:
-        """Check that the key has the expected version and that this session created it; return the key's version.
-        Raises BadVersionError or OtherSessionError if not.
+        """Check that the key has the expected version (None: any), and that this session created it. `found` is
+        ZooKeeper's stat of the node. Return the key's version.
+
+        Raises:
+            BadVersionError: the key has another version.
+            OtherSessionError: another session created the key, or it is not ephemeral.
         """
         if expected is not None and expected != found.version:
             raise BadVersionError(path, expected, found.version)
@@ -394,26 +405,34 @@ class ZooKeeperStore(StoreClient):
         return node_of(self._root, path)
 
     def _writer(self, path: str) -> int:
-        """Return the session in which to write the key at `path`; see `StoreClient._writing`."""
+        """Check that the key `path` can be written now, and return the current session, in which to write it.
+
+        Raises:
+            InvalidPathError, StoreClosedError: the path is not valid, or the store is closed.
+            SessionLostError: there is no session now.
+        """
         self._session = self._keeper.session
         session = self._writing(path)
         check_node_path(path)
         return session
 
     async def _set(self, path: str, value: bytes, version: int, session: int, guard: Guard | None) -> Any:
-        """Set the data of a node and return ZooKeeper's stat."""
+        """Write the value of a node that exists, if it has `version` (-1: any) and the condition `guard` is met. Return
+        ZooKeeper's stat of the node.
+        """
         node = self._node(path)
         if guard is None:
             return await self._ask(path, session, lambda client: client.set_async(node, value, version))
         return await self._in_transaction(path, session, guard, lambda steps: steps.set_data(node, value, version))
 
     async def _in_transaction(self, path: str, session: int, guard: Guard, add: Callable[[Any], None]) -> Any:
-        """Execute the one step that `add` adds to a transaction, if the guard's key has the guard's version, and return
-        ZooKeeper's result of that step.
+        """Execute a transaction of two steps: check that the key of `guard` has the version in `guard`, and the step
+        that the function `add` adds to the transaction. Return ZooKeeper's result of the second step.
 
         Raises:
-            GuardError: the guard's key has another version. A node that is only a parent has no version.
-            KazooException: ZooKeeper refused the step, or did not answer.
+            GuardError: the guard's key has another version, or does not exist (also if its node exists only as a
+                parent).
+            KazooException: ZooKeeper refused the second step, or did not answer.
         """
 
         def commit(client: Any) -> Any:
@@ -434,32 +453,38 @@ class ZooKeeperStore(StoreClient):
         return done
 
     async def _stat(self, path: str, session: int | None) -> Any:
-        """Return ZooKeeper's stat of the node at `path`, or None if the node does not exist."""
+        """Return ZooKeeper's stat of the node of `path`; None if the node does not exist. If `session` is given, read
+        only in this session.
+        """
         return await self._ask(path, session, lambda client: client.exists_async(self._node(path)))
 
     async def _key_stat(self, path: str, session: int) -> Any:
-        """Return ZooKeeper's stat of a key; None if the node does not exist or is only a parent.
+        """Return ZooKeeper's stat of the key `path`; None if the key does not exist: there is no node, or the node
+        exists only as a parent.
 
-        A node that is only a parent has version 0 in ZooKeeper, like a new key.
+        The version alone does not show this: a node that is only a parent has version 0, like a new key.
         """
         stat = await self._stat(path, session)
         return None if stat is None or is_parent_only(stat) else stat
 
     async def _ask(self, path: str, session: int | None, ask: Ask) -> Any:
-        """Send one request. If a session is given, send it only in that session.
+        """Send one request, and return ZooKeeper's answer. Wait first until the session is connected. If `session` is
+        given and is not the current session any more, send nothing.
 
         Raises:
-            SessionLostError: the given session has ended; nothing was sent.
+            SessionLostError: `session` has ended; nothing was sent.
             StoreUnavailableError: there is no session; nothing was sent.
-            KazooException: ZooKeeper refused, or did not answer.
+            KazooException: ZooKeeper refused the request, or did not answer.
         """
         await self._keeper.wait_connected()
         if self._closed:
             raise StoreClosedError(path)
         if session is not None and session != self._keeper.session:
-            raise SessionLostError(path, "the session has ended; nothing was sent")
+            raise SessionLostError(path, "the session has ended, so the request was not sent")
         if self._keeper.session is None:
-            raise StoreUnavailableError(path, "there is no session now; nothing was sent")
+            raise StoreUnavailableError(
+                path, "there is no session with ZooKeeper now, so the request was not sent. Try again."
+            )
         return await self._keeper.link_of(session).ask(ask)
 
     async def _operate(self, path: str, operate: Callable[[], Awaitable[Result]]) -> Result:

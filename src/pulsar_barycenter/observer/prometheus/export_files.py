@@ -54,8 +54,8 @@ class ExportFiles:
     """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
-        """Start with the series `every`, each of which has the label `__name__`. Series without all of `labels` are
-        ignored.
+        """Start with the series `every`, each of which has the label `__name__`. Series that do not have all labels in
+        `labels` are ignored.
         """
         self._by_name: dict[str, list[Series]] = {}
         for series in every:
@@ -66,7 +66,9 @@ class ExportFiles:
 
     @property
     def spacing_s(self) -> float:
-        """The most frequent time between two values of a series, in seconds; 0 if no series has two values."""
+        """Return the most frequent time between two consecutive values of a series, in whole seconds; 0 if no series
+        has two values.
+        """
         counts: dict[float, int] = {}
         for every in self._by_name.values():
             for series in every[:100]:
@@ -95,8 +97,9 @@ class ExportFiles:
 
 
 def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[float, str]]:
-    """Return for each step the newest value since the previous step (exclusive), with the time of the step; a step
-    without such a value is left out.
+    """Return for each step of the window the newest value whose time is after the previous step (exclusive) and not
+    after this step (inclusive), together with the time of the step in epoch seconds. A step without such a value is
+    left out.
     """
     times = [at for at, _ in values]
     found = []
@@ -118,8 +121,8 @@ def read_files(paths: Sequence[Path]) -> list[Series]:
     size = sum(path.stat().st_size for path in paths)
     if size > MAX_FILE_BYTES:
         raise ImportRefusedError(
-            f"{count_of(len(paths), 'file')} with {size:,} bytes together exceed the limit of"
-            f" {MAX_FILE_BYTES:,}; import a shorter period, and add the others with the same --out later"
+            f"{count_of(len(paths), 'file')} with {size:,} bytes together exceed the limit of {MAX_FILE_BYTES:,};"
+            " import fewer files or a shorter period now, and the remaining files later with the same --out"
         )
     return [series for path in paths for series in _series_in(path)]
 
@@ -132,15 +135,16 @@ def _series_in(path: Path) -> list[Series]:
         found = decode_json(read_regular(path, MAX_FILE_BYTES), _Answer).data.result
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ImportRefusedError(
-            f"{path} is not an answer of query_range: {error}; store one with"
-            " curl --data-urlencode 'query={__name__=~\"pulsar_.*\"}' …/api/v1/query_range"
+            f"{path} is not an answer of Prometheus's query_range: {error}; store an answer with curl"
+            " --data-urlencode 'query={__name__=~\"pulsar_.*\"}' …/api/v1/query_range"
         ) from error
     check_times(found, str(path))
     return found
 
 
 def text_series(lines: Iterable[str], where: str) -> list[Series]:
-    """Return the series in lines of text that an import reads; other metrics and comments are left out.
+    """Return the series in `lines`, samples in the text form of Prometheus with times. Comments, and metrics that an
+    import does not read, are left out.
 
     Raises:
         ImportRefusedError: a line has another form, or no time; the text names `where` and the line.
@@ -175,7 +179,10 @@ def _labels(name: str | None, text: str, where: str, number: int) -> dict[str, s
     while place < len(text):
         label = _LABEL.match(text, place)
         if label is None:
-            raise ImportRefusedError(f"{where} line {number}: the labels {text[place : place + 80]!r} cannot be read")
+            raise ImportRefusedError(
+                f"{where} line {number}: {text[place : place + 80]!r} does not have the form of labels,"
+                ' name="value",name="value"'
+            )
         found[label[1]] = _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], label[2])
         place = label.end()
     return found

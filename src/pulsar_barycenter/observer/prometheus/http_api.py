@@ -68,8 +68,9 @@ class PrometheusApi:
         back_off: BackOff,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare to read from the API at `url`. Only series with all of `labels` count. `client` has the credentials
-        and the size limit of an answer; the caller closes `client`.
+        """Prepare to read from the API at `url`. Only series that have all labels in `labels` are read. `client` has
+        the credentials and the size limit of an answer; the caller closes it. `back_off` gives the delays between the
+        attempts of a request.
         """
         self._url = url.rstrip("/")
         self._client = client
@@ -124,7 +125,13 @@ class PrometheusApi:
         return [series for series in matrix.result if series.values]
 
     async def _ask(self, endpoint: str, asked: Mapping[str, str]) -> bytes:
-        """Send a request to an endpoint of the API, and return the field `data` of the answer as JSON."""
+        """Send a request with the parameters `asked` to an endpoint of the API, and return the field `data` of the
+        answer as JSON. A request that fails is repeated.
+
+        Raises:
+            AnswerTooLargeError: the answer is too large, or its query took too long.
+            ImportRefusedError: the server did not answer any attempt, or refuses the request.
+        """
         path = f"/api/v1/{endpoint}?{urlencode(asked)}"
         self._back_off.reset()
         why = ""
@@ -154,11 +161,15 @@ class PrometheusApi:
                 f"{self._url} refused the request ({status}); give a file with a bearer token: --token-file FILE"
             )
         if 300 <= status < 400:
-            raise ImportRefusedError(f"{self._url} redirects ({status}), which is not followed; give the final address")
+            raise ImportRefusedError(
+                f"{self._url} redirects ({status}), and redirects are not followed; give the final address"
+            )
         try:
             answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise self._no_prometheus(f"it answered {status}, but not in the form of Prometheus's API") from error
+            raise self._no_prometheus(
+                f"the server answered {status}, but not in the form of Prometheus's API"
+            ) from error
         if answer.status == "success":
             return bytes(answer.data)
         if any(sign in answer.error for sign in _TOO_MUCH):
@@ -179,13 +190,13 @@ class PrometheusApi:
 
 
 def usual_back_off() -> BackOff:
-    """Return the growing delays between the attempts of a request."""
+    """Return the usual growing delays between the attempts of a request to Prometheus."""
     return BackOff(random.Random(), FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
 
 
 def bearer(file: Path | None) -> Callable[[], Mapping[str, str]]:
-    """Return a function that returns the request header with the token in `file`, read at each call; without a file it
-    returns no header.
+    """Return a function that returns the header `Authorization` with the token in `file`, which is read at each call.
+    If `file` is None, the function returns no header.
     """
     return dict if file is None else lambda: {"Authorization": f"Bearer {token_in(file)}"}
 

@@ -55,7 +55,9 @@ _NOT_THERE: Final = 404
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of an import; times are epoch ms, `until_ms` is inclusive. `cluster` is "" if none is chosen."""
+    """The options of an import. It reads the metrics from `since_ms` to `until_ms` (epoch ms, both inclusive), at
+    intervals of `step_ms`. `cluster` is "" if the operator chose none.
+    """
 
     source: str
     out: Path
@@ -68,8 +70,8 @@ class Options:
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The result of an import: its folder's whole period, and what this run counted. Times are epoch ms; `until` is
-    exclusive.
+    """The result of an import. `since` (inclusive) and `until` (exclusive) are the period of all that the folder has,
+    also from earlier runs of this import; times are epoch ms. The counts are those of this run.
     """
 
     cluster: str
@@ -84,11 +86,11 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Boundaries:
-    """Knows the bundles of namespaces, from a file or from the cluster's admin REST."""
+    """The bundles of namespaces, from a file or from the admin REST API of the cluster."""
 
     def __init__(self, known: dict[str, NamespaceBundles], *, client: AdminClient | None = None, url: str = "") -> None:
-        """Start with the bundles in `known`; with a client, the bundles of other namespaces are read from the broker at
-        `url`.
+        """Start with the bundles of the namespaces in `known`. If `client` is given, `learn` reads the bundles of other
+        namespaces from the broker at `url`.
         """
         self.bundles = known
         self.gone: list[str] = []
@@ -97,17 +99,20 @@ class Boundaries:
         self._url = url
 
     async def learn(self, names: Sequence[str]) -> None:
-        """Read from the broker the boundaries that are not known yet of the namespaces of the topics `names`.
+        """Find the namespaces of the topics `names` whose bundles are not known yet, and read their boundaries from the
+        broker.
 
         Raises:
-            ImportRefusedError: the broker does not answer, or boundaries are missing and there is no broker to ask.
+            ImportRefusedError: the broker does not answer, or boundaries are missing and there is no broker from which
+                to read them.
         """
         unknown = sorted(namespaces_of(names) - self.bundles.keys())
         if unknown and self._client is None:
             shown = ", ".join(unknown[:3])
             raise ImportRefusedError(
-                f"the boundaries of {count_of(len(unknown), 'namespace')} are not known: {shown}; add them to the file"
-                " of --bundles, or give a broker to ask: --admin-url"
+                f"the boundaries of {count_of(len(unknown), 'namespace')} are not known: {shown}; add these"
+                " boundaries to the file of --bundles, or give the address of a broker that returns them:"
+                " --admin-url"
             )
         if len(self.bundles) + len(unknown) > MAX_NAMESPACES:
             raise ImportRefusedError(f"there are more than {MAX_NAMESPACES:,} namespaces; give a file with --bundles")
@@ -132,8 +137,9 @@ class Boundaries:
 async def import_metrics(
     source: MetricsSource, boundaries: Boundaries | None, wanted: Options, tell: Callable[[int, int], None]
 ) -> Outcome:
-    """Import the metrics of a source into a folder, or go on with an import into it. `tell` receives the number of
-    steps that are done and the number of all steps. Without `boundaries` the metrics of bundles are read.
+    """Import the metrics of a source into a folder, or continue an earlier import into it. `wanted` has the options.
+    `tell` receives the number of steps that are done and the number of all steps. With `boundaries` the metrics of
+    topics are read, and assigned to the bundles of the topics; None: the metrics of bundles are read.
 
     Raises:
         ImportRefusedError: the metrics or the folder cannot be used.
@@ -149,11 +155,11 @@ async def import_metrics(
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
     """Lock the folder `out` while the block runs, since two imports would give different reports the same numbers.
-    Create the folder if it does not exist; at the end, remove a folder that was created here and is empty.
+    Create the folder if it does not exist; at the end, remove it again if it is still empty.
 
     Raises:
         ImportRefusedError: another process imports into the folder.
-        OSError: the folder cannot be made or opened.
+        OSError: the folder cannot be created or opened.
     """
     is_new = not out.exists()
     make_folder(out)
@@ -178,8 +184,9 @@ async def _opened(source: MetricsSource, boundaries: Boundaries | None, wanted: 
         check_no_history(wanted.out)
     elif wanted.since_ms < before.since_ms - wanted.step_ms:
         raise ImportRefusedError(
-            f"{wanted.out / FILE} begins at {before.since_ms} (epoch ms), after the wanted begin {wanted.since_ms};"
-            " reports can only be added at the end: give a later --since, or another folder"
+            f"the import in {wanted.out / FILE} begins at {before.since_ms} (epoch ms), but the given --since is"
+            f" earlier, {wanted.since_ms}; reports can be added only after the present ones: give a later --since, or"
+            " another folder"
         )
     since_ms = before.next_ms if before is not None else wanted.since_ms
     extent = chosen(await source.extents(since_ms, wanted.until_ms), wanted)
@@ -240,18 +247,20 @@ async def _begun(source: MetricsSource, wanted: Options, extent: Extent, *, is_b
 
 
 def chosen(extents: Sequence[Extent], wanted: Options) -> Extent | None:
-    """Return the extent of the wanted cluster's metrics; if no cluster is wanted, that of the only cluster. None: there
-    are no metrics.
+    """Return the `Extent` (the time range of the metrics) of the cluster that `wanted` names; if it names none, that of
+    the only cluster. None: there are no metrics.
 
     Raises:
-        ImportRefusedError: there are several clusters, or not the wanted one.
+        ImportRefusedError: there are several clusters and `wanted` names none, or it names a cluster that has no
+            metrics.
     """
     names = [extent.cluster for extent in extents]
     if wanted.cluster:
         found = [extent for extent in extents if extent.cluster == wanted.cluster]
         if not found and names:
             raise ImportRefusedError(
-                f"{wanted.source} has no cluster {wanted.cluster} in that period; it has {', '.join(names)}"
+                f"{wanted.source} has no metrics of cluster {wanted.cluster} in that period; choose one of its"
+                f" clusters with --cluster: {', '.join(names)}"
             )
         return found[0] if found else None
     if len(names) > 1:
@@ -271,7 +280,9 @@ class _Import:
         progress: Progress,
         end_ms: int,
     ) -> None:
-        """Prepare an import of the steps before `end_ms`."""
+        """Prepare an import from `source` of the steps before `end_ms` (epoch ms). `progress` says where it continues;
+        without `boundaries` the metrics of bundles are read.
+        """
         self._source = source
         self._boundaries = boundaries
         self._wanted = wanted
@@ -289,8 +300,8 @@ class _Import:
         whole = max(0, -(-(self._end_ms - self._progress.next_ms) // step_ms))
         if whole > MAX_STEPS:
             raise ImportRefusedError(
-                f"the range has {count_of(whole, 'step')}, more than {MAX_STEPS:,};"
-                " give a later --since, or a greater --step"
+                f"the period has {count_of(whole, 'step')}, more than the maximum of {MAX_STEPS:,}; give a later"
+                " --since, or a greater --step"
             )
         left = whole
         while left > 0:
@@ -301,11 +312,13 @@ class _Import:
             self._steps = next_steps(sums.window.steps, sums.points // max(1, len(self._placing.metrics)))
             tell(whole - left, whole)
         if whole and not self._reports and not self._progress.reports:
-            raise ImportRefusedError(f"no step has a metric of a broker of {self._wanted.source}; try a greater --step")
+            raise ImportRefusedError(
+                f"no step of the period contains a value of a broker from {self._wanted.source}; try a greater --step"
+            )
 
     async def _read(self, window: Window) -> WindowSums:
-        """Return the sums of the metrics over a window of steps; if the answers for the window are too large, of a
-        shorter window with the same begin.
+        """Return the sums of the metrics over a window of steps; if the answers for the window are too large, the sums
+        over a shorter window with the same begin. `WindowSums.window` says which window was read.
         """
         while True:
             try:
@@ -336,17 +349,17 @@ class _Import:
             await self._boundaries.learn([self._placing.name_of(series.metric) for series in every])
 
     def _check_placed(self, sums: WindowSums) -> None:
-        """Raise ImportRefusedError if no series can be assigned to a bundle although there are metrics of brokers;
-        nothing is written in this case.
+        """Raise ImportRefusedError if there are metrics of brokers, but no series can be assigned to a bundle. Nothing
+        has been written to the folder then.
         """
         if sums.bundles or self._progress.reports or not self._placing.left_out:
             return
         reasons = "; ".join(f"{count:,} {why}" for why, count in self._placing.left_out.most_common(3))
         if "label topic" in reasons:
             raise ImportRefusedError(
-                f"no series can be assigned to a bundle: {reasons}. Without bundles,"
-                " only the sums of namespaces are stored;"
-                f" if {BUNDLE_SERIES[RATE_IN]} is stored, leave out --admin-url and --bundles"
+                f"no series can be assigned to a bundle: {reasons}. Without the label topic, the series are sums of"
+                f" whole namespaces; if the metrics include {BUNDLE_SERIES[RATE_IN]}, leave out --admin-url and"
+                " --bundles"
             )
 
     def _keep(self, sums: WindowSums) -> None:
@@ -399,7 +412,9 @@ class _Import:
 
 
 def next_steps(steps: int, points: int) -> int:
-    """Return the number of steps of the next window, from the points that an answer of `steps` steps had."""
+    """Return the number of steps of the next window, so that its answers are neither small nor too large. `points` is
+    the number of values that the answers for the last window, of `steps` steps, had together.
+    """
     wanted = steps * _GROWTH if points <= 0 else steps * _POINTS // points
     return max(1, min(MOST_STEPS, steps * _GROWTH, wanted))
 

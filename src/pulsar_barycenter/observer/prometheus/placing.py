@@ -25,16 +25,20 @@ _NO_NAME: Final = "have no valid name"
 
 
 class Placing(Protocol):
-    """Finds the bundle that a series of metrics belongs to."""
+    """Finds the bundle to which a series of metrics belongs."""
 
     @property
     def metrics(self) -> Mapping[str, str]:
-        """The values that are read for each bundle, with the names of their metrics."""
+        """The metrics that are read for each bundle: a mapping from the key of a value, such as "producers", to the
+        name of its metric in Prometheus.
+        """
         ...
 
     @property
     def left_out(self) -> Counter[str]:
-        """How many names of topics or bundles were left out because their bundle is not known, by the reason."""
+        """The number of names of topics or bundles whose series are left out because their bundle is not known, by the
+        reason.
+        """
         ...
 
     def name_of(self, metric: Mapping[str, str]) -> str:
@@ -42,8 +46,8 @@ class Placing(Protocol):
         ...
 
     def bundle_of(self, name: str) -> str:
-        """Return the bundle that belongs to a name which `name_of` returned; "" if the name's bundle is not known, so
-        that its series are left out.
+        """Return the bundle that belongs to `name`, a result of `name_of`; "" if this bundle is not known. The series
+        with this name are then left out.
         """
         ...
 
@@ -54,7 +58,9 @@ class TopicPlacing:
     metrics: Mapping[str, str] = TOPIC_SERIES
 
     def __init__(self, bundles: Mapping[str, NamespaceBundles]) -> None:
-        """`bundles` maps the names of namespaces to their bundles; the caller may add namespaces later."""
+        """Find bundles with `bundles`, which maps the names of namespaces to their bundles. The caller may add
+        namespaces to it later.
+        """
         self._bundles = bundles
         self._known: dict[str, str] = {}
         self.left_out: Counter[str] = Counter()
@@ -77,13 +83,13 @@ class TopicPlacing:
         return found
 
     def _waits(self, name: str) -> bool:
-        """Return whether a topic was left out because the boundaries of its namespace were not known, and they are
-        known now.
+        """Return whether a topic was left out because the boundaries of its namespace were not known, and these have
+        become known since.
         """
         return str(namespace_of(name)) in self._bundles
 
     def _found(self, name: str) -> tuple[str, str]:
-        """Return the bundle of a topic's name and ""; or "" and the reason if the name has no bundle."""
+        """Return the bundle of the topic `name` and ""; or "" and the reason why its bundle is not known."""
         namespace = namespace_of(name)
         if namespace is None:
             return "", _NO_NAME if name else _NO_TOPIC
@@ -116,7 +122,9 @@ class BundlePlacing:
 
 
 def _by_label(name: str) -> tuple[str, str]:
-    """Return the bundle that a label names and ""; or "" and the reason if it names none."""
+    """Return the bundle that the label's value `name` names and ""; or "" and the reason why its series are left
+    out.
+    """
     try:
         bundle = Bundle.parse(name)
     except InvalidNameError:
@@ -133,8 +141,8 @@ def namespace_of(topic: str) -> NamespaceName | None:
 
 
 def boundaries_of(document: bytes, where: str) -> dict[str, NamespaceBundles]:
-    """Return the bundles in a JSON document: it maps each namespace to its boundaries, or to the answer of
-    `pulsar-admin namespaces bundles`, which has them as `boundaries`.
+    """Return the bundles of each namespace in a JSON document. The document maps each namespace to its boundaries, or
+    to the output of `pulsar-admin namespaces bundles`, which has the boundaries in the field `boundaries`.
 
     Raises:
         ImportRefusedError: the document has another form; the text names it as `where`.
@@ -155,6 +163,8 @@ def _bundles(namespace: str, value: Any) -> NamespaceBundles:
 
 
 def namespaces_of(names: Iterable[str]) -> set[str]:
-    """Return the namespaces of topics that can move from broker to broker; names that are not valid are left out."""
+    """Return the namespaces of the topics `names`, without heartbeat and SLA-monitor namespaces, whose bundles cannot
+    move. Names that are not valid are left out.
+    """
     found = {namespace for name in names if (namespace := namespace_of(name)) is not None}
     return {str(namespace) for namespace in found if not is_broker_bound(namespace)}

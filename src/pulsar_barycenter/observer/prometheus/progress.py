@@ -27,8 +27,8 @@ _MISSING: Final = (
 
 
 class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The options that decide what an import reads; a later run into the same folder is refused if its options other
-    than `source` differ. Times are epoch ms.
+    """The options that decide what an import reads. A later run into the same folder is refused if any of them differs,
+    except `source`. `is_by_topic` is whether metrics of topics are read, and not metrics of bundles.
     """
 
     source: str
@@ -40,8 +40,8 @@ class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Progress(msgspec.Struct, rename="camel", kw_only=True):
-    """The state of an import: the next step to import is at `next_ms`, the first step was at `begin_ms`, and `since_ms`
-    is the begin that the options ask for.
+    """The state of an import, all times in epoch ms: `begin_ms` is its first step, `next_ms` the next step to import,
+    and `since_ms` the begin of the period that the options ask for. `figures` names the metrics that had values.
     """
 
     wanted: Wanted
@@ -54,7 +54,7 @@ class Progress(msgspec.Struct, rename="camel", kw_only=True):
     reports: int = 0
 
     def missing(self) -> list[str]:
-        """Return texts that name the data which the metrics did not have."""
+        """Return a text for each kind of data that the metrics did not have."""
         seen = set(self.figures)
         found = [text for figures, text in _MISSING if not figures & seen]
         if self.wanted.hardware.cores is None:
@@ -69,7 +69,7 @@ def read_progress(out: Path) -> Progress | None:
 
     Raises:
         ImportRefusedError: the file is damaged.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     file = out / FILE
     try:
@@ -78,7 +78,8 @@ def read_progress(out: Path) -> Progress | None:
         return None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ImportRefusedError(
-            f"{file} cannot be read: {error}; import into another folder, since report numbers must not repeat"
+            f"{file} cannot be read: {error}; without this file report numbers could repeat, so import into another"
+            " folder"
         ) from error
 
 

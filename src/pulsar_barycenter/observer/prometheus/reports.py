@@ -44,22 +44,26 @@ _KBITS_A_GBIT: Final = 1_000_000.0
 
 
 class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The hardware of each broker. None: it is not known; then CPU counts in percent of a broker, and usage of the
-    network is missing.
+    """The hardware of each broker: the number of CPU cores, and the capacity of its network in Gbit/s. None: not known.
+    Then a broker counts as having one core, and the usage of the network is unknown.
     """
 
     cores: float | None = None
     network_gbits: float | None = None
 
     def cpu(self, percent: float | None) -> ResourceUsage:
-        """Return the usage of CPU and its limit, in percent of one core, for a usage in percent of the broker."""
+        """Return the usage of CPU and its limit, both in percent of one core. `percent` is the usage in percent of all
+        cores of the broker; None: the usage is unknown.
+        """
         if percent is None:
             return UNKNOWN_USAGE
         cores = 1.0 if self.cores is None else self.cores
         return ResourceUsage(percent * cores, 100.0 * cores)
 
     def network(self, percent: float | None) -> ResourceUsage:
-        """Return the usage of the network in one direction and its limit, in kbit/s, for a usage in percent."""
+        """Return the usage of the network in one direction and its limit, both in kbit/s. `percent` is the usage in
+        percent of the capacity; None: the usage is unknown.
+        """
         if percent is None or self.network_gbits is None:
             return UNKNOWN_USAGE
         limit = self.network_gbits * _KBITS_A_GBIT
@@ -67,11 +71,12 @@ class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Followed(msgspec.Struct, rename="camel"):
-    """What an import knows about brokers and bundles at the end of a window of steps, which the next window continues.
+    """What an import knows about brokers and bundles at the end of a window of steps; the import of the next window
+    starts with it. An *instance* is a scrape target of Prometheus.
 
-    `brokers` maps instances to broker ids. `holders` maps each bundle to the instances that had metrics of it at the
-    last step, its owner first. `gaps` are times without any metric, as (last step before, first step after), epoch ms.
-    `overlaps` counts bundles at steps at which two brokers had metrics of them.
+    `brokers` maps instances to broker ids. `holders` maps each bundle to the instances that had metrics of the bundle
+    at the last step; the first one is its owner. `gaps` are times without any metric, as (last step before, first step
+    after), epoch ms. `overlaps` counts bundles at steps at which two brokers had metrics of them.
     """
 
     brokers: dict[str, str] = {}
@@ -87,8 +92,8 @@ class Followed(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the incarnations in imported reports are named: `recording` distinguishes imports; with `is_apache_pulsar`
-    the names begin like those of collected brokers of Apache Pulsar.
+    """How the incarnations in imported reports are named: `recording` distinguishes imports. If `is_apache_pulsar` is
+    True, the names have the prefix that marks reports of Apache Pulsar's brokers, else the prefix `imported-`.
     """
 
     recording: str
@@ -101,7 +106,8 @@ class Naming:
 def load_reports(
     sums: WindowSums, before: Followed, hardware: Hardware, naming: Naming
 ) -> tuple[list[LocalBrokerData], Followed]:
-    """Return the reports of all steps of a window, by time and broker, and what is known at its end.
+    """Return the reports of all steps of a window, sorted by time and then broker, and what is known at the end of the
+    window. `before` is what was known at the end of the window before.
 
     Raises:
         ImportRefusedError: two instances are the same broker for more than 5 steps of the window.
@@ -149,7 +155,8 @@ def _name(sums: WindowSums, brokers: dict[str, str], instances: set[str]) -> Non
 def broker_id(instance: str, broker: str) -> str:
     """Return the id of the broker that is scraped at `instance`, and whose metrics have the label `broker`.
 
-    Pulsar's label has no port, Barycenter's is the id. Without a label the instance is the id.
+    In Barycenter's metrics the label is the id already. In Pulsar's metrics it is only the host: the port is that of
+    `instance`. If the label is missing (""), the id is `instance`.
     """
     if not broker or ":" in broker:
         return broker or instance
@@ -177,8 +184,8 @@ def _check_targets(alive: list[set[str]], brokers: Mapping[str, str]) -> None:
 
 
 def _by_row(sums: WindowSums) -> list[dict[str, list[str]]]:
-    """Return for each step a map from bundle to the instances (scrape targets) that have metrics of the bundle,
-    sorted.
+    """Return a list with an item for each step: it maps each bundle to the instances (scrape targets) that have metrics
+    of the bundle at this step, sorted.
     """
     found: list[dict[str, list[str]]] = [{} for _ in range(sums.window.steps)]
     for (instance, bundle), figures in sorted(sums.bundles.items()):
@@ -197,8 +204,9 @@ def _note_gap(following: Followed, at_ms: int, window: Window) -> None:
 def _owned(
     following: Followed, told: Mapping[str, list[str]], sums: WindowSums, row: int
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the bundles of each instance at a step, as keys of `sums.bundles`; store in `following` which instances
-    had metrics of each bundle.
+    """Return for each instance the bundles that it owns at step `row`, as keys of `sums.bundles`. `told` maps each
+    bundle to the instances that have metrics of the bundle at this step. Store in `following` the instances of each
+    bundle.
     """
     found: dict[str, list[tuple[str, str]]] = {}
     holders: dict[str, list[str]] = {}
@@ -213,9 +221,11 @@ def _owned(
 
 
 def owner_of(holders: list[str], before: list[str]) -> str:
-    """Return which instance owns a bundle: one of `holders`, the instances that have metrics of the bundle at a step.
+    """Return which of `holders`, the instances that have metrics of a bundle at a step, owns the bundle: the first that
+    was not among those of the step before, since a bundle moved to it; if there is none, the owner of the step before,
+    or else the first of `holders`.
 
-    `before` are those of the step before, the owner first, or none.
+    `before` are the instances of the step before, its owner first; empty if there were none.
     """
     new = [instance for instance in holders if instance not in before]
     if new and before:
@@ -226,7 +236,9 @@ def owner_of(holders: list[str], before: list[str]) -> str:
 def _targets(
     instances: set[str], following: Followed, owned: Mapping[str, list[tuple[str, str]]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the brokers of a step with their instances; of two instances of a broker, the one with more bundles."""
+    """Yield the brokers of a step, each with its instance (scrape target). If two instances are the same broker, the
+    one with more bundles is chosen.
+    """
     chosen: dict[str, str] = {}
     for instance in sorted(instances, key=lambda each: (len(owned.get(each, ())), each)):
         chosen[following.brokers[instance]] = instance

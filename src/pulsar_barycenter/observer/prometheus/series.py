@@ -118,7 +118,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The stored time of one cluster's metrics, epoch ms, both ends inclusive. `cluster` is "" without the label."""
+    """The time range of one cluster's stored metrics, in epoch ms, both ends inclusive. `cluster` is the value of the
+    label `cluster`, "" if the metrics do not have this label.
+    """
 
     cluster: str
     first_ms: int
@@ -129,7 +131,8 @@ class MetricsSource(Protocol):
     """A source of stored metrics: files, or a Prometheus."""
 
     async def extents(self, since_ms: int, until_ms: int) -> Sequence[Extent]:
-        """Return the clusters whose brokers have metrics in this period, sorted; both ends are inclusive.
+        """Return the extents of the clusters whose brokers have metrics from `since_ms` to `until_ms` (both inclusive),
+        sorted.
 
         Raises:
             ImportRefusedError: the metrics cannot be read.
@@ -137,7 +140,8 @@ class MetricsSource(Protocol):
         ...
 
     async def series(self, name: str, cluster: str, window: Window) -> Sequence[Series]:
-        """Return all series of a metric of a cluster, with the value at each step of the window that has one.
+        """Return all series of the metric `name` in a cluster. Each series has the values at the steps of the window;
+        steps without a value are left out.
 
         Raises:
             AnswerTooLargeError: the answer would be too large; ask for fewer steps.
@@ -147,7 +151,9 @@ class MetricsSource(Protocol):
 
 
 def numbers(series: Series, window: Window) -> Iterator[tuple[int, float]]:
-    """Yield step and value of each point of a series: a number from 0 to MAX_VALUE, at a step of the window."""
+    """Yield the step (its number in the window) and the value of each point of a series that is at a step of the window
+    and has a value from 0 to MAX_VALUE; other points are left out.
+    """
     for at_s, text in series.values:
         row = window.row(at_s)
         value = _number(text)
@@ -164,7 +170,7 @@ def _number(text: str) -> float | None:
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Return the labels in which two series differ, as `label=one or other`, sorted."""
+    """Return the labels in which two series differ, sorted, each as a text with both values: `label=one or other`."""
     return [
         f"{name}={one.get(name, '')!r} or {other.get(name, '')!r}"
         for name in sorted(one.keys() | other.keys())

@@ -25,8 +25,8 @@ _CHOOSE: Final = "choose one with --match LABEL=VALUE"
 
 @dataclass(slots=True)
 class BundleFigures:
-    """The values of a bundle on an instance (a scrape target), one for each step. `present` is the number of series
-    that have a value at a step.
+    """The values of a bundle on an instance (a scrape target): a list with a value for each step, by metric. `present`
+    is the number of series that have a value, for each step.
     """
 
     values: dict[str, list[float]]
@@ -35,8 +35,8 @@ class BundleFigures:
 
 @dataclass(slots=True)
 class InstanceFigures:
-    """The values of an instance (a scrape target) for each metric and step, and the name of the broker in the labels of
-    its series.
+    """The values of an instance (a scrape target): for each metric a mapping from step to value. `broker` is the name
+    of the broker in the labels of its series.
     """
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -44,7 +44,9 @@ class InstanceFigures:
 
 
 class WindowSums:
-    """Adds up the values of series for each step of a window."""
+    """The values of all series of a window, added up for each bundle and each step; and the values of each instance
+    (scrape target).
+    """
 
     def __init__(self, window: Window, placing: Placing) -> None:
         self.window = window
@@ -57,7 +59,8 @@ class WindowSums:
         self._placing = placing
 
     def add(self, figure: str, every: Sequence[Series]) -> None:
-        """Add all series of one metric (`figure`) of topics or bundles to the sums.
+        """Add all series of one metric of topics or bundles to the sums. `figure` is the key of the metric; series
+        whose bundle is not known are left out.
 
         Raises:
             ImportRefusedError: two series are about the same topic on the same instance at the same time.
@@ -89,7 +92,7 @@ class WindowSums:
         self.seen.add(figure)
 
     def add_of_brokers(self, figure: str, every: Iterable[Series]) -> None:
-        """Add all series of one metric of brokers, a key of BROKER_SERIES.
+        """Add all series of one metric of brokers. `figure` is the metric's key in BROKER_SERIES.
 
         Raises:
             ImportRefusedError: two series are about the same instance at the same time.
@@ -106,8 +109,8 @@ class WindowSums:
             self.seen.add(figure)
 
     def alive(self) -> list[set[str]]:
-        """Return for each step the instances that are brokers: those with a value of a metric that only brokers
-        have.
+        """Return for each step the instances that are brokers: those that have, at this step, a value of a metric that
+        only brokers have.
         """
         found: list[set[str]] = [set() for _ in range(self.window.steps)]
         for instance, told in self.instances.items():
@@ -122,7 +125,9 @@ class WindowSums:
         return found
 
     def topics(self, key: tuple[str, str], row: int) -> int:
-        """Return the number of topics of a bundle on an instance at a step."""
+        """Return the number of topics of a bundle on an instance at step `row`. `key` is the pair of instance and
+        bundle.
+        """
         figures = self.bundles[key]
         told = figures.values.get(TOPICS)
         return round(told[row]) if told is not None else figures.present[row]
@@ -132,6 +137,6 @@ def _check_once(before: Series, series: Series, what: str) -> None:
     common = {at for at, _ in before.values} & {at for at, _ in series.values}
     if common:
         raise ImportRefusedError(
-            f"{what} is stored twice for {count_of(len(common), 'time')}: two series differ in"
-            f" {', '.join(differing(before.metric, series.metric)) or 'nothing'}; {_CHOOSE}"
+            f"{what} has two values at {count_of(len(common), 'time')}, from two series that differ in"
+            f" {', '.join(differing(before.metric, series.metric)) or 'no label'}; {_CHOOSE}"
         )

@@ -38,8 +38,9 @@ T = TypeVar("T")
 
 
 class RunningCluster:
-    """Implements `run.RolledCluster`. `urls` are web addresses of brokers, at least one; `extensible_reports` returns
-    the source of reports if Apache Pulsar runs the extensible load manager.
+    """Implements `run.RolledCluster` for a running cluster. `urls` are web addresses of its brokers, at least one. If
+    the brokers are Apache Pulsar's with the extensible load manager, `extensible_reports` is called to get the source
+    of their reports.
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class RunningCluster:
             raise
 
     async def _look_elsewhere(self) -> None:
-        """If the present broker does not answer, send requests to another known broker that answers from now on; if
-        none answers, change nothing.
+        """If the broker to which requests are sent does not answer, send requests from now on to another known broker
+        that answers; if none answers, change nothing.
         """
         if await self._answers(self._url):
             return
@@ -104,7 +105,7 @@ class RunningCluster:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The web addresses of all brokers that were listed since the start of this program."""
+        """The web addresses of all brokers that were registered at any time since the start of this program."""
         return tuple(self._known.values())
 
     async def leader(self) -> str:
@@ -136,11 +137,14 @@ class RunningCluster:
         found = next((one for one in isolation.policies if one.name == policy), None)
         if found is None:
             names = ", ".join(sorted(one.name for one in isolation.policies)) or "none"
-            raise RefusedError(f"there is no isolation policy {policy}; those of the cluster: {names}")
+            raise RefusedError(f"there is no isolation policy {policy}; the isolation policies of the cluster: {names}")
         brokers = tuple(await self.brokers())
         rows = isolation.hosts(brokers).matching(found.primary)
         if not rows:
-            raise RefusedError(f"the isolation policy {policy} has no primary broker among {', '.join(brokers)}")
+            raise RefusedError(
+                f"none of the registered brokers is a primary broker of the isolation policy {policy}; the registered"
+                f" brokers: {', '.join(brokers)}"
+            )
         return tuple(brokers[row] for row in sorted(rows))
 
     async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:

@@ -20,22 +20,22 @@ from pulsar_barycenter.operations.rolling.run import RollStopped
 
 PLACES: Final = ("broker", "host", "port", "pod")
 _PLACE: Final = re.compile(r"\{(" + "|".join(PLACES) + r")\}")
-_ENDS_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.05
 _SHOWN_BYTES: Final = 2_000
 _MAX_LINE: Final = 300
 
 
 def places_of(broker: str) -> dict[str, str]:
-    """Return the values that replace names in braces in the template of a command, such as the host of the broker, by
-    their names.
+    """Return the values that replace names in braces (`{host}`) in the template of a command: `broker`, `host`, `port`
+    and `pod` of a broker.
     """
     host, _, port = broker.rpartition(":")
     return {"broker": broker, "host": host, "port": port, "pod": host.partition(".")[0]}
 
 
 def command_for(template: str, broker: str) -> str:
-    """Return the command line for a broker: the template with its names in braces replaced; other braces stay as they
-    are.
+    """Return the command line for a broker: the template with the names in braces that `places_of` returns replaced by
+    their values; other braces stay as they are.
     """
     texts = places_of(broker)
     return _PLACE.sub(lambda place: shlex.quote(texts[place[1]]), template)
@@ -43,14 +43,18 @@ def command_for(template: str, broker: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
-    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. A
-    blank `start_with` starts nothing: then the operator starts the brokers of the second pool.
+    """Hooks that restart, end or start a broker by running a command; `timeout_s` is the time limit of each command. If
+    `start_with` is blank, no command is run to start a broker: `say` gets a text that asks the operator to start it.
+
+    The processes of a command that does not end within its time limit get SIGTERM. Those that still run
+    `ends_within_s` seconds later get SIGKILL.
     """
 
     restart_with: str
     start_with: str
     timeout_s: float
     say: Callable[[str], None]
+    ends_within_s: float = 5.0
 
     async def restart(self, broker: str) -> None:
         await self._run(self.restart_with, broker)
@@ -77,24 +81,25 @@ class CommandHooks:
             try:
                 status = await asyncio.wait_for(process.wait(), self.timeout_s)
             except TimeoutError:
-                await _end(process)
+                await _end(process, self.ends_within_s)
                 raise RollStopped(
-                    f"the command for {broker} did not end within {self.timeout_s:g} s and was ended: {line}"
-                    f"{_last_line(output)}; look at the broker, then give the same command again"
+                    f"the shell command for {broker} did not end within {self.timeout_s:g} s and was stopped:"
+                    f" {line}{_last_line(output)}; check the state of the broker, then start `barycenter roll` again"
+                    " with the same options"
                 ) from None
             except asyncio.CancelledError:
-                await _end(process)
+                await _end(process, self.ends_within_s)
                 raise
             if status != 0:
                 raise RollStopped(
-                    f"the command for {broker} failed with status {status}: {line}{_last_line(output)}; repair it, and "
-                    "give the same command again"
+                    f"the shell command for {broker} failed with status {status}: {line}{_last_line(output)}; repair"
+                    " the cause of the failure, and start `barycenter roll` again with the same options"
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class PersonHooks:
-    """Hooks that ask a person to restart, end or start a broker; the roll then waits until the broker is back."""
+    """Hooks that ask a person to restart, end or start a broker; the roll then waits until this has happened."""
 
     say: Callable[[str], None]
     is_pool: bool = False
@@ -107,20 +112,26 @@ class PersonHooks:
         self.say(f"start {broker} now; the roll goes on when it is in service")
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM to the process of a command and to all processes of its group; if the command itself does not end in
-    time, send them SIGKILL.
+async def _end(process: asyncio.subprocess.Process, within_s: float) -> None:
+    """Send SIGTERM to all processes of a command's group. Send SIGKILL to those that have not ended after `within_s`
+    seconds. Then wait until the process of the command itself has ended.
     """
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+    with suppress(ProcessLookupError):  # from the first signal on that no process of the group is left to get
+        os.killpg(process.pid, signal.SIGTERM)
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _ENDS_WITHIN_S)
-            return
+            async with asyncio.timeout(within_s):
+                await process.wait()
+                while True:
+                    os.killpg(process.pid, 0)
+                    await asyncio.sleep(_POLL_S)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 def _last_line(output: IO[bytes]) -> str:
-    """Return the last line that a command printed, in brackets, for an error message."""
+    """Return the last line that a command printed to `output`, in brackets, for an error message; "" if it printed
+    nothing.
+    """
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _SHOWN_BYTES))
     lines = output.read().decode(errors="replace").strip().splitlines()

@@ -19,8 +19,8 @@ from pulsar_barycenter.operations.rolling.progress import RollOrder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What an operator asks for: which brokers restart (none: all), how many at a time, and the names of the brokers of
-    a second pool, if there is one. `canary` brokers restart first.
+    """The options of an operator for a roll: which brokers restart (`only`; empty: all), how many at a time (`batch`),
+    and the names of the brokers of a second pool (`pool`; empty: none). `canary` brokers restart first.
     """
 
     only: tuple[str, ...] = ()
@@ -32,8 +32,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The order of a roll, the planned moves in this order, and for comparison the number of moves of a roll without a
-    plan (`naive`).
+    """`order` is the order of a roll, `plan` has the planned moves in this order. For comparison, `naive` is the number
+    of moves if the brokers restarted in the order of their names.
     """
 
     order: RollOrder
@@ -42,19 +42,25 @@ class Ordered:
 
 
 def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
-    """Return the brokers that a roll restarts; with a second pool, the old brokers, which it ends.
+    """Return those of `listed`, the registered brokers, that a roll restarts; with a second pool, the old brokers,
+    which the roll ends.
 
     Raises:
         RefusedError: the options do not fit the cluster.
     """
     if len(listed) > MAX_BROKERS:
-        raise RefusedError(f"there are {count_of(len(listed), 'broker')}, and a roll plans at most {MAX_BROKERS:,}")
+        raise RefusedError(
+            f"the cluster has {count_of(len(listed), 'broker')}, and a roll can be planned for at most {MAX_BROKERS:,}"
+        )
     for broker in wanted.only:
         if broker not in listed:
             raise RefusedError(f"there is no broker {broker} in the cluster; the brokers are {', '.join(listed)}")
     brokers = tuple(name for name in (wanted.only or listed) if name not in wanted.pool)
     if not brokers:
-        raise RefusedError("all listed brokers are of the second pool, so there is none to replace")
+        raise RefusedError(
+            "all brokers to replace are in --second-pool, so no broker would be replaced; name only the new brokers"
+            " in --second-pool"
+        )
     if wanted.pool and wanted.canary:
         raise RefusedError(
             "canary brokers and a second pool cannot be combined: roll without --canary, and stop the command after"
@@ -65,13 +71,17 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     others = [name for name in listed if name not in brokers]
     if not wanted.pool and wanted.batch > len(brokers) - (not others):
         raise RefusedError(
-            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no broker would be left"
+            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: either no broker would"
+            " stay in service, or the roll has fewer brokers to restart; give a smaller --batch"
         )
     return brokers
 
 
 def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wanted: Wanted) -> Ordered:
-    """Return the order of a roll of the cluster `name`. Raises what `restarting` does."""
+    """Return the order and the planned moves of a roll of the cluster `name`. `listed` are its registered brokers,
+    `leader` is restarted last, `wanted` has the options of the operator. Raises the errors of `restarting`, and
+    RefusedError if none of the canary brokers can restart first.
+    """
     brokers = restarting(listed, wanted)
     ready = tuple(broker for broker in listed if broker not in (*brokers, *wanted.pool))
     naive = naive_moves(cluster.owners, listed)
@@ -83,8 +93,8 @@ def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wan
     canary = tuple(broker for broker in wanted.canary if broker in brokers and broker != leader)
     if wanted.canary and not canary:
         raise RefusedError(
-            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each is the leader,"
-            " or is not to restart"
+            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each is the leader, which"
+            " restarts last, or is a broker that this roll does not restart; choose another policy with --canary"
         )
     plan = _plan(cluster, brokers, leader, canary, ready, wanted)
     order = RollOrder(
@@ -105,8 +115,8 @@ def _plan(
     ready: Sequence[str],
     wanted: Wanted,
 ) -> RollPlan:
-    """Return the best plan for the roll; with canary brokers, the best plan for these, followed by the best plan for
-    the others.
+    """Return the best plan for the roll. If there are canary brokers, it is the best plan for these, followed by the
+    best plan for the others. `ready` are the brokers that need no restart and receive bundles first.
     """
     if not canary:
         return best_plan(cluster, brokers, leader, batch=wanted.batch, restarted=ready, refills=wanted.refills)
@@ -118,7 +128,7 @@ def _plan(
 
 
 def backwards_plan(order: RollOrder, cluster: Cluster) -> RollPlan:
-    """Return the plan of the moves that a roll back in this order makes."""
+    """Return the planned moves of a roll back; `order` is the order that `progress.backwards` returned."""
     if order.pool:
         return second_pool(cluster, order.brokers, (*order.ready, *order.pool))
     return forecast(cluster, order.batches, restarted=order.ready, refills=order.refills)

@@ -44,8 +44,8 @@ MayServe: TypeAlias = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that a broker which receives bundles during a roll may have: a number of bundles, and a load; infinite
-    if there is no limit.
+    """The maximum for a broker that receives bundles during a roll: a number of bundles, and a load in bytes/s (in +
+    out). Infinite: no limit.
     """
 
     bundles: float = math.inf
@@ -53,8 +53,8 @@ class Limit:
 
 
 class OverflowTo(enum.StrEnum):
-    """Where bundles go if the brokers that have restarted already have no room for them: to the emptiest broker that
-    has not restarted, or to the last one.
+    """Where a bundle goes if no broker that has restarted has room for it: to the emptiest broker that has not
+    restarted yet (EMPTIEST), or to the one that restarts last (LAST).
     """
 
     EMPTIEST = "emptiest"
@@ -63,7 +63,9 @@ class OverflowTo(enum.StrEnum):
 
 
 class _Occupied:
-    """The bundles and the load of each broker at a point of a plan; changed in place while the plan is made."""
+    """The bundles and the load of each broker at one step of a plan. The method `move` changes this object while the
+    plan is made.
+    """
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class _Occupied:
         return self._loads.get(bundle, 0.0)
 
     def on(self, broker: str) -> list[str]:
-        """Return the bundles of a broker, the heaviest first."""
+        """Return the bundles of a broker, the one with the highest load first."""
         return sorted(self._of.get(broker, {}), key=lambda bundle: (-self.load(bundle), bundle))
 
     def count(self, broker: str) -> int:
@@ -111,14 +113,17 @@ class _Occupied:
             self._members.setdefault((group, broker), Counter())[namespace] += change
 
     def relatives(self, broker: str, bundle: str) -> int:
-        """Return how many other namespaces of the bundle's anti-affinity group a broker has."""
+        """Return how many other namespaces of the same anti-affinity group as the bundle's namespace have bundles on a
+        broker.
+        """
         namespace = namespace_of(bundle)
         members = self._members.get((self._groups.get(namespace, ""), broker), Counter[str]())
         return sum(count > 0 and name != namespace for name, count in members.items())
 
     def fullness(self, broker: str, bundle: str = "") -> float:
-        """Return how full a broker is, or would be with one more bundle, as the larger fraction of its two limits: 1 at
-        a limit.
+        """Return how full a broker is: its number of bundles and its load, each as a fraction of its limit, of which
+        the larger one is returned; 1 means that a limit is reached. If `bundle` is given, it counts as one more bundle
+        of the broker.
         """
         limit = self._limits[broker]
         more, count = (self.load(bundle), 1) if bundle else (0.0, 0)
@@ -132,7 +137,8 @@ class _Occupied:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a plan is made from: the owner of each bundle, the loads, and the limits of all brokers that may receive.
+    """The input of a plan: the owner of each bundle, the load of each bundle (bytes/s, in + out), and the limits of all
+    brokers that may receive bundles.
 
     `groups` maps a namespace to its anti-affinity group; it has only namespaces with a group.
     """
@@ -151,8 +157,8 @@ class Cluster:
 class Step:
     """A step of a roll: the brokers that restart together, and the moves that empty them before.
 
-    `stay` are bundles that no other broker may serve, `no_room` those that would pass the limits of all receivers; each
-    with the reason.
+    `stay` maps the bundles that no other broker may serve to the reason. `no_room` maps the bundles for which no
+    receiver has room below its limits to the reason. Neither kind is moved.
     """
 
     brokers: tuple[str, ...]
@@ -163,7 +169,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RollPlan:
-    """The steps of a roll in their order, and the moves that refill the last brokers."""
+    """The steps of a roll in their order; and `refill`, the moves to the brokers that restart last, which would
+    otherwise stay empty.
+    """
 
     steps: tuple[Step, ...]
     refill: tuple[PlannedMove, ...] = ()
@@ -188,10 +196,11 @@ class RollPlan:
 def limits_of(
     owners: Mapping[str, str], loads: Mapping[str, float], receivers: Collection[str], *, serving: int, room: float
 ) -> dict[str, Limit]:
-    """Return equal limits for the receivers: `room` (1.2: a fifth more) times an equal share of `serving` brokers; but
-    always enough for the largest bundle on top of the equal share.
+    """Return equal limits for the receivers. `serving` is the number of brokers that share all bundles; the limit is
+    `room` times an equal share (1.2: a fifth more than the share), but always enough for the share plus the largest
+    bundle.
 
-    Without known loads only the number of bundles is limited.
+    If `loads` is empty, only the number of bundles is limited.
     """
     count = max(1, serving)
     share = len(owners) / count
@@ -210,8 +219,8 @@ def emptied(
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> Step:
     """Return the step that empties the brokers `leaving`. Their bundles go to brokers that have restarted, and if these
-    have no room, to brokers that wait for their restart (`waiting`, in the order of the roll). A leaving broker gets no
-    bundle.
+    have no room, to brokers that restart later (`waiting`, in the order of the roll); `overflow` says to which of
+    these. A broker in `leaving` gets no bundle.
     """
     return _emptied(cluster.occupied(), cluster.may_serve, leaving, restarted, waiting, overflow)
 
@@ -258,7 +267,9 @@ def _placed(
     waiting: Sequence[str],
     overflow: OverflowTo,
 ) -> _Placed:
-    """Return destinations for the bundles; `occupied` is not changed."""
+    """Return destinations for the bundles, as `emptied` describes. After the call, `occupied` is the same as
+    before it.
+    """
     found = _Placed()
     sources = []
     ranks = {broker: rank for rank, broker in enumerate(waiting)}
@@ -291,7 +302,9 @@ def _placed(
 
 
 def _apart(occupied: _Occupied, bundle: str, brokers: Sequence[str]) -> list[str]:
-    """Return those of the brokers that have the fewest other namespaces of the bundle's anti-affinity group."""
+    """Return those of `brokers` that have the fewest other namespaces of the bundle's anti-affinity group; all of them
+    if the bundle's namespace has no group.
+    """
     relatives = {broker: occupied.relatives(broker, bundle) for broker in brokers}
     fewest = min(relatives.values(), default=0)
     return [broker for broker in brokers if relatives[broker] == fewest]
@@ -305,9 +318,11 @@ def forecast(
     refills: bool = True,
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> RollPlan:
-    """Return the steps and moves of a roll without a second pool if nothing else changes in the cluster.
+    """Return the steps and moves of a roll without a second pool, as they will be if nothing else changes in the
+    cluster. `batches` are the brokers that restart together, in the order of the roll.
 
-    `restarted` brokers need no restart and receive bundles first.
+    `restarted` brokers need no restart and receive bundles first. With `refills` the plan ends with moves to the
+    brokers of the last batch. `overflow` says where bundles go if the restarted brokers have no room.
     """
     occupied = cluster.occupied()
     ready, steps = list(restarted), []
@@ -320,8 +335,10 @@ def forecast(
 
 
 def refilled(cluster: Cluster, empty: Sequence[str], brokers: Collection[str]) -> tuple[PlannedMove, ...]:
-    """Return moves from other `brokers` to the `empty` ones, until the empty ones have nearly the mean load. The
-    heaviest bundles are chosen whose move makes the fuller one of two brokers less full, so that few moves are enough.
+    """Return moves from other brokers in `brokers` to those in `empty`, until the latter have nearly the mean load.
+
+    Only moves are chosen that make the fuller one of the two brokers less full, and of these the heaviest bundles, so
+    that few moves are enough.
     """
     return _refilled(cluster.occupied(), cluster.may_serve, empty, brokers)
 
@@ -350,7 +367,12 @@ def _refilled(
 def _to_bring(
     occupied: _Occupied, may_serve: MayServe, receiver: str, fullness: Mapping[str, float], moved: Collection[str]
 ) -> str:
-    """Return the bundle to move to `receiver`; blank if no move makes the fuller one of the two brokers less full."""
+    """Return the bundle to move to `receiver`, from the fullest other broker that has a suitable one; blank if there is
+    none.
+
+    A bundle is suitable if its move makes the fuller one of the two brokers less full, its namespace may be on
+    `receiver`, and it is not in `moved`, the bundles that were chosen already. `fullness` is that of each broker.
+    """
     for donor in sorted(fullness, key=lambda broker: (-fullness[broker], broker)):
         if donor == receiver:
             continue
@@ -379,9 +401,11 @@ def best_plan(
     """Try several orders of brokers, and return the best plan: with the fewest bundles without room, then with the
     fewest moves.
 
-    The leader is last, if it is one of the `brokers`. With up to 5 other brokers in a small cluster, all orders are
-    tried. Otherwise as many brokers are tried as the first as the size of the cluster permits, beginning with those
-    that have the fewest bundles; after the first, brokers with more bundles come earlier.
+    `batch` is the number of brokers that restart together; `restarted` brokers need no restart and receive bundles
+    first; with `refills` the plan ends with moves to the brokers of the last batch. The leader is last, if it is one of
+    the `brokers`. With up to 5 other brokers in a small cluster, all orders are tried. Otherwise only the choice of the
+    first broker is varied, beginning with the brokers that have the fewest bundles; the larger the cluster, the fewer
+    choices are tried. After the first broker, brokers with more bundles come earlier.
     """
     plans = (
         forecast(cluster, batches_of(order, batch), restarted=restarted, refills=refills, overflow=overflow)
@@ -406,7 +430,7 @@ def _orders(cluster: Cluster, brokers: Collection[str], leader: str) -> Iterable
 
 def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
     """Return the number of moves of a roll without a plan: brokers restart in the order of their names, and the bundles
-    of each go evenly to all others, because the leader does not know yet which have restarted.
+    of a broker go evenly to all other brokers, because the leader does not know which of them have restarted already.
     """
     counts = dict.fromkeys(sorted(brokers), 0)
     for broker in owners.values():
@@ -422,10 +446,11 @@ def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
 
 
 def second_pool(cluster: Cluster, old: Sequence[str], new: Sequence[str]) -> RollPlan:
-    """Return the plan that empties old brokers in their order, each to the new brokers that have started by then.
+    """Return the plan that empties the brokers `old` in their order. Their bundles go to those of the brokers `new`
+    that have started by then.
 
-    When the i-th old broker is emptied, the first i new brokers have started; when the last is emptied, all have. Each
-    bundle moves once.
+    When the i-th old broker is emptied, the first i new brokers have started; when the last old broker is emptied, all
+    new brokers have started. Each bundle moves once.
     """
     occupied = cluster.occupied()
     steps = []
@@ -436,5 +461,7 @@ def second_pool(cluster: Cluster, old: Sequence[str], new: Sequence[str]) -> Rol
 
 
 def started_by(step: int, old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """Return the new brokers that run in a step of a roll to a second pool, counted from 0."""
+    """Return the new brokers that have started when the old broker number `step` (from 0 on) is emptied: the first
+    `step + 1`, and all of them in the last step.
+    """
     return tuple(new) if step == len(old) - 1 else tuple(new[: step + 1])

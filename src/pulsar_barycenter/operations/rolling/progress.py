@@ -57,12 +57,13 @@ class RollEvent(enum.StrEnum):
 
 
 class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The order of a roll: which brokers restart (or end, or start), and one after the other in which batches.
+    """The order of a roll: which brokers restart, and in which batches.
 
-    `batches` restart one after the other. `ready` brokers need no restart and receive bundles first. `pool` are the
-    brokers of a second pool, which start in this order; the brokers of the batches then end instead of restarting.
-    `canary` brokers restart first, and the roll then stops once, so that a person can look at them.
-    `addresses` are the web addresses of brokers, to ask when the given one does not answer.
+    The `batches` restart one after the other; the brokers of a batch restart together. `ready` brokers need no restart
+    and receive bundles first. If there is a second pool, `pool` are its brokers, which start in this order, and the
+    brokers of the batches end instead of restarting. With `refills` the brokers that restart last get bundles again at
+    the end of the roll. `canary` brokers restart first, and then the roll stops once, so that a person can look at
+    them. `addresses` are the web addresses of brokers, for requests when the given broker does not answer.
     """
 
     cluster: str
@@ -82,9 +83,10 @@ NO_ORDER: Final = RollOrder(cluster="", batches=())
 
 
 class RollEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of the journal of a roll: an event. `at` is epoch ms, `by` the user; the other fields depend on the event.
+    """A line of the journal of a roll: an event. `at` is epoch ms, `by` the user who ran the command; which other
+    fields are set depends on the event.
 
-    `reported_at` is the time in the newest report of a broker before its restart, epoch ms by its own clock.
+    `reported_at` is the time in the newest report of a broker before its restart, epoch ms by the broker's clock.
     """
 
     at: int
@@ -112,16 +114,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """An action of a roll: move all bundles away from these brokers."""
+    """An action of a roll: move all bundles away from the brokers `brokers`, before they restart."""
 
     brokers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """An action of a roll: request the restart of a broker (with a second pool, its end), unless it has happened
-    already. `identity` is that of the broker's process before an earlier request, blank if there was none; another
-    identity now shows that the restart has happened.
+    """An action of a roll: request the restart of a broker, or with a second pool its end, unless the restart has
+    happened already. `identity` is that of the broker's process before an earlier request of this roll, blank if there
+    was none. If the broker has another identity now, the restart has happened.
     """
 
     broker: str
@@ -145,15 +147,15 @@ class AwaitReports:
 
 @dataclass(frozen=True, slots=True)
 class Refill:
-    """An action of a roll: move bundles to the brokers that restarted last and are empty."""
+    """An action of a roll: move bundles to the brokers of the last batch, which are empty since they restarted."""
 
     brokers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """An action of a roll: stop once, so that a person can look at these canary brokers, which have restarted and have
-    bundles again.
+    """An action of a roll: stop once, so that a person can look at the canary brokers `brokers`, which have restarted
+    and have bundles again.
     """
 
     brokers: tuple[str, ...]
@@ -188,8 +190,9 @@ class RollState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a roll. `settled` are the brokers whose steps are complete; `restarting` maps the brokers of the
-    present step to their identity before the restart, `reported_at` to the time of their report before it.
+    """The state of a roll. `settled` are the brokers whose steps are complete. For the brokers of the present step
+    whose restart was requested, `restarting` has the identity before the restart, and `reported_at` the time of the
+    last report before it (epoch ms).
     """
 
     state: RollState = RollState.NOT_BEGUN
@@ -220,8 +223,8 @@ class Progress:
 
     @property
     def canaries(self) -> tuple[str, ...]:
-        """The canary brokers that have restarted, if the roll is to stop now so that a person can look at them; else
-        none.
+        """The canary brokers that have restarted, if the roll is to stop now so that a person can look at them; no
+        brokers if it is not to stop now.
         """
         done = tuple(broker for broker in self.order.canary if broker in self.settled)
         is_over = self.batch and not set(self.batch) & set(self.order.canary)
@@ -229,13 +232,15 @@ class Progress:
 
     @property
     def ready(self) -> tuple[str, ...]:
-        """The brokers that receive bundles first: they will not restart any more."""
+        """The brokers that receive bundles first, because they do not restart any more in this roll."""
         pool = self.started if self.order.pool else self.settled
         return tuple(dict.fromkeys((*self.order.ready, *pool)))
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The brokers that restart in later steps, and may receive bundles until then."""
+        """The brokers that restart in later steps; until their own step they may receive bundles. Empty with a second
+        pool.
+        """
         if self.order.pool:
             return ()
         return tuple(name for name in self.order.brokers if name not in (*self.batch, *self.settled))
@@ -317,7 +322,9 @@ def _in_step(now: Progress) -> Action:
 
 
 def _to_start(now: Progress) -> tuple[str, ...]:
-    """Return the brokers of the second pool that must run in this step and have not been seen in service."""
+    """Return the brokers of the second pool that have to run in the present step, and have not been seen in service
+    yet.
+    """
     pool = now.order.pool
     wanted = pool if now.step == len(now.order.batches) - 1 else pool[: now.step + 1]
     return tuple(broker for broker in wanted if broker not in now.started)
@@ -341,10 +348,11 @@ def with_leader_last(now: Progress, leader: str) -> RollOrder:
 
 
 def backwards(now: Progress) -> RollOrder:
-    """Return the order that rolls back what has been done: the brokers that have restarted, or may have, the last one
-    first. With a second pool, the old brokers start again and the new ones end.
+    """Return the order that rolls back what has been done: the brokers that have restarted, or may have restarted,
+    restart again, the last one first. With a second pool, the old brokers that have ended start again, and the new
+    brokers end.
 
-    Brokers that have not restarted receive bundles first.
+    The brokers that have not restarted receive bundles first.
     """
     touched = [*now.settled, *(broker for broker, _ in now.restarting)]
     again = tuple(reversed(dict.fromkeys(touched)))
@@ -361,7 +369,9 @@ def backwards(now: Progress) -> RollOrder:
 
 
 def condition(now: Progress) -> str:
-    """Return a text for an operator that says in which condition the cluster is at this point of the roll."""
+    """Return a text for an operator that says what the roll has done to the cluster so far, such as which brokers are
+    empty or have restarted.
+    """
     if now.state is not RollState.UNDER_WAY:
         return f"the roll is {now.state}"
     if not now.is_paused:

@@ -31,12 +31,14 @@ class ReportSource(Protocol):
     async def report(self, broker: str) -> SeenReport: ...
 
     async def loads(self, brokers: Sequence[str]) -> Mapping[str, float]:
-        """Return the throughput of each bundle in bytes/s, in + out, by the newest reports."""
+        """Return the throughput in bytes/s, in + out, of at least the bundles on `brokers`, from the newest reports;
+        bundles without a report are left out.
+        """
         ...
 
 
 class LeaderReports:
-    """The load reports in the snapshot of Barycenter's leader; `url` is the web address of any broker."""
+    """A source of load reports: the snapshot of Barycenter's leader; `url` is the web address of any broker."""
 
     def __init__(self, client: AdminClient, url: str) -> None:
         self._client = client
@@ -65,7 +67,9 @@ class LeaderReports:
 
 
 class PublishedReports:
-    """The report that each broker of Apache Pulsar returns, with the time of its last publication."""
+    """A source of load reports: the report that each broker of Apache Pulsar returns at its own address, with the time
+    at which the broker last published it.
+    """
 
     def __init__(self, client: AdminClient, cluster: AdminCluster) -> None:
         self._client = client
@@ -85,7 +89,9 @@ class PublishedReports:
 
 
 class Topics(Protocol):
-    """Reads the topics of the extensible load manager, as `observer.extensible_topics` does."""
+    """The part of `observer.extensible_topics.PulsarExtensibleTopics` that a roll uses: the data of brokers with the
+    extensible load manager, by broker id.
+    """
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -94,7 +100,9 @@ class Topics(Protocol):
 
 
 class TopicReports:
-    """The reports in the topics of the extensible load manager; the leader gets them at the same time."""
+    """A source of load reports: the topics in which brokers with the extensible load manager publish. The leader reads
+    the same topics, so a report that has arrived here has arrived at the leader, too.
+    """
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -109,7 +117,9 @@ class TopicReports:
 
 
 class UnseenReports:
-    """The source for a cluster whose load reports cannot be read: it returns no report and no load."""
+    """The source for a cluster whose load reports cannot be read: `report` returns a report without content, and
+    `loads` an empty mapping.
+    """
 
     async def report(self, broker: str) -> SeenReport:
         return SeenReport(Where.UNSEEN)
@@ -119,7 +129,7 @@ class UnseenReports:
 
 
 async def unseen_reports() -> ReportSource:
-    """Return the source for a cluster whose reports cannot be read."""
+    """Return the source for a cluster whose load reports cannot be read: `UnseenReports`."""
     return UnseenReports()
 
 
@@ -127,15 +137,18 @@ async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrok
     """Return the load report of the broker at an address.
 
     Raises:
-        NotNowError, RefusedError: the broker returns no report. A broker with the extensible load manager never has
-            one: RefusedError.
+        NotNowError: the broker returns no report now. RefusedError: it will not return one, for example because it runs
+            the extensible load manager.
     """
     try:
         answer = await client.call("GET", address, LOAD_REPORT)
         return understood(broker, answer or {})
     except AdminRequestError as error:
         if has_no_report(error):
-            raise RefusedError(f"{broker} has no load report: it runs the extensible load manager") from error
+            raise RefusedError(
+                f"broker {broker} returns no load report, because this broker runs the extensible load manager, which"
+                " publishes its load in topics; set the same load manager on all brokers"
+            ) from error
         raise translated(error) from error
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise NotNowError(f"the load report of {broker} cannot be read: {error}") from error

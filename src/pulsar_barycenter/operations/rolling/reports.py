@@ -32,9 +32,11 @@ class Where(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SeenReport:
-    """The newest report of a broker. `at_ms` is the time in it, by the broker's clock, 0 if there is none; `life` the
-    identity of the process that wrote it, blank if it does not say. `bundles` are those with load that it lists, if
-    `lists_bundles`."""
+    """The newest report of a broker. `at_ms` is the time in the report, by the broker's clock; 0 if there is no report.
+    `life` identifies the broker process that wrote it; blank if the report does not say. If `lists_bundles` is True,
+    the source names the bundles with load, and `bundles` are these; otherwise it does not name them, and `bundles` is
+    empty.
+    """
 
     where: Where
     at_ms: int = 0
@@ -60,10 +62,11 @@ _NO_NEW: Final = Arrival(False, "it has no new report yet")
 def receivers_arrival(
     seen: SeenReport, before: SeenReport, expected: frozenset[str], waited_s: float, settle_s: float
 ) -> Arrival:
-    """Return whether the report of a broker that received bundles has arrived.
+    """Return whether the report of a broker that received bundles has arrived. `seen` is the newest report.
 
-    `before` is the report that was there when the moves had ended, `expected` the received bundles with load,
-    `settle_s` the result of `settle_s`.
+    `before` is the report that was there when the moves had ended, `expected` are the received bundles that have load,
+    `waited_s` is the time since the wait began. A broker whose load has changed little may publish no new report: after
+    `settle_s` seconds (see the function `settle_s`) the present report counts.
     """
     if seen.where is Where.UNSEEN:
         return _by_time(waited_s, settle_s)
@@ -82,11 +85,12 @@ def receivers_arrival(
 def restarted_arrival(
     seen: SeenReport, life: str, before_ms: int, when_back: SeenReport, waited_s: float, settle_s: float
 ) -> Arrival:
-    """Return whether a report of a broker that has restarted has arrived.
+    """Return whether a report of a broker that has restarted has arrived. `seen` is the newest report.
 
-    `life` is the identity of the new process, `before_ms` the time of its report before the restart, `when_back` the
-    report when it was back. A report that does not say which process wrote it may be the last one of the old process:
-    it counts if it came after `when_back`, or after `settle_s`, when a new one has replaced it.
+    `life` is the identity of the new process, `before_ms` the time in its report before the restart, `when_back` the
+    report at the moment when the broker was back, `waited_s` the time since then. A report that does not say which
+    process wrote it may be the last one of the old process. It counts if it is newer than `when_back`, or if `settle_s`
+    seconds have passed, because the new process has then replaced the old report.
     """
     if seen.where is Where.UNSEEN:
         return _by_time(waited_s, settle_s)
@@ -107,7 +111,9 @@ def _by_time(waited_s: float, settle_s: float) -> Arrival:
 
 
 def settle_s(settings: Mapping[str, str]) -> float:
-    """Return the time in seconds, at most 900, in which a broker publishes each change above its thresholds."""
+    """Return the time in seconds, at most 900, within which a broker with these settings publishes a report after a
+    change of its load above its thresholds.
+    """
     interval_s = _INTERVALS * _figure(settings, _INTERVAL_KEY, _USUAL_INTERVAL_MS) / 1000
     return min(interval_s + _figure(settings, _STATS_KEY, _USUAL_STATS_S), _MAX_SETTLE_S)
 

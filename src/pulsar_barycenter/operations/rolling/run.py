@@ -92,11 +92,13 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
     async def owned(self, broker: str) -> frozenset[str]: ...
 
     async def loads(self) -> Mapping[str, float]:
-        """Return the throughput of bundles in bytes/s; bundles of unknown throughput are left out."""
+        """Return the throughput of each bundle in bytes/s, in + out; bundles of unknown throughput are left out."""
         ...
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
-        """Return which of the brokers may serve a bundle, by isolation policies; drained brokers may serve none."""
+        """Return a function that returns for a bundle those of `brokers` that may serve it by the isolation policies; a
+        drained broker may serve no bundle.
+        """
         ...
 
     async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
@@ -108,12 +110,12 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         ...
 
     async def resolves(self, broker: str) -> bool:
-        """Return whether the host of the broker has an address."""
+        """Return whether the host name of the broker can be resolved to an address on this machine."""
         ...
 
     async def identity(self, broker: str) -> str:
-        """Return a text that identifies the broker's process: it differs after a restart of the broker; blank if it is
-        not known.
+        """Return a text that identifies the broker's process: it differs after a restart of the broker; blank if the
+        process is not known.
         """
         ...
 
@@ -140,9 +142,10 @@ class RollJournal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollOptions:
-    """`room` is the limit of a receiver, as of `limits_of`; `back_s` and `reports_s` are the time limits for a broker
-    to be back and for a report to arrive, after which the roll stops. With `leaves_behind`, bundles that no other
-    broker may serve stay on their broker.
+    """The options of a roll. `room` is how much more than an equal share a receiver may have, as in `limits_of`.
+    `back_s` is the time limit (seconds) for a broker to be back in service, `reports_s` the one for its report to
+    arrive; after it the roll stops. If `leaves_behind` is True, bundles that no other broker may serve stay on their
+    broker while it restarts; otherwise the roll stops.
     """
 
     pace: Pace = _USUAL_PACE
@@ -154,8 +157,8 @@ class RollOptions:
 
 @dataclass(slots=True)
 class RollTold:
-    """The functions that a roll calls to report its progress: `say` gets lines of text, `move` gets each state of a
-    move.
+    """The functions that a roll calls to report its progress: `say` is called with lines of text, `move` with each
+    state that a move reaches.
     """
 
     say: Callable[[str], None]
@@ -164,8 +167,8 @@ class RollTold:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What was read of the cluster at one moment: its brokers, its leader, and the input from which moves are
-    planned.
+    """What was read of the cluster at one moment: its brokers, its leader, and what `plan` needs to plan moves
+    (`Cluster` of `rolling.plan`).
     """
 
     brokers: tuple[str, ...]
@@ -174,8 +177,8 @@ class View:
 
 
 async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving: int, room: float) -> View:
-    """Read the cluster, without the bundles of the brokers' own namespaces. Those of `receivers` that are listed as
-    brokers get the limits that `limits_of` returns.
+    """Read the cluster, without the bundles of the brokers' own namespaces (heartbeat, SLA monitor). Those of
+    `receivers` that are registered brokers get the limits that `limits_of` returns for `serving` and `room`.
 
     Raises:
         NotNowError, RefusedError: the cluster does not answer.
@@ -195,8 +198,8 @@ async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving
 
 
 def serving_in(order: RollOrder) -> int:
-    """Return how many brokers share all bundles while a step of the roll is under way: all brokers that may receive
-    bundles, without the batch that restarts.
+    """Return how many brokers share all bundles while a step of the roll is under way: all brokers of the roll except
+    one batch, the one that restarts. With a second pool these are the new brokers and those that need no restart.
     """
     if order.pool:
         return len(order.ready) + len(order.pool)
@@ -236,23 +239,24 @@ class Roll:
     # ---- begin, and run ----
 
     async def begin(self, order: RollOrder) -> None:
-        """Begin a roll: record the settings that it changes, so that they can be restored, and write the order to the
-        journal.
+        """Begin a roll: write its order to the journal, together with the present values of the settings that it will
+        change, so that they can be restored. Nothing is changed in the cluster yet.
         """
         before = await self._balancing.remembered()
         self._note(RollEvent.BEGUN, order=order, before=before)
 
     async def roll_back(self, order: RollOrder) -> None:
-        """Write to the journal that the roll goes backwards from here on."""
+        """Write to the journal that the roll goes back from now on, in `order`. `run` then carries it out."""
         is_paused = self.progress.is_paused and not self.progress.is_restored
         before = () if is_paused else await self._balancing.remembered()
         self._note(RollEvent.ROLLED_BACK, order=order, before=before)
 
     async def run(self) -> Progress:
-        """Carry out the roll until it is finished, or until its canary brokers are to be looked at.
+        """Carry out the roll. Return its state when it is finished, or when it stops so that a person can look at the
+        canary brokers.
 
         Raises:
-            RollStopped: it stopped before its end.
+            RollStopped: it stopped for another reason before its end.
         """
         try:
             while not isinstance(action := next_action(self.progress), Nothing):
@@ -268,8 +272,8 @@ class Roll:
         return self.progress
 
     async def abort(self) -> Mapping[str, str]:
-        """Restore the settings that the roll changed, and end the roll; return the settings that are not restored, with
-        the reason.
+        """Restore the settings that the roll changed, and record that the roll has ended; brokers stay as they are.
+        Return the settings that are not restored, each with the reason.
 
         Raises the errors of `Balancing.restore`.
         """
@@ -345,9 +349,11 @@ class Roll:
         self._note(RollEvent.RESTARTED, brokers=(broker,))
 
     async def _has_taken_effect(self, broker: str, identity: str) -> bool:
-        """Return whether a restart of `broker` has happened that an earlier run of the command requested. If the broker
-        is not listed: with a second pool return True, else wait up to 30 s for it to be listed, and then return False.
-        `identity` is that of the broker before the restart.
+        """Return whether a restart of `broker` that an earlier run of the command requested has happened. The restart
+        has happened if the broker's process is another one than that of `identity`, its identity before the restart.
+
+        If the broker is not registered: with a second pool, return True; otherwise wait up to 30 s for it to be
+        registered, and return False if it is not.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -361,7 +367,12 @@ class Roll:
         return identity != UNKNOWN and await self._identity(broker) not in ("", identity)
 
     async def _check_before_restart(self, broker: str) -> None:
-        """Move away the bundles that the broker got since it was emptied, and check the other brokers once more."""
+        """Check the other brokers again before the first restart of a batch. If `broker` has got bundles since it was
+        emptied, move them away.
+
+        Raises:
+            RollStopped: a check failed, or bundles cannot leave.
+        """
         batch = self.progress.batch
         asked = {name for name, _ in self.progress.restarting}
         if not asked:
@@ -421,8 +432,11 @@ class Roll:
     # ---- checks ----
 
     async def _reordered(self, brokers: tuple[str, ...]) -> bool:
-        """Check the cluster before a step; return whether the order of the roll has changed because another broker is
-        the leader now.
+        """Check the cluster before a step. If another broker is the leader now, and restarts in this step, change the
+        order of the roll so that it restarts last, and return True; otherwise return False.
+
+        Raises:
+            RollStopped: a check failed.
         """
         await self._check(brokers)
         leader = await self._ask(self._cluster.leader)
@@ -434,28 +448,34 @@ class Roll:
         return True
 
     async def _check(self, leaving: Collection[str], expected: Sequence[str] = ()) -> None:
-        """Check that the brokers other than `leaving` are listed and healthy, and that the cluster's own shedding and
-        splitting are still off, unless the roll has restored them.
+        """Check that the brokers in `expected` (empty: those that have to be in service), except those in `leaving`,
+        are registered and healthy. Check also that the cluster's own shedding and splitting are still off, unless the
+        roll has restored them.
 
         Raises:
             RollStopped: one of these checks failed.
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(
-                "shedding or splitting, which the roll had switched off, is on again; "
-                "set loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or give --abort"
+                "shedding or splitting, which the roll had switched off, is on again; set"
+                " loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or end the roll with"
+                " --abort"
             )
         listed = await self._ask(self._cluster.brokers)
         for broker in expected or self._serving():
             if broker in leaving:
                 continue
             if broker not in listed:
-                raise RollStopped(f"{broker} is not among the running brokers of the cluster; start it first")
+                raise RollStopped(f"{broker} is not among the running brokers of the cluster; start this broker first")
             if not await self._is_healthy(broker):
-                raise RollStopped(f"{broker} is not healthy at its own address; repair it first")
+                raise RollStopped(
+                    f"{broker} is not healthy: the health check at its own address fails; repair this broker first"
+                )
 
     def _serving(self) -> tuple[str, ...]:
-        """Return the brokers that have to be in service at this point of the roll."""
+        """Return the brokers of the roll that have to be in service at this point. Those of the present step are among
+        them; the caller leaves them out while they restart.
+        """
         now = self.progress
         if now.order.pool:
             return (*now.ready, *(broker for broker in now.order.brokers if broker not in now.settled))
@@ -474,15 +494,16 @@ class Roll:
         if left := {broker: len(await self._movable(broker)) for broker in brokers if await self._movable(broker)}:
             told = ", ".join(f"{broker} has {count_of(count, 'bundle')}" for broker, count in left.items())
             raise RollStopped(
-                f"{told} after {_PASSES} passes:"
-                " something assigns bundles to this broker faster than the roll moves them away"
+                f"{told} after {_PASSES} passes of moves: a program or the cluster assigns bundles to the broker"
+                " faster than the roll moves them away; stop these assignments"
             )
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
         """Return the step with the moves that empty `brokers`, planned for the cluster as it is now.
 
         Raises:
-            RollStopped: bundles cannot leave.
+            RollStopped: no other broker has room for a bundle, or no other broker may serve it and
+                `RollOptions.leaves_behind` is False.
         """
         now = self.progress
         receivers = [broker for broker in (*now.ready, *now.waiting) if broker not in brokers]
@@ -497,14 +518,15 @@ class Roll:
         if step.no_room:
             bundle, why = min(step.no_room.items())
             raise RollStopped(
-                f"{count_of(len(step.no_room), 'bundle')} of {', '.join(brokers)} fit on no other broker ({bundle}: "
-                f"{why}); add brokers, or allow receivers more with --room"
+                f"{count_of(len(step.no_room), 'bundle')} of {', '.join(brokers)} fit on no other broker ({bundle}:"
+                f" {why}); add brokers, or allow more load on the other brokers with a greater --room"
             )
         if step.stay and not self._options.leaves_behind:
             bundle, why = min(step.stay.items())
             raise RollStopped(
-                f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change "
-                "the isolation policy, or give --leave-behind, then their topics are not served during the restart"
+                f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change"
+                " the isolation policy, or give --leave-behind to accept that the topics of these bundles are not"
+                " served during the restart"
             )
         return step
 
@@ -533,7 +555,12 @@ class Roll:
             self._before[broker] = await self._ask(partial(self._cluster.report, broker))
 
     async def _until_reported(self, broker: str, time_s: float) -> str:
-        """Wait until the report of a broker has arrived; return how that is known."""
+        """Wait until the expected report of a broker has arrived; return a sentence that says how this is known.
+        `time_s` is the time within which a broker publishes a change (`settle_s`).
+
+        Raises:
+            RollStopped: the report did not arrive within `RollOptions.reports_s`, or `time_s` if that is longer.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         judge = await self._judge_of_reports(broker, time_s)
@@ -545,14 +572,15 @@ class Roll:
                 return found.sentence
             if waited_s > max(self._options.reports_s, time_s):
                 raise RollStopped(
-                    f"the report of {broker} did not arrive within {waited_s:.0f} s: {found.sentence}; "
-                    "look at the broker's log, or wait longer with --reports-timeout"
+                    f"the load report of {broker} did not arrive within {waited_s:.0f} s: {found.sentence}; look at"
+                    " the broker's log, or wait longer with --reports-timeout"
                 )
             await self._pause_for(pauses.next_s())
 
     async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
-        """Return a function that judges whether the load report of the broker has arrived, from the newest report and
-        the time waited (s).
+        """Return a function that says whether the expected load report of the broker has arrived. Its arguments are the
+        newest report and the seconds waited. `time_s` is the time within which a broker publishes a change
+        (`settle_s`).
         """
         now = await self._ask(partial(self._cluster.report, broker))
         restarted = dict(self.progress.reported_at)
@@ -565,7 +593,12 @@ class Roll:
         return lambda seen, waited_s: receivers_arrival(seen, before, expected, waited_s, time_s)
 
     async def _until_in_service(self, broker: str, identity: str, within_s: float) -> None:
-        """Wait until a broker is listed, is another process than the one of `identity`, healthy and resolvable."""
+        """Wait until a broker is in service: registered, healthy and resolvable, and another process than the one of
+        `identity`.
+
+        Raises:
+            RollStopped: it is not in service after `within_s` seconds.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -579,13 +612,15 @@ class Roll:
                 return
             if loop.time() - began > within_s:
                 raise RollStopped(
-                    f"{broker} is not back within {within_s:g} s: {missing}; repair it and give the same command again"
+                    f"{broker} is not in service again after {within_s:g} s: {missing}; repair this broker, and start"
+                    " `barycenter roll` again with the same options"
                 )
             await self._pause_for(pauses.next_s())
 
     async def _missing(self, broker: str, identity: str, may_be_new: bool) -> tuple[str, bool]:
-        """Return what a broker lacks to be in service, blank if it lacks nothing; and whether the broker is away, that
-        is, does not run.
+        """Return what a broker lacks to be in service, blank if it lacks nothing; and whether it does not run at all.
+        `identity` is that of the process before the restart. If that identity is not known, the broker counts as
+        restarted only if `may_be_new` is True.
         """
         if broker not in await self._ask(self._cluster.brokers):
             return "it is not listed among the brokers", True
@@ -607,8 +642,8 @@ class Roll:
         while broker in await self._ask(self._cluster.brokers):
             if loop.time() - began > self._options.back_s:
                 raise RollStopped(
-                    f"{broker} is still listed {self._options.back_s:g} s after it was to end; stop it, and give the "
-                    "same command again"
+                    f"{broker} is still registered {self._options.back_s:g} s after it should have ended; end the"
+                    " process of this broker, and start `barycenter roll` again with the same options"
                 )
             await self._pause_for(pauses.next_s())
 

@@ -74,7 +74,9 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class StatefulSet(msgspec.Struct, frozen=True):
-    """The parts of a StatefulSet that a roll needs; fields that are not set have the defaults of Kubernetes."""
+    """The parts of a StatefulSet that a roll needs; fields that the manifest does not set have the defaults of
+    Kubernetes.
+    """
 
     metadata: _Metadata = _Metadata()
     spec: _Spec = _Spec()
@@ -94,7 +96,9 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Lack(msgspec.Struct, frozen=True, kw_only=True):
-    """What a StatefulSet lacks for a roll, and how to add it. `is_error`: a roll must not begin."""
+    """What a StatefulSet lacks for a roll, and how to add it. `is_error` is True if a roll must not begin
+    without it.
+    """
 
     is_error: bool
     sentence: str
@@ -102,13 +106,17 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lacks_of(found: StatefulSet, service: Service, brokers: Sequence[str]) -> tuple[Lack, ...]:
-    """Return what a StatefulSet, its service and its pods lack, errors first; `brokers` are those that are listed."""
+    """Return what a StatefulSet, its service and its pods lack for a roll, errors first. `brokers` are the brokers that
+    the cluster lists.
+    """
     lacks = [*_of_strategy(found), *_of_pods(found, brokers), *_of_template(found), *_of_service(found, service)]
     return tuple(sorted(lacks, key=lambda lack: not lack.is_error))
 
 
 def restart_command(found: StatefulSet) -> str:
-    """Return the command that restarts the broker of a pod, for `hooks.CommandHooks`."""
+    """Return the template of the command that restarts a broker of this StatefulSet, for `hooks.CommandHooks`: it
+    deletes the pod `{pod}`, which Kubernetes then creates again.
+    """
     return f"kubectl --namespace {shlex.quote(found.metadata.namespace)} delete pod {{pod}}"
 
 
@@ -258,7 +266,9 @@ async def _kubectl(*words: str) -> bytes:
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise RefusedError(f"`{command}` did not end within {_TIMEOUT_S:g} s; check its context") from None
+        raise RefusedError(
+            f"`{command}` did not end within {_TIMEOUT_S:g} s; check which cluster the context of kubectl selects"
+        ) from None
     if process.returncode != 0:
         lines = said.decode(errors="replace").strip().splitlines()
         raise RefusedError(f"`{command}` failed: {lines[-1][:300] if lines else f'status {process.returncode}'}")

@@ -18,10 +18,12 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Return the rows of the table `balance` for every interval that no later report can change.
+    """Return the rows of the table `balance` for every interval that is settled: its end is at least
+    `settings.settle_ms` before the time of the newest report.
 
-    Input: LOAD_REPORTS, BROKER_USAGE, the output of `ownership_intervals`, DECISIONS; `as_of` has one row, the time of
-    the newest report as `newest_ms`. Output: BALANCE.
+    Input: tables with the columns LOAD_REPORTS, BROKER_USAGE and DECISIONS (lists of columns in `tables.schemas`);
+    `intervals` is the output of `ownership_intervals`; `as_of` has one row with one column, `newest_ms`: the time of
+    the newest report. Output: the columns BALANCE.
     """
     size = settings.interval_ms
     ends = _figures_at_ends(load_reports, broker_usage, as_of, settings)
@@ -55,10 +57,10 @@ def balance_intervals(
 def _figures_at_ends(
     load_reports: DataFrame, broker_usage: DataFrame, as_of: DataFrame, settings: BalanceSettings
 ) -> DataFrame:
-    """Return one row per broker and settled interval (see `folds.balance`): the values of the broker's newest report
-    before the interval's end.
+    """Return one row per broker and settled interval: the values of the broker's newest report before the interval's
+    end. An interval is settled if the newest report of all brokers is at least `settings.settle_ms` later than its end.
 
-    There is no row if that report is older than `history_gap_ms`.
+    There is no row if the broker's report is more than `settings.history_gap_ms` older than the interval's end.
     """
     key = ["broker", "incarnation", "sequence"]
     reports = load_reports.join(broker_usage.select(*key, "weighted_usage"), on=key).select(
@@ -81,8 +83,8 @@ def _figures_at_ends(
 
 
 def _end_after(at: Column, size: int) -> Column:
-    """Return the end of the interval that contains the time `at`: the least multiple of `size` that is greater than
-    `at`.
+    """Return the end (exclusive) of the interval that contains the time `at`: the smallest multiple of `size` that is
+    greater than `at`.
     """
     return (_whole(at, size) + 1) * size
 
@@ -96,7 +98,7 @@ def _ends_within(after: Column, until: Column, size: int) -> Column:
 
 
 def _whole(at: Column, size: int) -> Column:
-    """Return a column: `at` divided by `size` as a whole number, rounded towards 0."""
+    """Return a column: `at` divided by `size` (integer division, rounded towards 0)."""
     return F.call_function("div", at, F.lit(size))
 
 
@@ -106,9 +108,11 @@ def _or_forever(at: Column) -> Column:
 
 
 def without_owner(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Return when bundles were without an owner: bundle, since (inclusive), until (exclusive), in epoch ms.
+    """Return the times in which bundles had no owner. Columns: bundle, since (inclusive), until (exclusive), in epoch
+    ms.
 
-    Input: the output of `ownership_intervals`.
+    Such a time begins when a report shows that the last owner lost the bundle. It ends when a broker reports the bundle
+    or a part of its range, or after `history_gap_ms`. Input: the output of `ownership_intervals`.
     """
     covered = _or_forever(F.col("lost_at"))
     in_order = Window.partitionBy("bundle").orderBy(F.col("owned_from"), covered)

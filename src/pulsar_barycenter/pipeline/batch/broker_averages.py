@@ -8,9 +8,9 @@ from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES
 
 
 def newest_reports(reports: DataFrame) -> DataFrame:
-    """Return the newest report of each broker, by (lastUpdate, incarnation, sequence).
+    """Return the newest report of each broker: the one with the greatest (lastUpdate, incarnation, sequence).
 
-    Input and output: LOAD_REPORT.
+    Input and output: the columns LOAD_REPORT (load reports as the log has them).
     """
     newest_first = (F.col(name).desc() for name in ("lastUpdate", "incarnation", "sequence"))
     age = F.row_number().over(Window.partitionBy("brokerId").orderBy(*newest_first))
@@ -18,20 +18,21 @@ def newest_reports(reports: DataFrame) -> DataFrame:
 
 
 def membership(newest: DataFrame) -> DataFrame:
-    """Return the bundles of each broker, as pairs.
+    """Return the bundles of each broker, as pairs of broker and bundle.
 
-    Input: LOAD_REPORT, one per broker. Output: broker, bundle. A broker without bundles has one row with a null bundle.
+    Input: load reports (LOAD_REPORT), one per broker. Output: the columns broker and bundle. A broker without bundles
+    has one row with a null bundle.
     """
     return newest.select(F.col("brokerId").alias("broker"), F.explode_outer(F.map_keys("lastStats")).alias("bundle"))
 
 
 def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Return the time averages of each broker: the sums of the windows (averages) of its bundles.
+    """Return the averages of each broker: for each average rate, the sum of the averages of its bundles.
 
-    A bundle without data counts with Pulsar's default stats.
+    A bundle that is not in `bundles` counts with Pulsar's default rates.
 
-    Input: the output of `membership`, without repeats; `bundles` BUNDLE_STATE, one row per bundle. Output: BROKER_DATA
-    without `as_of`, one row per broker; a broker without bundles has zeros.
+    Input: `members` is the output of `membership`, without repeats; `bundles` has the columns BUNDLE_STATE, one row per
+    bundle. Output: the columns BROKER_DATA without `as_of`, one row per broker. A broker without bundles has zeros.
 
     Source: Pulsar's `TimeAverageBrokerData.reset`.
     """
@@ -40,7 +41,9 @@ def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
 
 
 def _sum_of(broker_figure: str) -> Column:
-    """Return the sum of one of BROKER_FIGURES over the bundles of a group; 0 if the group has none."""
+    """Return an aggregate for rows that are grouped by broker: the sum of one average rate over the broker's bundles.
+    `broker_figure` is the rate's name, one of BROKER_FIGURES. The sum is 0 for a broker without bundles.
+    """
     window, figure = broker_figure.split("_term_")
     default = DEFAULT_MESSAGE_THROUGHPUT if "throughput" in figure else DEFAULT_MESSAGE_RATE
     of_bundle = F.coalesce(f"{window}_{figure}", F.lit(float(default)))

@@ -43,7 +43,8 @@ class CheckedRange:
     """The time range that is checked, from `since_ms`, inclusive, to `until_ms`, exclusive, in epoch ms. `until_ms`
     None: the range has no end.
 
-    `are_logs_whole` is True if the logs begin no later than the tables, or the tables are empty.
+    `are_logs_whole` is True if the logs begin no later than the tables, or the tables are empty. Only then are averages
+    checked.
     """
 
     since_ms: int
@@ -59,8 +60,8 @@ class CheckedRange:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of the check of one table. The table has `recorded` rows in the time range; `found` compares the
-    computed rows with these rows.
+    """The result of the check of the table `name`. `recorded` is the number of rows that the table has in the checked
+    time range; `found` is the comparison of the computed rows with these rows.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Checked:
 
     def agrees(self, tolerance: float) -> bool:
         """Return whether the computed and the recorded rows are the same, and no value differs by more than
-        `tolerance`, as a fraction of the greater value.
+        `tolerance`. The difference of two values is a fraction of the greater of their absolute values.
         """
         return self.recorded == self.found.rows and self.found.agrees(tolerance)
 
@@ -87,8 +88,11 @@ def check_tables(
     """Compute the tables again from the logs, compare the recorded tables with them, and yield one result per table, as
     soon as the table is checked.
 
-    `on_range` is called once with the range, before the first comparison. `since_ms` and `until_ms` are epoch ms; None:
-    the begin or the end of the logs. Averages are compared only if `until_ms` is None and the logs are whole.
+    `since_ms` (inclusive) and `until_ms` (exclusive) are epoch ms. None: from the begin of the logs, and without an
+    end. If the logs begin later than the tables, the check begins `history_gap_ms` after the first report of the logs,
+    or at `since_ms` if that is later. `on_range` is called once with the resulting range, before the first table is
+    checked. The tables of averages (`bundle_data` and `broker_data`) are checked only if `until_ms` is None and the
+    logs begin no later than the tables.
 
     Raises:
         ValueError: there is no report in the logs.

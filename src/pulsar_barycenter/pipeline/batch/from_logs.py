@@ -30,11 +30,13 @@ def refold_logs(
     history_gap_ms: int = HISTORY_GAP_MS,
     progress: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Iterator[tuple[str, Comparison]]:
-    """Compute each table from the report log, its archive and the decision logs; yield its name and the comparison.
+    """Compute each table again from the logs: the report log, the archive of read reports and the decision logs. For
+    each table yield its name, and the comparison of the computed rows with the recorded ones.
 
-    With `out`, each table is written there as `<name>.parquet`, a folder of files. All of them replace the tables of an
-    earlier refold when the iterator ends. `progress` takes a text and returns a context manager, which is open while a
-    table is computed.
+    With `out`, the computed tables are also written there, each as `<name>.parquet`, a folder of files. When the
+    iterator ends, they replace the tables of an earlier refold all at once; if it is closed earlier, or fails, they do
+    not. After more than `history_gap_ms` without a sample, earlier samples of a bundle no longer count. `progress` is
+    called with a text, and returns a context manager, which is open while a table is computed.
 
     Raises:
         ValueError: there is no report in the logs.

@@ -19,17 +19,20 @@ _PIECE_ROWS: Final = 200_000
 
 
 def fold_sorted(rows: Iterable[pa.RecordBatch], gap_ms: int) -> pa.Table:
-    """Fold the samples in `rows` into the windows of their bundles; return these as a table with the schema STRETCH.
+    """Compute the average rates of bundles (their windows) from the samples in `rows`; return a table with the schema
+    STRETCH, one row per bundle.
 
-    The rows are sorted by bundle and `SAMPLE_ORDER`, and have the columns FOLDED.
+    The rows are sorted by bundle and then by `SAMPLE_ORDER`, and have the columns FOLDED. After more than `gap_ms`
+    without a sample, earlier samples of a bundle no longer count.
     """
     return StretchFold(None, gap_ms).fold(map(with_dictionaries, whole_bundles(rows)))
 
 
 def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
-    """Return the rows of `bundles` in `pieces` (columns FOLDED), in the order that `fold_sorted` needs.
+    """Return those rows of `pieces` whose bundle is in `bundles`, sorted by bundle and then by `SAMPLE_ORDER`. `pieces`
+    have the columns FOLDED.
 
-    All of these rows are in memory at once, at 100 bytes each, and twice as much while they are sorted.
+    All returned rows are in memory at once, about 100 bytes each, and twice as much while they are sorted.
     """
     schema = pa.schema([(name, BUNDLE_SAMPLES.arrow.field(name).type) for name in FOLDED])
     chosen = (piece.filter(pc.is_in(piece.column("bundle").cast(pa.string()), value_set=bundles)) for piece in pieces)
@@ -38,10 +41,10 @@ def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
 
 
 def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -> Iterator[pa.Table]:
-    """Combine batches of rows that are sorted by bundle into pieces of about `least` rows or more; the last piece may
-    be smaller.
+    """Combine `batches`, whose rows are sorted by bundle, into tables. All rows of a bundle are in the same table.
 
-    No bundle spans two pieces.
+    A table is yielded as soon as at least `least` rows are there. The rows of the last bundle are kept for the next
+    table, because more rows of this bundle may follow. The last table may have any size.
     """
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -60,7 +63,9 @@ def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -
 
 
 def with_dictionaries(rows: pa.Table) -> pa.Table:
-    """Return `rows` with the columns `NAMES` encoded as Arrow dictionaries, as `StretchFold` needs them."""
+    """Return `rows` with the columns that `folds.stretches.NAMES` lists encoded as Arrow dictionaries; `StretchFold`
+    needs them so.
+    """
     rows = rows.combine_chunks()
     for position, name in enumerate(rows.column_names):
         if name in NAMES and not pa.types.is_dictionary(rows.schema.field(name).type):

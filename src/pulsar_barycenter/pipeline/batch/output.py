@@ -28,16 +28,17 @@ _NEW_LINK: Final = ".link"
 
 
 def table_path(name: str) -> str:
-    """Return the path of the table `name` in the folder to which a refold writes its results (the output)."""
+    """Return the path of the table `name`, relative to the folder to which a refold writes its results."""
     return f"{name}.parquet"
 
 
 @contextmanager
 def replaced_tables(storage: Storage) -> Iterator[str]:
-    """Yield a new folder, as a path in `storage`. When the block ends without an error, the entries of the folder
-    replace the entries of the output with the same names.
+    """Yield a new folder, as a path relative to `storage`, in which the caller writes tables. If the block ends without
+    an error, they replace the files and folders with the same names in the root of `storage`; other entries there stay.
+    If the block ends with an error, nothing is replaced.
 
-    Entries of the output with other names stay. Only one process at a time may write to an output.
+    Only one process at a time may write to `storage`.
     """
     root = storage.local_root
     if root is None:
@@ -73,10 +74,12 @@ def _replace(root: Path, new: Path, current: Path | None, number: int) -> None:
 
 
 def _adopted(root: Path, new: Path, current: Path | None, number: int, names: Iterable[str]) -> tuple[Path, Path]:
-    """Convert the files and folders `names` of an output to links, which can be replaced at once. Readers do not see
-    the new tables in `new` yet.
+    """Replace those of the files and folders `names` in `root` that are not links by links to the same content, because
+    only links can be replaced all at once. Readers still see the old content afterwards.
 
-    Return the renamed folder of the new tables, and the folder of the converted ones.
+    `new` is the folder with the new tables; its name ends with `number`. `current` is the folder to which existing
+    links lead, None if there is none. The folder `new` is renamed: its name then ends with `number` + 1. A new folder
+    with `number` gets the old content. Return both: first the folder of the new tables, then that of the old content.
     """
     later = new.rename(root / f"{_PREFIX}{number + 1}")
     adopted = new
@@ -108,7 +111,9 @@ def _current(root: Path) -> Path | None:
 
 
 def _hidden(root: Path) -> list[Path]:
-    """Return the hidden folders in which refolds keep their tables, and the link that an interrupted refold left."""
+    """Return the hidden folders in `root` in which refolds keep their tables, and the link, if any, that a refold was
+    creating when it was interrupted.
+    """
     names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     return [root / name for name in names if name == _NEW_LINK or name.removeprefix(_PREFIX).isdigit()]
 
@@ -122,14 +127,18 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    """Make `path` a link to `target`. It replaces a file or link."""
+    """Make `path` a symbolic link to `target`. It replaces a file or a link at `path` at once; a folder there is an
+    error.
+    """
     unfinished = path.with_name(_NEW_LINK)
     unfinished.symlink_to(target)
     unfinished.replace(path)
 
 
 def _linked_copy(path: Path, to: Path) -> None:
-    """Create hard links to a file, or to all files of a folder; copies where the file system has no hard links."""
+    """Create hard links at `to`, to the file `path` or to all files of the folder `path`. Files are copied where the
+    file system refuses a hard link.
+    """
     if path.is_dir():
         shutil.copytree(path, to, copy_function=_second_name)
     else:
@@ -144,7 +153,7 @@ def _second_name(path: str | Path, to: str | Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make all files in `folder`, and the names in it, durable on the disk."""
+    """Make the content of all files in `folder` and its subfolders, and the files' names, durable on the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
             sync(path)

@@ -10,8 +10,12 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms: int) -> DataFrame:
     """Return every interval in which a broker owned a bundle.
 
-    Input: LOAD_REPORT without repeats; `as_of` has one row, the greatest `lastUpdate` as `newest_ms`. Output: bundle,
-    broker, incarnation, owned_from, owned_to, ended, lost_at. Times are in epoch ms; see `ownership.Interval`.
+    Input: load reports (LOAD_REPORT) without repeats; `as_of` has one row with one column, `newest_ms`: the greatest
+    `lastUpdate`. A broker that is silent for more than `history_gap_ms` loses its bundles.
+
+    Output: bundle, broker, incarnation, owned_from (inclusive), owned_to (exclusive), ended (why: moved, split or
+    broker gone) and lost_at (when reports showed the end), times in epoch ms. The last three are null while the broker
+    owns the bundle.
     """
     return (
         reports.select(*("brokerId", "incarnation", "sequence", "lastUpdate"), F.map_keys("lastStats").alias("bundles"))
@@ -25,10 +29,11 @@ def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms:
 
 
 def _in_order(reports: DataFrame) -> DataFrame:
-    """Add the column `position`, which numbers the reports of each broker. Incarnations are in the order of their first
-    reports.
+    """Number the reports of each broker from 1 in a new column `position`: by incarnation (the one whose first report
+    is older comes first), then by sequence.
 
-    `at` is the report's time, or the latest earlier time of the incarnation if its clock went back.
+    Add two more columns: `begun`, the time of the incarnation's first report, and `at`, the time of the report. If the
+    broker's clock went back, `at` is the latest earlier time of the incarnation instead.
     """
     incarnation = Window.partitionBy("brokerId", "incarnation")
     broker = Window.partitionBy("brokerId").orderBy("begun", "incarnation", "sequence")
@@ -40,10 +45,10 @@ def _in_order(reports: DataFrame) -> DataFrame:
 
 
 def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Add a column that numbers the sessions of each broker.
+    """Add the column `session`, which numbers the sessions of each broker.
 
-    A session is an incarnation, or the part of an incarnation between two times of more than `history_gap_ms` without
-    reports.
+    A new session begins when the broker restarts (another incarnation), and with the first report after more than
+    `history_gap_ms` without one.
     """
     broker = Window.partitionBy("brokerId").orderBy("position")
     has_begun_again = F.lag("incarnation").over(broker) != F.col("incarnation")
@@ -53,8 +58,11 @@ def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Add to each report the end that an interval of ownership has if this report is the interval's last: when the
-    interval ended, how, and when that became known.
+    """Return one row per report and bundle in the report, with a new column `end`: how the ownership of the bundle ends
+    if this is the broker's last consecutive report with the bundle. See `_end` for its fields.
+
+    `end` is null if the report is the broker's newest, and not more than `history_gap_ms` older than the newest report
+    of all brokers.
     """
     session = Window.partitionBy("brokerId", "session").orderBy("position")
     broker = Window.partitionBy("brokerId").orderBy("position")
@@ -76,14 +84,16 @@ def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def _end(owned_to: Column, how: str, *, known_at: Column) -> Column:
-    """Return a column with the end of an interval as a struct: when the interval ended, how, and when that became
-    known.
+    """Return a column with the end of an interval of ownership as a struct: `owned_to` is when the interval ended,
+    `ended` is how (ENDED_MOVED or ENDED_GONE), and `lost_at` is when reports showed it.
     """
     return F.struct(owned_to.alias("owned_to"), F.lit(how).alias("ended"), known_at.alias("lost_at"))
 
 
 def _islands(rows: DataFrame) -> DataFrame:
-    """Merge the consecutive reports of a broker that list a bundle into one interval of ownership."""
+    """Return the intervals of ownership: the consecutive reports of a broker that list the same bundle become one
+    row.
+    """
     in_order = Window.partitionBy("broker", "session", "bundle").orderBy("position")
     return (
         rows.select("*", (F.col("position") - F.row_number().over(in_order)).alias("island"))
@@ -94,9 +104,9 @@ def _islands(rows: DataFrame) -> DataFrame:
 
 
 def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Mark the last interval of a bundle as ended by a split if two things are true: it ended as if the bundle had
-    moved, and a part of the bundle's range was reported between the interval's begin and `history_gap_ms` after its
-    end.
+    """Return `intervals`, with `ended` set to ENDED_SPLIT where a bundle was split. That is so for the last interval of
+    a bundle if `ended` is ENDED_MOVED, and if a broker began to report a part of the bundle's range between the begin
+    of the interval and `history_gap_ms` after its end (both inclusive).
     """
     newest_first = Window.partitionBy("bundle").orderBy(
         F.col("owned_from").desc(), F.col("owned_to").isNull().desc(), F.col("broker").desc()
@@ -118,10 +128,10 @@ def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def is_part(part: str, whole: str) -> Column:
-    """Return a column that says whether the range of the bundle in row `part` is within that of the bundle in row
-    `whole`, and smaller.
+    """Return a column that says whether one bundle's hash range is inside that of another bundle of the same namespace,
+    and smaller.
 
-    Both are aliases of rows that `with_range` made.
+    `part` and `whole` are the aliases of two tables in a join, which both have the columns that `with_range` adds.
     """
     return all_of(
         F.col(f"{part}.namespace") == F.col(f"{whole}.namespace"),
@@ -132,7 +142,9 @@ def is_part(part: str, whole: str) -> Column:
 
 
 def with_range(rows: DataFrame) -> DataFrame:
-    """Add the columns `namespace`, `lower` and `upper`: the namespace of `bundle`, and the ends of its range."""
+    """Add three columns of texts, from the name of the bundle in `bundle`: its `namespace`, and the `lower` and `upper`
+    end of its hash range, as hexadecimal numbers of equal length.
+    """
     ends = F.substring_index("bundle", "/", -1)
     return rows.select(
         "*",

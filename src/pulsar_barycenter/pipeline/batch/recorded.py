@@ -27,8 +27,8 @@ _RECORDED = " recorded"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value that differs between a refolded and a recorded row: the value in the row `name` and the column
-    `column`.
+    """A value that differs between a computed and a recorded row. `name` identifies the row, `column` is the column of
+    the value; `refolded` is the computed value and `recorded` the recorded one.
     """
 
     name: str
@@ -44,10 +44,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison: the number of computed rows (`rows`), and how many of these have a recorded row
-    (`matched`).
+    """The result of a comparison of computed rows with recorded rows: the number of computed rows (`rows`), and for how
+    many of these there is a recorded row (`matched`).
 
-    `greatest` is the greatest relative difference of a value; None if all values of rows with a recorded row are equal.
+    `greatest` is the value with the greatest relative difference; None if no value differs. Only computed rows for
+    which there is a recorded row are compared.
     """
 
     rows: int
@@ -55,20 +56,20 @@ class Comparison:
     greatest: Difference | None
 
     def agrees(self, tolerance: float) -> bool:
-        """Return whether every computed row has a recorded row, and no value differs by more than `tolerance`, as a
-        fraction of the greater value.
+        """Return whether there is a recorded row for every computed row, and no value differs by more than `tolerance`.
+        The difference of two values is a fraction of the greater of their absolute values.
         """
         is_close = self.greatest is None or self.greatest.relative <= tolerance
         return self.rows == self.matched and is_close
 
 
 def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[str], key: str) -> Comparison:
-    """Compare `refolded` with the rows of the same `key` in `files`, paths in `storage`, oldest first.
+    """Compare each row of `refolded` with the recorded row of the same bundle or broker (`key` is the column "bundle"
+    or "broker"): the earliest recorded row whose `as_of` is not before that of the computed row.
 
-    `key` is `bundle` or `broker`. For each key, the refolded row is compared with the earliest recorded row that is not
-    older. The refolded row may be older than the newest recorded one: the pipeline may have continued, and its newest
-    report may be from a broker without bundles, which has no samples. Reads the files from the newest backwards, and
-    stops at the first file that ends more than ten minutes before the oldest refolded row.
+    `files` are the recorded files, as paths in `storage`, oldest first. They are read from the newest backwards, up to
+    the first file that ends more than ten minutes before the oldest computed row. A recorded row may be newer than the
+    computed one, because the pipeline may have continued since the tables were computed.
     """
     wanted = refolded.drop_columns([name for name in ("topics",) if name in refolded.column_names])  # not recorded
     oldest = pc.min(wanted.column("as_of")).as_py() - _SLACK if len(wanted) else None
@@ -88,9 +89,10 @@ def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[
 
 
 def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
-    """Compare the rows of two frames with the same columns, in Spark.
+    """Compare the computed rows (`refolded`) with the recorded rows, in Spark. Both have the same columns.
 
-    A row counts as recorded if a recorded row is equal to it in all columns that are not of type double.
+    A computed row matches a recorded row if both are equal in all columns that are not of type double. Values of type
+    double are then compared.
     """
     figures = [field.name for field in refolded.schema if isinstance(field.dataType, T.DoubleType)]
     keys = [name for name in refolded.columns if name not in figures]
@@ -108,7 +110,10 @@ def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
 
 
 def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
-    """Return an aggregate: the greatest relative difference in one column, with its row; null if there is none."""
+    """Return an aggregate over joined rows: the greatest relative difference between the column `figure` and its
+    recorded value, and the row in which it is. Null if no value differs. `keys` are the columns whose values name the
+    row.
+    """
     mine, theirs = F.col(figure), F.col(f"{figure}{_RECORDED}")
     difference = F.struct(
         (F.abs(mine - theirs) / F.greatest(F.abs(mine), F.abs(theirs))).alias("relative"),
@@ -120,7 +125,7 @@ def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
 
 
 def _first(both: pa.Table, key: str) -> pa.Table:
-    """Return for each key the row of `both` that was recorded first."""
+    """Return for each value of the column `key` the row of `both` with the earliest recorded `as_of`."""
     ordered = both.sort_by([(key, "ascending"), (f"as_of{_RECORDED}", "ascending")])
     names = ordered.column(key).to_pylist()
     first = [row for row, name in enumerate(names) if not row or names[row - 1] != name]

@@ -70,11 +70,12 @@ samples of all bundles were late, and otherwise about 200 bytes per bundle.
 
 @dataclass(frozen=True, slots=True)
 class Refolded:
-    """The result of a refold: the windows of bundles and averages of brokers at the time of the newest sample.
+    """The result of a refold: the average rates (windows) of bundles and brokers at the time of the newest sample.
 
-    `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker. Bundles and brokers without a
-    sample in the history gap before the newest sample are left out. A broker whose newest report lists no bundle has no
-    samples, and is left out as well. `late` is the number of bundles that had to be sorted.
+    `bundles` has the columns BUNDLE_STATE, sorted by bundle; `brokers` has BROKER_DATA, sorted by broker. A bundle or
+    broker is left out if its newest sample is older than the newest sample of all by more than `history_gap_ms`, an
+    argument of `refold`. A broker whose newest report lists no bundle has no samples, and is left out as well. `late`
+    is the number of bundles whose samples were not in the order of time, so that they had to be sorted first.
     """
 
     bundles: pa.Table
@@ -95,11 +96,12 @@ class _File:
 def refold(
     session: SparkSession, files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int | None = None
 ) -> Refolded:
-    """Fold the samples in `files`, which are Parquet files with the columns BUNDLE_SAMPLES: local paths, or addresses
-    that Spark reads. No sample may be there twice.
+    """Compute the average rates of bundles and brokers from all samples in `files`. These are Parquet files with the
+    columns BUNDLE_SAMPLES: local paths, or addresses that Spark reads. No sample may be there twice.
 
-    `stretches` is the number of tasks. None: one task for up to `SMALL_HISTORY` samples in local files, otherwise one
-    for each core of Spark.
+    After more than `history_gap_ms` without a sample, earlier samples of a bundle no longer count. The history is
+    divided in time into `stretches` parts, one task for each. None: one part if the files are local and have at most
+    `SMALL_HISTORY` samples, otherwise one for each core of Spark.
 
     Raises:
         ValueError: there is no sample in `files`.
@@ -116,9 +118,10 @@ def refold(
 
 
 def refold_here(files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int = 1) -> Refolded:
-    """Fold the samples in local `files` in this process, without Spark.
+    """Compute the average rates of bundles and brokers from all samples in local `files`, in this process, without
+    Spark.
 
-    The result is that of `refold` with the same `stretches`.
+    The result is that of `refold` with the same arguments.
 
     Raises:
         DamagedTableError: a file cannot be read.
@@ -135,7 +138,9 @@ def refold_here(files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, s
 
 
 def is_small_history(files: Sequence[str]) -> bool:
-    """Return whether local `files` have at most `SMALL_HISTORY` samples, according to their footers."""
+    """Return whether local `files` together have at most `SMALL_HISTORY` samples, according to the footers of the
+    files.
+    """
     return _is_small(_in_order(files))
 
 
@@ -144,8 +149,9 @@ def _is_small(files: Sequence[_File]) -> bool:
 
 
 def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Table], gap_ms: int) -> Refolded:
-    """Combine the results of the stretches. `fold_late` folds the bundles whose rows are not in order, into the schema
-    STRETCH.
+    """Combine the results of the parts of the history, in the order of time. `fold_late` is called with the names of
+    bundles whose samples were not in the order of time, if there are any; it computes their averages, as a table with
+    the schema STRETCH.
     """
     if not answers:
         raise ValueError("no samples: the given files have no rows")
@@ -165,9 +171,10 @@ def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Tab
 
 
 def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: int) -> list[_Answer]:
-    """Return for each stretch of `files` a table with the schema STRETCH and one with the schema MEMBERS.
+    """Divide `files` into at most `tasks` parts of the history. Return two tables for each part: the averages of
+    bundles (schema STRETCH), and the bundles in the newest report of each broker (schema MEMBERS).
 
-    `run` starts the tasks, which read the files themselves.
+    `run` runs one task per part; a task reads its files itself.
     """
     parts = _in_stretches(files, tasks)
     priors = _priors(run, parts, gap_ms) if parts else []
@@ -175,10 +182,10 @@ def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: in
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
-    """Return the files that have rows, sorted by the time of their last sample, which the footer of a file has.
+    """Return the files that have rows, sorted by the time of their last sample, which is read from the file's footer.
 
-    A file may have one late sample among newer ones. So the last sample says where most of its samples belong; the
-    first does not.
+    A file may have one late sample among newer ones. So the time of its last sample shows where most of its samples
+    belong; the time of its first sample does not.
     """
     with ThreadPoolExecutor() as pool:
         looked_at = list(pool.map(_footer, files))
@@ -199,7 +206,7 @@ def _footer(path: str) -> _File:
 
 
 def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
-    """Divide `files` into at most `count` stretches with about the same number of rows."""
+    """Divide `files` into at most `count` lists of paths, in their order, with about the same number of rows."""
     ends = np.cumsum([file.rows for file in files])
     if not len(ends):
         return []
@@ -208,8 +215,9 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
 
 
 def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
-    """Return one table for each stretch of files in `parts`: for each bundle, the number of its samples in all
-    earlier stretches (`samples`) and the time of the last of them (`last_at`). The first stretch has None.
+    """Return what is known of the samples before each part of the history in `parts`, which are lists of files: a table
+    with the columns `bundle`, `samples` (how many samples of the bundle earlier parts have; only those that still
+    count) and `last_at` (the time of the last of them). For the first part it is None.
     """
     if len(parts) == 1:
         return [None]
@@ -220,8 +228,8 @@ def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa
 
 
 def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
-    """Return for each stretch, and for one after the last, the sum of the counts of the stretches before it. `counts`
-    has the counts of each stretch alone.
+    """Add up the counts of samples. `counts` has one table for each part of the history, with the counts of that part
+    only. Return a list that is longer by one: at index i the sum of the first i counts; None at index 0.
     """
     priors: list[pa.Table | None] = [None]
     before: pa.Table | None = None
@@ -232,7 +240,9 @@ def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]
 
 
 def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
-    """Return the counts of two consecutive stretches, combined into the counts of one stretch."""
+    """Return the counts of samples (see `folds.stretches.Counts`) of two consecutive parts of the history together.
+    `before` and `after` are the counts of each part.
+    """
     both = before.join(after, "bundle", join_type="full outer", right_suffix="_after")
     had, has = (pc.is_valid(both.column(name)) for name in ("samples", "samples_after"))
     silent = pc.greater(pc.subtract(both.column("first_at_after"), both.column("last_at")), gap_ms)
@@ -289,9 +299,10 @@ _PIECE_ROWS = 200_000
 
 
 def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
-    """Return for each stretch of time of `files` a table with the schema STRETCH and one with the schema MEMBERS.
+    """Divide the samples in `files` by time into at most `tasks` parts. Return two tables for each part: the averages
+    of bundles (schema STRETCH), and the bundles in the newest report of each broker (schema MEMBERS).
 
-    Spark reads the rows, distributes them by time and sorts.
+    Spark reads the rows, sends each to the task for its time, and sorts them there.
     """
     rows = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
     cuts = _cuts(rows, tasks)
@@ -303,9 +314,8 @@ def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, ga
 
 
 def _cuts(rows: DataFrame, tasks: int) -> list[int]:
-    """Return the times (ms) at which the stretches of time begin, without that of the first stretch.
-
-    Stretches have about the same number of rows.
+    """Return the times (epoch ms) that divide the rows into at most `tasks` parts with about the same number of rows:
+    where the second part begins, the third, and so on.
     """
     shares = [number / tasks for number in range(1, tasks)]
     if not shares:
@@ -332,9 +342,10 @@ def _fold_rows(priors: Sequence[pa.Table | None], gap_ms: int, stretch: int, pie
 
 
 def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[int, _Answer]:
-    """Run `work` on Spark's workers with the rows of each stretch of time, in order; return the answers by stretch.
+    """Call `work` on Spark's workers once for each part of the history that has rows: with the number of the part, from
+    0, and its rows in the order of time. Return the results by the number of the part.
 
-    A stretch begins at one of `cuts` and ends before the next. A stretch without rows has no answer.
+    Part 0 ends before the first of `cuts` (epoch ms). Each later part begins at one of `cuts` and ends before the next.
     """
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -350,7 +361,9 @@ def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[i
 
 
 def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine Spark's small batches into larger pieces, with dictionaries as `StretchFold` needs them."""
+    """Combine Spark's small batches into tables with `_PIECE_ROWS` rows or more; only the last one may have fewer.
+    Columns with names are encoded as Arrow dictionaries.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -385,8 +398,8 @@ def _unpacked(packed: bytes) -> pa.Table:
 
 
 def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
-    """Combine the stretches. Return the bundles whose rows were in the order of time, as a table with the schema
-    BUNDLE_STATE, and the names of the other bundles.
+    """Combine the results of the parts of the history, in the order of time. Return a table with the columns
+    BUNDLE_STATE for the bundles whose samples were in the order of time, and the names of the other bundles.
     """
     names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
     count = len(names)
@@ -410,8 +423,8 @@ def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
 
 
 def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late: pa.Array) -> pa.Table:
-    """Fold the bundles in `late`, whose rows may have any order, into the schema STRETCH: Spark sorts them, its tasks
-    fold them.
+    """Compute the averages of the bundles in `late`, whose samples may have any order in `files`. Return a table with
+    the schema STRETCH. Spark sorts the samples, and its tasks compute the averages.
     """
     samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files).select(*FOLDED)
     names = session.createDataFrame(pa.table({"bundle": late}))
@@ -427,10 +440,8 @@ def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late:
 
 
 def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
-    """Return the averages of each broker (the sums of its bundles' windows), with the schema BROKER_DATA, sorted by
-    broker.
-
-    All of these bundles are in `bundles`.
+    """Return the averages of each broker, with the columns BROKER_DATA, sorted by broker: the sums of the averages of
+    its bundles. `members` has the bundles of each broker, `bundles` the averages of at least these bundles.
     """
     brokers = pc.unique(members.column("broker"))
     which = pc.index_in(members.column("broker"), brokers).to_numpy()

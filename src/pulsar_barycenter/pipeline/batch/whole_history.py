@@ -25,10 +25,11 @@ def fold_history(
     history_gap_ms: int = HISTORY_GAP_MS,
     balance: BalanceSettings | None = None,
 ) -> HistoryTables:
-    """Return the tables that are computed from the logs. Spark computes a table only when it is read.
+    """Return all tables, computed from the logs. Spark computes a table only when it is read.
 
-    Input: LOAD_REPORT_LINE and DECISIONS. `bundle_data` and `broker_data` leave out bundles and brokers whose newest
-    report is more than `history_gap_ms` older than the newest report of all.
+    Input: lines of the report log (LOAD_REPORT_LINE) and decisions (DECISIONS). The tables `bundle_data` and
+    `broker_data` leave out bundles and brokers whose newest report is more than `history_gap_ms` older than the newest
+    report of all brokers.
     """
     reports = lines.transform(valid_reports).transform(distinct_reports)
     samples = bundle_samples(reports)
@@ -61,8 +62,8 @@ def fold_history(
 
 
 def _heard_of(rows: DataFrame, time_ms: Column, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
-    """Drop the rows of bundles or brokers not reported for long: those whose `time_ms` is more than `history_gap_ms`
-    before the newest report (`as_of`).
+    """Return `rows`, one for each bundle or broker, without those whose `time_ms` is more than `history_gap_ms` before
+    the time of the newest report. `as_of` has this time in one row, in the column `newest_ms`.
     """
     timed = rows.crossJoin(F.broadcast(as_of))
     return timed.where(F.col("newest_ms") - time_ms <= history_gap_ms).drop("newest_ms")

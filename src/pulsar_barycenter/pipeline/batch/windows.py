@@ -40,11 +40,14 @@ def fold_windows(
     *,
     history_gap_ms: int = HISTORY_GAP_MS,
 ) -> DataFrame:
-    """Fold samples into the windows of their bundles.
+    """Update the average rates of bundles (their windows) with `samples`.
 
-    Input: BUNDLE_SAMPLES without repeats, in any order; `prior` BUNDLE_STATE, one row per bundle. Output: the columns
-    of BUNDLE_STATE, one row for each bundle of either input, plus `new_samples`, the number of the bundle's new
-    samples. With 0, the row is the prior row. `as_of` is the time of the newest sample of the bundle.
+    Input: `samples` has the columns BUNDLE_SAMPLES, without repeats, in any order. `prior` has BUNDLE_STATE, the state
+    before these samples, one row per bundle; None: no samples came before. After more than `history_gap_ms` without a
+    sample, earlier samples of a bundle no longer count.
+
+    Output: BUNDLE_STATE, one row for each bundle of either input, and `new_samples`, the number of the bundle's rows in
+    `samples`. If that is 0, the row is the one in `prior`. `as_of` is the time of the bundle's newest sample.
     """
     rows = _as_rows(samples) if prior is None else _as_rows(samples).union(_prior_as_rows(prior))
     return (
@@ -56,8 +59,8 @@ def fold_windows(
 
 
 def _as_rows(samples: DataFrame) -> DataFrame:
-    """Return the samples as rows for the fold, with the columns of `_prior_as_rows`. A sample counts in the short and
-    in the long window.
+    """Return the samples with the columns of `_prior_as_rows`. The rates of a sample are there twice, once for the
+    short and once for the long window.
     """
     return samples.select(
         "bundle",
@@ -69,8 +72,9 @@ def _as_rows(samples: DataFrame) -> DataFrame:
 
 
 def _prior_as_rows(prior: DataFrame) -> DataFrame:
-    """Return the prior state of each bundle as one more row, which comes before all samples of the bundle. So no join
-    is needed.
+    """Return the rows of `prior` (one per bundle: its state before the new samples) in the form of samples. `is_sample`
+    is 0, so that sorting puts the row before all samples of its bundle. The two can then be combined by a union,
+    without a join.
     """
     return prior.select(
         "bundle",
@@ -86,8 +90,9 @@ def _prior_as_rows(prior: DataFrame) -> DataFrame:
 
 
 def _number_samples(rows: DataFrame) -> DataFrame:
-    """Add the columns `position` (1 for a bundle's first sample, 0 for its prior row) and `silence_ms`, the time since
-    the previous row of the bundle.
+    """Number the rows of each bundle in a new column `position`: 0 for its row with the prior state, 1 for its first
+    sample, and so on. Add the column `silence_ms`, the time since the previous row of the bundle; null for its first
+    row.
     """
     in_order = Window.partitionBy("bundle").orderBy(*_IN_ORDER)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -96,8 +101,9 @@ def _number_samples(rows: DataFrame) -> DataFrame:
 
 
 def _cut_at_gaps(rows: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Drop the rows of a bundle before its last time of more than `history_gap_ms` without a sample. Adds two columns:
-    `j` numbers the remaining rows of a bundle from 1, `k` is their count.
+    """Drop all rows of a bundle before its last gap: a time of more than `history_gap_ms` between two rows of the
+    bundle. Add two columns: `j` numbers the remaining samples of the bundle from 1 (0 for the prior row), `k` is their
+    count.
     """
     bundle = Window.partitionBy("bundle")
     is_cut = F.col("silence_ms") > history_gap_ms
@@ -129,8 +135,8 @@ def _weigh(rows: DataFrame) -> DataFrame:
 
 
 def _weight(window: str) -> Column:
-    """Return a column with the weight of a row in the average of a window, by the formula in the docstring of the
-    module; `before` is n0, `growth` is m.
+    """Return a column: the factor of a row in the weighted sum that is the average of a window. `window` is "short" or
+    "long". The formula is in the docstring of the module; the variable `before` is its n0, and `growth` its m.
     """
     size = WINDOW_SAMPLES[window]
     decay = F.lit((size - 1) / size)
@@ -164,8 +170,8 @@ def _sum_up(rows: DataFrame) -> DataFrame:
 
 
 def _num_samples(window: str) -> Column:
-    """Return a column with the number of samples in a window: earlier and new samples together, at most the size of the
-    window.
+    """Return an aggregate: how many samples the average of a window has. It is the sum of earlier and new samples, but
+    at most the window's size. `window` is "short" or "long".
     """
     name = f"{window}_num_samples"
     found = F.max(f"before_{name}") + F.max("k")

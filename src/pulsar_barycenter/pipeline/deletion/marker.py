@@ -15,8 +15,10 @@ _READY = f"{DELETION}/ready"
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
-    """The plan of a deletion of a tenant's data: the tenant, and the format of the tables. The logs of Delta tables are
-    deleted, and created again at the end.
+    """The plan of a deletion of a tenant's data, which is kept in a file until the deletion is complete.
+
+    `table_format` is the format of the tables before the deletion. If it is Delta, the deletion removes the Delta logs,
+    and creates them again in the end.
     """
 
     tenant: str
@@ -24,11 +26,11 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UnfinishedDeletionError(OSError):
-    """The deletion of a tenant's data was interrupted and must be finished first."""
+    """The deletion of a tenant's data was interrupted. It must be finished before the pipeline may start."""
 
 
 def read_plan(storage: Storage) -> Plan | None:
-    """Return the plan of an interrupted deletion; None if there is none."""
+    """Return the plan of a deletion that has begun and is not complete; None if there is none."""
     try:
         return msgspec.json.decode(storage.read(_PLAN), type=Plan)
     except FileNotFoundError:
@@ -40,7 +42,9 @@ def write_plan(storage: Storage, plan: Plan) -> None:
 
 
 def is_ready(storage: Storage) -> bool:
-    """Return whether the states without the tenant, which replace the present ones, are completely written."""
+    """Return whether the first part of a deletion is complete: copies of all stored states of the pipeline, without the
+    tenant's data, are written. These will replace the states.
+    """
     return storage.exists(_READY)
 
 
@@ -49,7 +53,7 @@ def mark_ready(storage: Storage) -> None:
 
 
 def refuse_unfinished(storage: Storage) -> None:
-    """Check that no deletion of a tenant's data was interrupted before its end.
+    """Check that no deletion of a tenant's data is incomplete.
 
     Raises:
         UnfinishedDeletionError: a deletion was interrupted; the text says how to finish it.

@@ -24,21 +24,27 @@ class TenantNames:
         self._mention = re.compile(f"{in_address}|{alone}")
 
     def owns(self, name: str) -> bool:
-        """Return whether a bundle, namespace or topic (without its scheme) belongs to the tenant."""
+        """Return whether a bundle, a namespace or a topic belongs to the tenant. `name` is its full name; that of a
+        topic without "persistent://".
+        """
         return name.startswith(self._prefix)
 
     def mentions(self, text: str) -> bool:
-        """Return whether a text contains a name of the tenant."""
+        """Return whether a text contains the name of one of the tenant's namespaces, bundles or topics, or the tenant's
+        name in an address (for example after "tenants/" or "://").
+        """
         return self.tenant in text and self._mention.search(text) is not None
 
     def redacted(self, text: str) -> str:
-        """Return `text` with each name of the tenant replaced by `REDACTED`. JSON stays valid JSON."""
+        """Return `text` with each name for which `mentions` returns True replaced by `REDACTED`. JSON stays valid
+        JSON.
+        """
         return self._mention.sub(REDACTED, text) if self.tenant in text else text
 
     def pruned(self, value: Any) -> Any:
-        """Return a JSON value from which the tenant's entries are removed: keys of objects that are names of the
-        tenant, and items of lists that are such a name or the record of such a bundle. In other texts, the tenant's
-        names are replaced by `REDACTED`.
+        """Return a copy of the JSON value `value` without the tenant's entries: keys of objects that are names of its
+        namespaces, bundles or topics; and items of lists that are such a name, or a record whose field `bundle` is such
+        a name. Inside all other texts, such names are replaced as by `redacted`.
         """
         if isinstance(value, dict):
             return {key: self.pruned(item) for key, item in value.items() if not self.owns(str(key))}

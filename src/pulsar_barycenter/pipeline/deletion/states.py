@@ -22,8 +22,8 @@ _SCRATCH = f"{DELETION}/data"
 
 
 def make_states(storage: LocalStorage, names: TenantNames) -> None:
-    """Write a copy of all states of the pipeline, without the tenant's data, to a folder of the deletion. Deletes
-    earlier content of that folder first.
+    """Write a copy of every stored state of the pipeline, without the tenant's data, to a temporary folder of the
+    deletion. Delete earlier content of that folder first. The states themselves are not changed.
     """
     storage.delete(_SCRATCH)
     scratch = LocalStorage(storage.root / _SCRATCH)
@@ -36,8 +36,8 @@ def make_states(storage: LocalStorage, names: TenantNames) -> None:
 
 
 def put_in_place(storage: LocalStorage) -> int:
-    """Replace the pipeline's states by the copies that `make_states` wrote, unless that was done already; return how
-    many states the pipeline has after that.
+    """Replace the stored states of the pipeline by the copies that `make_states` wrote. If the copies are not there,
+    because an earlier call has already moved them, nothing changes. Return the number of stored states.
     """
     made = f"{_SCRATCH}/{STATE}"
     if storage.exists(made):

@@ -23,11 +23,11 @@ _TEXTS = {"decisions": ("refused", "principal", "request", "reason", "sentence")
 
 
 def delete_rows(storage: Storage, name: str, names: TenantNames) -> int:
-    """Delete a tenant's rows from all files of a table; return how many rows this call deleted, without those in files
-    that compaction has replaced.
+    """Delete a tenant's rows from all files of the table `name`. Return how many rows of the table this call deleted:
+    rows in files that compaction has replaced are deleted as well, but not counted.
 
     Raises:
-        DamagedTableError: a file cannot be read, so it may have such rows.
+        DamagedTableError: a file cannot be read, so it may still have rows of the tenant.
     """
     if _BUNDLE not in TABLES[name].schema.names:
         return 0
@@ -42,7 +42,9 @@ def delete_rows(storage: Storage, name: str, names: TenantNames) -> int:
 
 
 def _rewrite(storage: Storage, name: str, file: TableFile, names: TenantNames) -> int:
-    """Rewrite a file of a table without the tenant's rows, if it has such rows; return how many it had."""
+    """Rewrite a file of the table `name` without the tenant's rows, and with the tenant's names redacted in other rows.
+    A file that has neither stays as it is. Return how many rows were deleted.
+    """
     with opened_table(storage, file.path) as source:
         looked_at = [_BUNDLE, *_texts(name, source.schema_arrow.names)]
         masks: list[pa.ChunkedArray] = []
@@ -72,7 +74,9 @@ def _rewrite(storage: Storage, name: str, file: TableFile, names: TenantNames) -
 
 
 def _of_kept(segments: list[Segment], mask: pa.ChunkedArray) -> Iterator[Segment]:
-    """Yield the segments of a file, each with the number of its rows that `mask` keeps."""
+    """Yield the segments of a file after rows were deleted: each with the number of its rows that `mask` marks as kept.
+    `mask` has one flag per row of the file.
+    """
     start = 0
     for segment in segments:
         yield segment._replace(rows=_count(mask.slice(start, segment.rows)))

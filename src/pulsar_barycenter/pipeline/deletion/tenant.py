@@ -42,7 +42,10 @@ from pulsar_barycenter.pipeline.tables.table_log import TableFormat
 
 
 class DeletedData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What one run of the deletion deleted: rows by table, numbers of changed files, and bundles of the publication."""
+    """What one call of `delete_tenant` deleted. `rows` is the number of rows by table. `published_bundles` is the
+    number of bundles removed from the pipeline's publication. `states` is the number of stored states after the
+    deletion. The other values are numbers of changed files.
+    """
 
     tenant: str
     rows: dict[str, int]
@@ -55,17 +58,18 @@ class DeletedData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class OtherDeletionError(OSError):
-    """The deletion of another tenant's data was interrupted and must be finished first."""
+    """The deletion of another tenant's data was interrupted. It must be finished before this deletion can begin."""
 
 
 def delete_tenant(storage: LocalStorage, tenant: str, *, clock_ms: Callable[[], int]) -> DeletedData:
-    """Delete all data of a tenant in the data directory. The caller holds `exclusive(storage)`.
+    """Delete all data of a tenant in the data directory. The caller must be inside `exclusive(storage)`, so that no
+    pipeline runs. If a previous deletion of the same tenant was interrupted, this call finishes it.
 
     Raises:
-        OtherDeletionError: the deletion of another tenant is unfinished; nothing has changed.
+        OtherDeletionError: the deletion of another tenant's data is incomplete; nothing has changed.
         TableFormatError: the tables are Delta, and deltalake is not installed; nothing has changed.
-        DamagedTableError, DamagedStateError: a file cannot be read; the deletion is unfinished.
-        OSError: the file system refuses an operation; the deletion is unfinished.
+        DamagedTableError, DamagedStateError: a file cannot be read. The deletion is incomplete: call again.
+        OSError: the file system refuses an operation. The deletion is incomplete: call again.
     """
     plan = read_plan(storage) or Plan(tenant, format_of(storage))
     if plan.tenant != tenant:

@@ -24,10 +24,10 @@ file.
 
 
 def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Line) -> bool:
-    """Replace each line of a file that names the tenant by the result of the function `line` for it; return whether the
-    file changed.
+    """Remove a tenant's names from the file `path`; return whether the file changed.
 
-    Lines that another process appends meanwhile are kept.
+    `line` is called with each line that contains a name of the tenant, and returns the new line, or an empty text to
+    delete the line. Lines that another process appends in the meantime are kept, and treated in the same way.
     """
     content = storage.read(path)
     changed = clean_lines(content, names, line)
@@ -42,7 +42,9 @@ def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Li
 
 
 def clean_lines(content: bytes, names: TenantNames, line: Line) -> bytes:
-    """Return the lines of a file without the tenant's names."""
+    """Return the lines in `content` without the tenant's names. `line` is called with each line that contains such a
+    name, and returns the new line, or an empty text to delete the line. All other lines stay the same.
+    """
     if names.tenant.encode() not in content:
         return content
     return b"".join(_clean(found, names, line) for found in content.splitlines(keepends=True))
@@ -56,7 +58,9 @@ def _clean(found: bytes, names: TenantNames, line: Line) -> bytes:
 
 
 def report_line(text: str, names: TenantNames) -> str:
-    """Return a line of JSON, such as a load report, without the tenant's entries."""
+    """Return the line `text`, which is JSON such as a load report, without what belongs to the tenant (see
+    `TenantNames.pruned`). If the line is not JSON, return it with the tenant's names redacted.
+    """
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -66,7 +70,9 @@ def report_line(text: str, names: TenantNames) -> str:
 
 
 def decision_line(text: str, names: TenantNames) -> str:
-    """Return an empty text for a decision about a bundle of the tenant, and other lines with its names redacted."""
+    """Return an empty text if the line is a decision about a bundle of the tenant, so that it is deleted. Otherwise
+    return the line with the tenant's names redacted.
+    """
     try:
         bundle = msgspec.json.decode(text, type=_Decision).bundle
     except (msgspec.DecodeError, UnicodeError):
@@ -79,15 +85,17 @@ class _Decision(msgspec.Struct):
 
 
 def refused_line(text: str, names: TenantNames) -> str:
-    """Return an empty text: a refused line that names the tenant is deleted."""
+    """Return an empty text: every line of the quarantine that contains a name of the tenant is deleted."""
     return ""
 
 
 def clean_publication(storage: LocalStorage, names: TenantNames) -> int:
-    """Remove the tenant's bundles from the publication of the pipeline; return how many bundles were removed.
+    """Remove the tenant's bundles from the pipeline's publication (the file with the newest averages, which brokers
+    read). Return how many bundles were removed.
 
-    The changes that follow the publication are deleted, because they may have the tenant's bundles. Readers continue
-    with the next whole publication. A publication that cannot be decoded is deleted, too.
+    The files of changes that follow the publication are deleted, because they may have the tenant's bundles. A reader
+    gets no new averages until the pipeline writes the next whole publication. A publication that cannot be decoded is
+    deleted, too.
     """
     folder, _, name = PUBLICATION.rpartition("/")
     for entry in storage.entries(folder):

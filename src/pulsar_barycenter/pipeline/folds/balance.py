@@ -24,8 +24,9 @@ from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
 @dataclass(frozen=True, slots=True)
 class BalanceSettings:
-    """How the table `balance` is computed. `overload_threshold` is Pulsar's
-    `loadBalancerBrokerOverloadedThresholdPercentage` as a fraction.
+    """The settings by which the table `balance` is computed: `interval_ms` is the length of an interval. An interval
+    gets its row when reports are known until `settle_ms` after its end. A broker's report is used for at most
+    `history_gap_ms`. `overload_threshold` is Pulsar's `loadBalancerBrokerOverloadedThresholdPercentage` as a fraction.
     """
 
     interval_ms: int = 60_000
@@ -35,7 +36,9 @@ class BalanceSettings:
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
-    """The load of a broker in one report. Rates and throughput are the sums of inbound and outbound."""
+    """The load of a broker in one report. `usage` is its weighted usage (a fraction); `msg_rate` (msg/s) and
+    `msg_throughput` (bytes/s) are in + out.
+    """
 
     reported_at: int
     incarnation: str
@@ -46,9 +49,10 @@ class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
 
 
 def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, list[BrokerFigures]]:
-    """Return the values of all reports from which the table `balance` is computed, by broker.
+    """Return the load in each report, in the order of the input, keyed by broker. The table `balance` is computed from
+    these values.
 
-    Input: LOAD_REPORTS and BROKER_USAGE of the same reports, in the same order.
+    Input: tables with the columns LOAD_REPORTS and BROKER_USAGE; rows with the same index are about the same report.
     """
     found: dict[str, list[BrokerFigures]] = {}
     usages = broker_usage.column("weighted_usage").to_pylist()
@@ -68,9 +72,10 @@ def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, 
 
 
 class BalanceMemory(msgspec.Struct, rename="camel"):
-    """The reports and decisions of former batches that are needed to compute the next intervals.
+    """What the pipeline keeps from one batch to the next to compute rows of the table `balance`: the values of reports,
+    by broker, and the times of decisions to unload and to split.
 
-    `next_start` is None before the first interval is settled.
+    `next_start` is the start of the first interval (epoch ms) that has no row yet; None until the first row is written.
     """
 
     next_start: int | None = None
@@ -91,9 +96,12 @@ def settle_intervals(
     as_of: int,
     settings: BalanceSettings,
 ) -> tuple[BalanceMemory, list[Row]]:
-    """Return the new memory, and the rows of BALANCE (times in epoch ms) that are settled now, in the order of time.
+    """Return the rows of the table `balance` that can be written after this batch, oldest first, and the memory for the
+    next batch. An interval gets its row when `as_of`, the time of the newest report, is at least `settings.settle_ms`
+    after its end. Times are epoch ms.
 
-    `figures`, by broker, and `decided`, the times of decisions of kind "unload" and "split", are those of this batch.
+    `before` is the memory after the previous batch, which is not changed. `figures` (values of reports, by broker) and
+    `decided` (times of decisions, by "unload" and "split") are from this batch. `owners` is the ownership after it.
     """
     known = {broker: list(reports) for broker, reports in before.figures.items()}
     for broker, reports in figures.items():
@@ -128,8 +136,9 @@ def settle_intervals(
 def _next_interval(
     start: int | None, known: Mapping[str, list[BrokerFigures]], settings: BalanceSettings
 ) -> int | None:
-    """Return the start of the first interval, from the time `start` on, at whose end at least one broker has a valid
-    report; None if there is no such interval.
+    """Return the start of the first interval at whose end some broker has a report that is at most `history_gap_ms`
+    old. Only intervals that start at `start` or later are considered; None: all. Return None if there is no such
+    interval.
     """
     size = settings.interval_ms
     if start is not None and _newest_before(start + size, known, settings.history_gap_ms):
@@ -162,8 +171,10 @@ def _spread(brokers: list[BrokerFigures], threshold: float) -> Row:
 
 
 def count_without_owner(owners: Owners, at: int, history_gap_ms: int) -> int:
-    """Return the number of bundles without an owner at the time `at` (epoch ms); the docstring of the module defines
-    what counts as without an owner.
+    """Return how many bundles had no owner at the time `at` (epoch ms).
+
+    A bundle counts from the report that shows that its owner lost it. It counts until a broker reports the bundle or a
+    part of its range, or until `history_gap_ms` has passed.
     """
     missing = [
         parts_of(bundle)
@@ -191,8 +202,8 @@ def _remember(
     splits: list[int],
     settings: BalanceSettings,
 ) -> BalanceMemory:
-    """Return the memory for later intervals, without reports of a broker that are older than its newest one before
-    `start`.
+    """Return what is needed to compute intervals from `start` on: for each broker its reports since `start` and the
+    newest one before; decisions since `start`. If `start` is None, all of `known`, `unloads` and `splits` is kept.
     """
     if start is None:
         return BalanceMemory(None, dict(known), unloads, splits)

@@ -22,7 +22,9 @@ _AT_ONCE: Final = 64
 
 
 class BrokerSums:
-    """Keeps the averages of all brokers: the rows of BROKER_DATA without the column `as_of`."""
+    """Keeps the average rates of all brokers: one row with the columns BROKER_DATA, without `as_of`, for each
+    broker.
+    """
 
     def __init__(self, owners: Owners, rows: BundleRows) -> None:
         self._sums: dict[str, tuple[float, ...]] = {}
@@ -31,7 +33,9 @@ class BrokerSums:
             self.update(some, owners, rows)
 
     def update(self, brokers: Collection[str], owners: Owners, rows: BundleRows) -> None:
-        """Compute the sums of some brokers again. A broker that is not in `owners.holdings` any more is removed."""
+        """Compute the averages of `brokers` again, from their bundles in `owners` and the averages of these bundles in
+        `rows`. A broker that is not in `owners.holdings` any more is removed.
+        """
         for broker in brokers:
             if broker not in owners.holdings:
                 self._sums.pop(broker, None)
@@ -43,7 +47,9 @@ class BrokerSums:
             self._sums[broker] = tuple(figures)
 
     def table(self, brokers: Iterable[str] | None = None) -> pa.Table:
-        """Return the averages of all brokers, or of those of `brokers` that are known, as a table sorted by broker."""
+        """Return the averages of brokers as a table, sorted by broker. `brokers` selects brokers (unknown ones are left
+        out); None: all.
+        """
         names = sorted(self._sums if brokers is None else (name for name in brokers if name in self._sums))
         columns = list(zip(*(self._sums[name] for name in names), strict=True)) or [()] * len(BROKER_FIGURES)
         figures = {name: pa.array(values, pa.float64()) for name, values in zip(BROKER_FIGURES, columns, strict=True)}

@@ -25,7 +25,9 @@ _BUCKET_US: Final = 1_000_000
 
 
 class BundleRows:
-    """Keeps the windows of all known bundles: the rows of BUNDLE_STATE."""
+    """Keeps the average rates of bundles (their windows): one row with the columns BUNDLE_STATE for each bundle that it
+    was given and that was not dropped since.
+    """
 
     def __init__(self, state: pa.Table) -> None:
         """Start with the bundles in `state`, which has the columns BUNDLE_STATE and one row for each bundle."""
@@ -44,12 +46,14 @@ class BundleRows:
         return len(self._row_of)
 
     def of(self, bundles: Iterable[str]) -> pa.Table:
-        """Return the rows of BUNDLE_STATE of those `bundles` that are known, sorted by bundle."""
+        """Return the rows of those of `bundles` that are kept here, with the columns BUNDLE_STATE, sorted by bundle."""
         names = sorted({name for name in bundles if name in self._row_of})
         return self._taken(names, np.fromiter((self._row_of[name] for name in names), np.int64, len(names)))
 
     def table(self) -> pa.Table:
-        """Return all rows of BUNDLE_STATE, sorted by bundle. The cost grows with the number of known bundles."""
+        """Return all rows, with the columns BUNDLE_STATE, sorted by bundle. The time that this takes grows with the
+        number of all bundles.
+        """
         if self._sorted is None:
             names = pa.array(self._row_of.keys(), pa.string())
             rows = np.fromiter(self._row_of.values(), np.int64, len(self._row_of))
@@ -58,7 +62,9 @@ class BundleRows:
         return self._taken(*self._sorted)
 
     def put(self, state: pa.Table) -> None:
-        """Replace or add the rows of some bundles. `state` is BUNDLE_STATE with one row per bundle."""
+        """Store the rows in `state`, which has the columns BUNDLE_STATE, one row per bundle. A row replaces the stored
+        row of the same bundle, if there is one.
+        """
         names = state.column("bundle").to_pylist()
         new = [name for name in names if name not in self._row_of]
         if new:
@@ -72,7 +78,9 @@ class BundleRows:
         self._file(added)
 
     def drop_silent(self, *, as_of_ms: int, history_gap_ms: int) -> list[str]:
-        """Drop bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms`. Return their names."""
+        """Drop the bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms` (epoch ms). Return
+        their names.
+        """
         oldest_us = (as_of_ms - history_gap_ms) * 1000
         due: list[Any] = []
         while self._oldest and self._oldest[0] * _BUCKET_US < oldest_us:
@@ -98,7 +106,9 @@ class BundleRows:
         return pa.table(arrays, schema=_SCHEMA)
 
     def _rows_for(self, names: Sequence[str]) -> Any:
-        """Give each of the new bundles `names` a row in the table; return the numbers of these rows."""
+        """Reserve a row in the arrays for each bundle in `names`, none of which has one yet. Return the numbers of
+        these rows.
+        """
         rows = []
         for name in names:
             if self._free:
@@ -121,8 +131,8 @@ class BundleRows:
             self._columns[name] = np.concatenate([values, np.zeros(more, values.dtype)])
 
     def _file(self, rows: Any) -> None:
-        """Put rows that are in no bucket into the buckets for the times of their newest samples. The buckets serve to
-        find bundles without recent samples.
+        """Add rows to the buckets, which group rows by the time of their newest sample, so that bundles without recent
+        samples are found quickly. The rows must not be in a bucket yet.
         """
         keys = self._columns["as_of"][rows] // _BUCKET_US
         order = np.argsort(keys, kind="stable")

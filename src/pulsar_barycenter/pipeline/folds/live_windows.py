@@ -27,13 +27,14 @@ def no_bundles() -> pa.Table:
 
 
 def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) -> tuple[pa.Table, pa.Table]:
-    """Fold samples into the windows of their bundles.
+    """Update the average rates of bundles (their windows) with `samples`.
 
-    Input: BUNDLE_STATE sorted by bundle, one row each; BUNDLE_SAMPLES without repeats, in any order. Returns two tables
-    with the columns BUNDLE_STATE: all bundles of both inputs, sorted by bundle; and only the bundles that had samples.
+    `before` has the columns BUNDLE_STATE, sorted by bundle, one row per bundle; `samples` has BUNDLE_SAMPLES without
+    repeats, in any order. Return two tables with the columns BUNDLE_STATE: all bundles of both inputs, sorted by
+    bundle; and only the bundles in `samples`.
 
-    Samples of a bundle are ordered by (reported_at, broker, incarnation, sequence). A silence of more than
-    `history_gap_ms` restarts the windows.
+    The samples of a bundle are added in the order of (reported_at, broker, incarnation, sequence). After more than
+    `history_gap_ms` without a sample, earlier samples of a bundle no longer count.
     """
     state = _with_new_bundles(before, samples.column("bundle"))
     rows = pc.index_in(samples.column("bundle"), value_set=_whole(state.column("bundle")))
@@ -62,11 +63,11 @@ def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) ->
 
 
 def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, str, int]]:
-    """Return (broker, incarnation, sequence) of the overtaken reports: those with a sample that is not newer than the
-    newest sample of its bundle in `before`.
+    """Return (broker, incarnation, sequence) of each report that came too late: it has a sample of a bundle for which
+    `before` has a sample of the same time or a newer one.
 
-    Input: as `fold_samples`. Such samples are folded after newer ones, so the averages are not those of the order of
-    time.
+    The arguments are those of `fold_samples`, which adds such samples after the newer ones. So the averages differ from
+    those in the order of time.
     """
     rows = pc.index_in(samples.column("bundle"), value_set=_whole(before.column("bundle")))
     newest = before.column("as_of").take(_whole(rows))
@@ -76,8 +77,10 @@ def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, st
 
 
 def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
-    """Return the averages after one more sample, by calling `fold`. Where the result is not finite, fold bounded
-    values, as `load.reports.windows.fold_window` does.
+    """Return the averages and the counts of samples after one more sample. `average`, `n` (the counts before) and
+    `sample` are arrays with one item per bundle, `size` is the number of samples of the window.
+
+    Where the result would not be finite, the rates are first limited as by `load.reports.windows.bounded_rate`.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         found, count = fold(average, n, sample, size)
@@ -88,23 +91,25 @@ def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
 
 
 def _bounded(rates: Any) -> Any:
-    """Return each rate bounded as by `load.reports.windows.bounded_rate`."""
+    """Return the rates limited to ±LARGEST_RATE; a rate that is not finite becomes 0."""
     return np.where(np.isfinite(rates), np.clip(rates, -LARGEST_RATE, LARGEST_RATE), 0.0)
 
 
 def without_silent(state: pa.Table, *, as_of_ms: int, history_gap_ms: int) -> pa.Table:
-    """Drop the bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms`."""
+    """Return `state` without the bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms` (epoch
+    ms).
+    """
     oldest = pa.scalar((as_of_ms - history_gap_ms) * 1000, _STATE.field("as_of").type)
     kept = pc.greater_equal(state.column("as_of"), oldest)
     return state if pc.all(kept).as_py() is not False else state.filter(kept)
 
 
 def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) -> pa.Table:
-    """Return the averages of each broker: the sums of the windows of its bundles.
+    """Return the averages of each broker: the sums of the averages of its bundles.
 
-    A bundle without data counts with Pulsar's default stats. `members` are (broker, bundle), the rows of a broker next
-    to one another; a broker without bundles is (broker, None) and has zeros. Output: BROKER_DATA without `as_of`, in
-    the order of `members`.
+    A bundle that is not in `state` counts with Pulsar's default rates. `members` are pairs of broker and bundle, all
+    pairs of a broker next to one another; a broker without bundles is (broker, None), and has zeros. Output:
+    BROKER_DATA without `as_of`, in the order of `members`.
 
     Source: Pulsar's `TimeAverageBrokerData.reset`.
     """
@@ -132,7 +137,9 @@ def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) 
 
 
 def _with_new_bundles(state: pa.Table, bundles: pa.ChunkedArray) -> pa.Table:
-    """Add the bundles that `state` lacks, without samples; the result stays sorted."""
+    """Return `state` with one more row for each bundle in `bundles` that it lacks; the result is sorted by bundle. The
+    averages and counts of the new rows are 0.
+    """
     names = pc.unique(bundles)
     new = names.filter(pc.invert(pc.is_in(names, value_set=_whole(state.column("bundle")))))
     if len(new) == 0:
@@ -148,7 +155,7 @@ def _table(bundles: Any, columns: dict[str, Any]) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """Return the column as a writable numpy array, with times in epoch µs."""
+    """Return the column as a numpy array that may be changed. Times become epoch µs."""
     array = _whole(column)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())

@@ -29,10 +29,12 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 
 @dataclass(frozen=True, slots=True)
 class OwnersChange:
-    """What a batch of reports changed in the ownership of bundles.
+    """How a batch of reports changed the ownership of bundles.
 
-    `rows` are (date, interval) for the table. `brokers` are those that reported, and those that were removed because
-    they had been silent for more than the history gap.
+    `rows` are the rows to add to the table `ownership`: pairs of the date (yyyy-mm-dd) under which to write the row,
+    and the interval. `brokers` are the brokers that reported, and those that were removed because they sent no report
+    for more than the `history_gap_ms` of `Owners.fold`. `steps` are the same changes, in the form in which they are
+    stored.
     """
 
     rows: list[tuple[str, Interval]]
@@ -41,7 +43,9 @@ class OwnersChange:
 
 
 class Owners:
-    """The present owners of bundles, and the intervals of ownership that ended recently."""
+    """The present owners of bundles, and the intervals of ownership that ended recently: at most two times
+    `history_gap_ms` (an argument of `fold`) before the newest report.
+    """
 
     def __init__(self, before: Ownership | None = None) -> None:
         """Start from the stored state `before`, or without owners if `before` is None. `before` is not changed."""
@@ -67,20 +71,23 @@ class Owners:
             self._add_ended(interval)
 
     def record(self) -> Ownership:
-        """Return the state of ownership to be stored. It is not a copy, so the caller must write it before the next
-        change.
+        """Return the ownership to be stored. The result shares its content with this object, so the caller must write
+        it before the next call of `fold`.
         """
         return Ownership(self.holdings, list(self._ended.values()), self._date)
 
     def owners_of(self, bundle: str) -> tuple[str, ...]:
-        """Return the brokers whose newest reports list the bundle."""
+        """Return the brokers whose newest reports list the bundle, usually one. Empty if there is none."""
         return self._owners.get(bundle, ())
 
     # ---- reports ----
 
     def fold(self, reports: Iterable[ReportHeader], *, as_of: int, history_gap_ms: int) -> OwnersChange:
-        """Update the owners with accepted reports, and return what changed. The reports of one broker are in the order
-        of their sequences.
+        """Update the owners with `reports`, and return what changed. `reports` are the accepted ones of a batch (late
+        reports are not among them); those of a broker are in the order of their sequences.
+
+        `as_of` is the time of the newest report so far (epoch ms). A broker without a report for more than
+        `history_gap_ms` before it is removed, with its bundles.
         """
         ended: list[Interval] = []
         opened: list[Interval] = []
@@ -146,7 +153,10 @@ class Owners:
         ]
 
     def _find_splits(self, bundles: AbstractSet[str], history_gap_ms: int) -> list[Interval]:
-        """Mark the ended intervals of `bundles` that turned out to be splits, and return these intervals."""
+        """Find the bundles among `bundles` that were split: a part of the bundle's range was reported within
+        `history_gap_ms` after the bundle's owner lost it. Set the end of their last interval to ENDED_SPLIT, and return
+        the changed intervals.
+        """
         candidates: list[tuple[int, Interval]] = []
         for bundle in bundles & self._ended_of.keys():
             found = [(number, self._ended[number]) for number in self._ended_of[bundle]]
@@ -171,18 +181,20 @@ class Owners:
     # ---- what is known ----
 
     def intervals_of(self, bundle: str) -> list[Interval]:
-        """Return the intervals of a bundle: recently ended and present ones."""
+        """Return the known intervals in which a broker owned the bundle: those that ended recently, and those that have
+        not ended.
+        """
         return [*(self._ended[number] for number in self._ended_of.get(bundle, ())), *self._open(bundle)]
 
     def lost_until(self, at: int, history_gap_ms: int) -> set[str]:
-        """Return the bundles that an owner lost at `at` or less than `history_gap_ms` before; whether they have an
-        owner again does not matter.
+        """Return the bundles that an owner lost at `at` (epoch ms), or less than `history_gap_ms` before it. A bundle
+        is also returned if it has another owner.
         """
         return {i.bundle for i in self._ended.values() if i.lost_at <= at < i.lost_at + history_gap_ms}
 
     def starts_in(self, namespaces: Iterable[str]) -> dict[str, list[tuple[str, str, int]]]:
-        """Return for each namespace a triple for each known interval of ownership of its bundles: lower and upper end
-        of the bundle's range, and the begin of the interval.
+        """Return for each namespace a list of triples, one for each known interval of ownership of its bundles: the
+        lower and the upper end of the bundle's range (texts, as in its name), and the begin of the interval (epoch ms).
         """
         return {
             namespace: [
@@ -230,7 +242,9 @@ class Owners:
         self._names_ended.setdefault(namespace, set()).add(interval.bundle)
 
     def _forget(self, since: int) -> set[str]:
-        """Remove the intervals that were lost before `since`; return their bundles."""
+        """Remove the ended intervals whose `lost_at` is before `since` (epoch ms); return the names of their
+        bundles.
+        """
         found = set()
         while self._by_end and self._by_end[0][0] < since:
             _, number = heapq.heappop(self._by_end)

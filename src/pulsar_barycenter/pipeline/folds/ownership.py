@@ -23,8 +23,8 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 
 class Holding(msgspec.Struct, rename="camel"):
-    """The bundles that one broker owns by its newest report. `bundles` maps each bundle to the time (epoch ms) from
-    which the broker owns it; `reported_at` is the time of that report.
+    """The bundles that one broker owns according to its newest report. `bundles` maps each bundle to the time (epoch
+    ms) of the first report that listed it; `reported_at` is the time of the newest report.
     """
 
     incarnation: str
@@ -34,9 +34,12 @@ class Holding(msgspec.Struct, rename="camel"):
 
 
 class Interval(msgspec.Struct, frozen=True, rename="camel"):
-    """An interval in which one broker owned a bundle; times are epoch ms.
+    """An interval in which one broker owned a bundle: from `owned_from`, inclusive, to `owned_to`, exclusive, in epoch
+    ms. `owned_to` and `ended` are None while the broker owns the bundle. `ended` is ENDED_MOVED, ENDED_SPLIT or
+    ENDED_GONE.
 
-    `lost_at` is when the end became known. It is later than `owned_to` if the broker disappeared.
+    `lost_at` is the time at which reports showed the end. It is later than `owned_to` if the broker stopped reporting:
+    by an hour (the history gap) or less.
     """
 
     bundle: str
@@ -49,11 +52,11 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Ownership(msgspec.Struct, rename="camel"):
-    """The state of ownership that is stored: which bundles each broker owns, and the intervals of ownership that ended
-    recently.
+    """The stored form of ownership: which bundles each broker owns, and the intervals of ownership that ended recently.
+    `owners.Owners` is the form in memory.
 
-    `date` is the last date whose intervals were all written. This is the form of a file; batches change
-    `owners.Owners`.
+    `date` is the UTC date (yyyy-mm-dd) of the newest report. When it changes, all open intervals are written once more,
+    to the folder of the new date. "": no report was read yet.
     """
 
     holdings: dict[str, Holding] = {}
@@ -64,9 +67,9 @@ class Ownership(msgspec.Struct, rename="camel"):
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     """How one report changes the bundles that a broker owns.
 
-    `is_new`: the broker is new, has restarted, or was silent for more than the history gap; in all cases it starts
-    without bundles. The ownership of gained bundles begins at `reported_at`. `lost` and `gained` are in the order of
-    names.
+    `is_new`: the broker is new, has restarted, or sent no report for more than an hour (the history gap); in all cases
+    it has no bundles before this report. The ownership of the `gained` bundles begins at `reported_at` (epoch ms), that
+    of the `lost` ones ends then. Both are sorted by name.
     """
 
     broker: str
@@ -89,10 +92,12 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
-    """How a batch changed `Ownership`. Applied to the state before the batch, it gives the state after the batch.
+    """How a batch changed `Ownership`. Applied to the ownership before the batch, it gives the ownership after the
+    batch.
 
-    `gone` are brokers to remove after the steps. `split` are earlier intervals that turned out to be splits. Ended
-    intervals that were lost before `ended_since` are removed.
+    `gone` are brokers that are removed after all `steps`. `ended` are intervals that ended in this batch. `split` are
+    intervals that ended in earlier batches, and that this batch showed to be splits. `ended_since` is a time in epoch
+    ms: ended intervals whose `lost_at` is earlier are removed. `date` is the new date of `Ownership`.
     """
 
     steps: list[HoldingStep] = []
@@ -115,9 +120,10 @@ class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parts_of(bundle: str) -> tuple[str, str, str]:
-    """Return the namespace of a bundle, and the lower and upper end of its hash range, from the bundle's name.
+    """Return the namespace of a bundle, and the lower and the upper end of its hash range, from the bundle's name.
 
-    The ends compare as text, because they are 0x and eight hexadecimal digits.
+    The ends are texts: 0x and eight hexadecimal digits. So comparing them as texts is the same as comparing the
+    numbers.
     """
     namespace, _, range_text = bundle.rpartition("/")
     lower, _, upper = range_text.partition("_")
@@ -125,5 +131,7 @@ def parts_of(bundle: str) -> tuple[str, str, str]:
 
 
 def date_of(interval: Interval) -> str:
-    """Return the date (yyyy-mm-dd) of the folder in which an interval is written."""
+    """Return the UTC date (yyyy-mm-dd) under which an interval is written: of its begin while the broker owns the
+    bundle, otherwise of its end.
+    """
     return utc_date(interval.owned_from if interval.owned_to is None else interval.owned_to)

@@ -44,11 +44,12 @@ NAMES: Final = ["bundle", "broker", "incarnation"]
 
 @dataclass(slots=True)
 class Counts:
-    """Columns over bundles that count samples; the code of a bundle is its position. `samples` is the number of samples
-    since the bundle's history began, `first_at` and `last_at` are the times (ms) of its first and last sample.
+    """Numbers of samples, as columns: the item at index i of each array is about the bundle with the code i. `samples`
+    is the number of samples since the bundle's averages last restarted, `first_at` and `last_at` are the times (epoch
+    ms) of its first and last sample in the counted rows.
 
-    `cut`: the bundle's history restarted within the stretch, after a silence. `late`: the bundle's rows were not in the
-    order of time.
+    `cut`: the bundle's averages restarted in the counted rows, because it had no samples for too long before. `late`:
+    the bundle's rows were not in the order of time.
     """
 
     samples: NDArray[np.int64]
@@ -64,7 +65,7 @@ class Counts:
         )
 
     def grown(self, size: int) -> "Counts":
-        """Return these counts extended to `size` bundles; the new bundles have no samples."""
+        """Return a copy of these counts that is extended to `size` bundles; the added bundles have no samples."""
         more = size - len(self.samples)
         return Counts(
             np.append(self.samples, np.zeros(more, np.int64)),
@@ -93,10 +94,11 @@ class _Names:
 
 @dataclass(slots=True)
 class _Rows:
-    """The rows of one piece of a file. `order` sorts the rows by bundle and keeps the order within a bundle.
+    """The rows of one piece of a file. `order` has the row numbers in the order of bundles; rows of the same bundle
+    keep their order.
 
-    `heads` are the positions in `order` where a bundle begins, `bundles` the codes of these bundles, and `counts` their
-    numbers of rows.
+    `heads` has the indexes in `order` at which another bundle begins. `bundles` has the codes of these bundles, and
+    `counts` how many rows each of them has.
     """
 
     table: pa.Table
@@ -109,8 +111,8 @@ class _Rows:
 
 
 def pieces_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of local Parquet files, in the order of `files`, one row group at a time, with names as
-    dictionaries.
+    """Yield the rows of local Parquet files, in the order of `files`, one table per row group. The columns NAMES are
+    encoded as Arrow dictionaries.
     """
     for file in files:
         with opened_file(file, dictionaries=NAMES) as source:
@@ -145,8 +147,9 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Add a piece to `counts`. Return the bundles whose history restarted in the piece, and how many rows of each
-    bundle come before its restart.
+    """Add the rows of a piece to `counts`. Return two arrays with one item for each bundle in `rows.bundles`: whether
+    its averages restart in this piece (after more than `gap_ms` without a sample), and how many rows of the bundle come
+    before the last restart; 0 if there is none.
     """
     at, bundles = rows.at[rows.order], rows.bundles
     silence = np.diff(at, prepend=at[:1])
@@ -170,8 +173,9 @@ def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.b
 
 
 def count_samples(pieces: Iterable[pa.Table], gap_ms: int) -> pa.Table:
-    """Count the samples of each bundle in `pieces`, the rows (columns COUNTED) of a stretch in the order of time;
-    return the `Counts` as a table.
+    """Count the samples of each bundle in `pieces`, whose rows (columns COUNTED) are in the order of time. Return the
+    fields of `Counts` and the name of the bundle as a table. The count of a bundle restarts after more than `gap_ms`
+    without a sample.
     """
     names, counts = _Names(), Counts.none()
     for rows in _arranged_pieces(pieces, names):
@@ -213,8 +217,8 @@ MEMBERS: Final = pa.schema(
 
 
 class NewestReports:
-    """Keeps the newest report of each broker so far, by (time, incarnation, sequence), and the bundles in that
-    report.
+    """Keeps the newest report of each broker among all rows that were added, and the bundles in that report. The newest
+    report is the one with the greatest (time, incarnation, sequence).
     """
 
     def __init__(self) -> None:
@@ -222,7 +226,9 @@ class NewestReports:
         self._found: list[tuple[dict[str, int], pa.Table]] = []
 
     def note(self, table: pa.Table, at: NDArray[np.int64]) -> None:
-        """Add rows of the samples table; `at` has their times in ms. A report may be spread over several pieces."""
+        """Add rows of the table of samples; `at` has the time of each row in epoch ms. The rows of one report may be
+        added in several calls.
+        """
         broker = _single(table.column("broker"))
         codes = broker.indices.to_numpy()
         newest = np.full(len(broker.dictionary), _NEVER)
@@ -234,8 +240,9 @@ class NewestReports:
         self.add({name: when for name, when in newest_at.items() if when != _NEVER}, found.select(MEMBERS.names))
 
     def add(self, newest_at: Mapping[str, int], members: pa.Table) -> None:
-        """Add the newest reports of some brokers as rows of MEMBERS (pairs of broker and bundle); `newest_at` has the
-        time of the newest row of each broker.
+        """Add reports and their bundles. `members` has the schema MEMBERS, one row per bundle of a report; `newest_at`
+        has the time (epoch ms) of the newest report of each broker in `members`. A report that is older than a known
+        one of the same broker has no effect.
         """
         fresh = {name: at for name, at in newest_at.items() if at >= self._newest_at.get(name, _NEVER)}
         self._newest_at.update(fresh)
@@ -258,13 +265,15 @@ class NewestReports:
 
 
 class StretchFold:
-    """Folds the samples in one stretch of files into the windows of their bundles.
-
-    `prior` has the number of earlier samples of each bundle, and the time of the last.
+    """Computes the part of the averages of bundles that one part of the history (a stretch) adds, without the averages
+    before it. Only the number of earlier samples must be known.
     """
 
     def __init__(self, prior: pa.Table | None, gap_ms: int) -> None:
-        """`prior` has the columns `bundle`, `samples` and `last_at`; None: no samples came before this stretch."""
+        """`prior` has the columns `bundle`, `samples` (the number of samples before this stretch) and `last_at` (the
+        time of the last of them, epoch ms); None: there were no samples before it. After more than `gap_ms` without a
+        sample, earlier samples of a bundle no longer count.
+        """
         self._gap_ms = gap_ms
         self._names = _Names()
         self._counts = Counts.none()
@@ -289,9 +298,10 @@ class StretchFold:
         self._topics = np.append(self._topics, np.zeros(more, np.int64))
 
     def fold(self, pieces: Iterable[pa.Table]) -> pa.Table:
-        """Fold the samples in `pieces` into the windows of their bundles; return a table with the schema STRETCH.
+        """Return for each bundle in `pieces` how the samples there change its averages, as a table with the schema
+        STRETCH: the average after the stretch is the share × the average before it + the sum.
 
-        The pieces are in the order of time and have the columns FOLDED.
+        The rows of `pieces` are in the order of time and have the columns FOLDED.
         """
         for rows in _arranged_pieces(pieces, self._names):
             self._grow()
@@ -343,10 +353,13 @@ def _weights(
     rank: NDArray[np.int64],
     behind: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weight of each row in the new average, and the weight of each group's average before these rows.
+    """Return two arrays: the weight of each row in the new average of its group, and for each group the weight of its
+    average before these rows. A group is the rows of one bundle.
 
-    A row that still fills the window (its position, `before` + `rank`, is at most `size`) weighs as much as each row
-    before it. A later row decays the window by (size - 1) / size for each row after it.
+    `size` is the size of the window. `before` has for each group the number of samples before these rows, and `counted`
+    the number of these rows. The other arrays have for each row its group, its `rank` in the group (from 1), and the
+    number of rows of the group `behind` (after) it. While the window is not full (`before` + `rank` is at most `size`),
+    all samples weigh the same. Each later row multiplies the weight of all samples before it by (size - 1) / size.
     """
     ratio = (size - 1) / size
     total = before + counted

@@ -28,7 +28,9 @@ DECISION_LINE: Final = T.StructType(
 
 
 def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
-    """Return the decisions in all logs. Output: DECISIONS, one row per (by, number, at)."""
+    """Return the decisions in all decision logs. Output: the columns DECISIONS, one row per (by, number, at), that is,
+    per decision.
+    """
     if not any(".jsonl" in entry.name for entry in storage.entries(DECISION_LOGS)):
         return session.createDataFrame([], struct_type(DECISIONS))
     options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
@@ -45,8 +47,8 @@ def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
 
 
 def _is_decision() -> Column:
-    """Return a column that says whether a line is a decision; the decision's reason is not checked. Input:
-    DECISION_LINE.
+    """Return a column that says whether a line of a decision log is a decision. Its field `reason` is not checked.
+    Input: the columns DECISION_LINE.
     """
     return all_of(
         F.col(CORRUPT).isNull(),

@@ -80,16 +80,19 @@ _PARSING: Final = {name: JSON_OPTIONS[name] for name in ("columnNameOfCorruptRec
 
 
 def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
-    """Return every line of the report log, including those that the stream has read. Output: LOAD_REPORT_LINE."""
+    """Return every line of the load reports in the data directory: those that wait in the report log, and those that
+    the pipeline has read and moved to the archive. Output: the columns LOAD_REPORT_LINE.
+    """
     roots = [storage.address(root) for root in (REPORT_LOG, ARCHIVE) if storage.exists(root)]
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
     return reader.json(roots).transform(believable_times).transform(one_entry_a_bundle)
 
 
 def report_lines(messages: DataFrame) -> DataFrame:
-    """Parse the values of messages as lines of the report log. A value that is not a report becomes a corrupt line.
+    """Parse the values of messages in the same way as lines of the report log. A value that is not JSON of a report
+    becomes a row whose column `corrupt` is not null.
 
-    Input: `value`, binary or string. Output: LOAD_REPORT_LINE, one row per message.
+    Input: `value`, binary or string. Output: the columns LOAD_REPORT_LINE, one row per message.
     """
     line = F.from_json(F.col("value").cast("string"), LOAD_REPORT_LINE, _PARSING)
     return messages.select(line.alias("line")).select("line.*").transform(one_entry_a_bundle)
@@ -112,7 +115,9 @@ _RATES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut
 
 @kept_columns
 def is_report() -> Column:
-    """Return a column that says whether a line is a load report; it is never null. Input: LOAD_REPORT_LINE."""
+    """Return a column that says whether a line is a valid load report: true or false, never null. Input: the columns
+    LOAD_REPORT_LINE.
+    """
     return all_of(
         F.col(CORRUPT).isNull(),
         *(F.col(name).isNotNull() for name in ("brokerId", "incarnation", "sequence")),
@@ -130,17 +135,17 @@ def is_report() -> Column:
 
 
 def _has_infinite_rate(rate: Callable[[str], Column]) -> Column:
-    """Return a column that says whether any rate is infinite; it is null or false if none is, as rates may be missing.
+    """Return a column: true if one of the message rates or throughputs is infinite. Otherwise null if one of them is
+    missing, else false. `rate` returns the column of a rate by name.
 
-    `rate` returns a rate by name. A JSON number that does not fit into 64 bits, such as 1e999, is read as infinity, and
-    would make averages infinite.
+    A JSON number that is too large for 64 bits, such as 1e999, is read as infinity, and would make averages infinite.
     """
     return any_of(*(F.abs(rate(name)) > _LARGEST for name in _RATES))
 
 
 def _is_share(resource: str) -> Column:
-    """Return a column that says whether usage, limit and percentage of a resource fit into Pulsar's 32-bit floats; true
-    if usage or limit is missing.
+    """Return a column: false if the usage or the limit of a resource, or the usage in percent of the limit, is too
+    large for a 32-bit float (Pulsar's type for them). Otherwise true, also if usage or limit is missing.
     """
     usage, limit = F.col(f"{resource}.usage"), F.col(f"{resource}.limit")
     are_numbers = all_of(*(F.abs(number) <= _LARGEST_OF_32_BITS for number in (usage, limit)))
@@ -157,20 +162,21 @@ Otherwise, one clock that runs far ahead would make all other brokers look silen
 
 
 def believable_times(lines: DataFrame) -> DataFrame:
-    """Set `lastUpdate` to null if it is more than `MAX_AHEAD_MS` after the file's time. Such a report is refused.
+    """Set `lastUpdate` to null if it is more than `MAX_AHEAD_MS` after the modification time of the file. The line is
+    then not a valid report.
 
-    Input and output: LOAD_REPORT_LINE as read from files, with their metadata. A file keeps its time in the archive, so
-    the batch and the stream refuse the same reports.
+    Input and output: LOAD_REPORT_LINE as read from files, with their metadata. A file keeps its modification time when
+    it is moved to the archive, so a later computation from the archive refuses the same reports.
     """
     latest = F.unix_millis("_metadata.file_modification_time") + MAX_AHEAD_MS
     return lines.withColumn("lastUpdate", F.when(F.col("lastUpdate") <= latest, F.col("lastUpdate")))
 
 
 def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
-    """Keep only the last entry of each bundle. A report may have several entries of one bundle, of which other JSON
-    readers keep the last, too.
+    """Keep only the last entry of each bundle in `lastStats`, as other JSON readers do: the JSON of a report may have
+    the same bundle several times.
 
-    Input and output: LOAD_REPORT_LINE.
+    Input and output: the columns LOAD_REPORT_LINE.
     """
     names = F.map_keys("lastStats")
     is_twice = F.size(F.array_distinct(names)) < F.size(names)
@@ -178,7 +184,7 @@ def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
 
 
 def _last_entries(name: str) -> Column:
-    """Return the map column `name` reduced to the last entry of each key."""
+    """Return the map column `name` without repeats: for each key, only the last of its entries."""
     keys = F.map_keys(name)
 
     def is_last(entry: Column, place: Column) -> Column:
@@ -189,9 +195,10 @@ def _last_entries(name: str) -> Column:
 
 
 def valid_reports(lines: DataFrame) -> DataFrame:
-    """Return the lines that are load reports: well-formed, with broker, incarnation, sequence and time.
+    """Return the lines that are valid load reports. `is_report` has the rule: for example, broker, incarnation,
+    sequence and time must be there.
 
-    Input: LOAD_REPORT_LINE. Output: LOAD_REPORT.
+    Input: the columns LOAD_REPORT_LINE. Output: LOAD_REPORT.
     """
     return lines.where(is_report()).drop(CORRUPT)
 

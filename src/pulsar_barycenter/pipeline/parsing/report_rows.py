@@ -30,7 +30,9 @@ assert {"bundle", *_IDENTITY, *_SAMPLE} == {*BUNDLE_SAMPLES.names}
 
 
 def _identity() -> dict[str, Column]:
-    """Return the Spark columns that identify a report, and its time, by name. Input: LOAD_REPORT."""
+    """Return the Spark columns that identify a report (broker, incarnation, sequence) and its time, keyed by their
+    names in the tables. They are computed from the columns LOAD_REPORT.
+    """
     return {
         "broker": F.col("brokerId"),
         "incarnation": F.col("incarnation"),
@@ -72,7 +74,9 @@ def _broker_usage() -> list[Column]:
 
 
 def _sample(stats: Column) -> list[Column]:
-    """Return the Spark columns of BUNDLE_SAMPLES computed from `stats`, the stats of a bundle. Missing values are 0."""
+    """Return the Spark columns of BUNDLE_SAMPLES that depend on the stats of a bundle, computed from the struct
+    `stats`. A missing value becomes 0.
+    """
     found = {
         name: (_rate if name.startswith("msg_") else _count)(stats.getField(field)) for name, field in _SAMPLE.items()
     }
@@ -95,7 +99,8 @@ def _size(name: str) -> Column:
 
 
 def _percent(resource: str) -> Column:
-    """Return a Spark column with the usage of a resource in percent of its limit; 0 without a limit.
+    """Return a Spark column with the usage of a resource in percent of its limit; 0 if the limit is missing or not
+    positive.
 
     Source: Pulsar's `ResourceUsage.percentUsage`: operands, quotient and product are 32-bit floats.
     """
@@ -108,21 +113,23 @@ def _percent(resource: str) -> Column:
 
 
 def _max_usage() -> Column:
-    """Return a Spark column with the greatest usage of all resources except memory, as a fraction with 32-bit
-    precision.
+    """Return a Spark column with the greatest usage of direct memory, CPU, and inbound and outbound bandwidth, as a
+    fraction with 32-bit precision.
     """
     greatest = F.greatest(*(_percent(resource) for resource in ("directMemory", *_WEIGHTED)))
     return (greatest / 100).cast("float").cast("double")
 
 
 def _weighted_usage() -> Column:
-    """Return a Spark column with the greatest usage of the resources that have a weight, as a fraction."""
+    """Return a Spark column with the greatest usage of CPU and of inbound and outbound bandwidth, as a fraction: the
+    resources that have a weight by default.
+    """
     # direct memory has the weight 0, so the maximum is at least 0
     return F.greatest(F.lit(0.0), *(_percent(resource) for resource in _WEIGHTED)) / 100
 
 
 def _named(columns: Mapping[str, Column], names: list[str]) -> list[Column]:
-    """Return `columns`, each with its name, in the order of `names`."""
+    """Return the columns that `names` lists, in this order, each named by its key in `columns`."""
     assert list(columns) == names, f"{list(columns)} are not {names}"
     return [column.alias(name) for name, column in columns.items()]
 
@@ -142,7 +149,8 @@ def broker_usage(reports: DataFrame) -> DataFrame:
 
 
 def bundle_samples(reports: DataFrame) -> DataFrame:
-    """Return one row per bundle of each report. A value that a report leaves out is 0, as is Pulsar's default.
+    """Return one row per bundle of each report (a sample). A value that is missing in the report becomes 0, which is
+    Pulsar's default.
 
     Input: LOAD_REPORT without repeats. Output: BUNDLE_SAMPLES.
     """
@@ -156,11 +164,12 @@ REPORT_ROW = ("key", "gains", "load_report", "broker_usage", "samples")
 
 
 def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
-    """Return one row per line with everything that the tables store of its report, and the columns `kept`.
+    """Return one row per line: what the tables store of the report, and the columns `kept` of the line. The columns of
+    the report are null if the line is not a valid report.
 
     Input: LOAD_REPORT_LINE. Output: `kept`; `key` (brokerId, incarnation, sequence, lastUpdate); `gains`, the bundles
-    gained; `load_report` and `broker_usage`, each a struct with the columns of its table; `samples`, an array of
-    BUNDLE_SAMPLES without the columns of the report.
+    that the broker gained; `load_report` and `broker_usage`, each a struct with the columns of the table of that name;
+    `samples`, an array of structs, one per bundle, with those columns of BUNDLE_SAMPLES that depend on the bundle.
     """
     checked = lines.withColumn(_IS_REPORT, is_report())  # computed once for all columns, because it reads every bundle
     return checked.select(*kept, *_report_row_or_null(_ROW_TYPES.of(checked)))
@@ -168,7 +177,9 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
 
 @kept_columns
 def _report_row() -> list[Column]:
-    """Return the Spark columns that compute REPORT_ROW, the row of a report, from the columns of LOAD_REPORT."""
+    """Return the Spark columns that REPORT_ROW lists: what the tables store of a report. They are computed from the
+    columns LOAD_REPORT.
+    """
     columns = {
         "key": F.struct("brokerId", "incarnation", "sequence", "lastUpdate"),
         "gains": F.coalesce("lastBundleGains", F.array()),
@@ -180,15 +191,17 @@ def _report_row() -> list[Column]:
 
 
 def _entry_as_sample(entry: Column) -> Column:
-    """Return a Spark column: an entry of the map `lastStats` as a struct with the columns of BUNDLE_SAMPLES, without
-    those of the report.
+    """Return a Spark column: an entry of the map `lastStats` as a struct with the bundle's name and those columns of
+    BUNDLE_SAMPLES that depend on the bundle's stats.
     """
     return F.struct(entry.getField("key").alias("bundle"), *_sample(entry.getField("value")))
 
 
 @kept_columns
 def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
-    """Return the Spark columns of REPORT_ROW, cast to `types`; they are null for a line that is not a report."""
+    """Return the Spark columns that REPORT_ROW lists, cast to `types`. For a line that is not a valid report, all of
+    them are null.
+    """
     return [
         F.when(F.col(_IS_REPORT), column.cast(kind)).alias(name)
         for name, column, kind in zip(REPORT_ROW, _report_row(), types, strict=True)
@@ -196,18 +209,19 @@ def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
 
 
 class RowTypes:
-    """The types of the columns of REPORT_ROW as texts, which Spark computes once. Several threads may call `of` at the
-    same time: the warm-up and the pipeline's stream do.
+    """The types of the columns of REPORT_ROW, as Spark's names of types. They are computed at the first call of `of`.
+    Several threads may call `of` at the same time.
     """
 
     def __init__(self) -> None:
         self._types: tuple[str, ...] = ()
 
     def of(self, lines: DataFrame) -> tuple[str, ...]:
-        """Return the types, in the order of REPORT_ROW. Input: LOAD_REPORT_LINE with `isReport`.
+        """Return the type of each column in REPORT_ROW, in the same order. `lines` has the columns LOAD_REPORT_LINE and
+        `isReport`.
 
-        Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
-        nullable.
+        A cast to these types by name makes all fields nullable. Without it, Arrow refuses a null struct with a field
+        that is declared as not nullable.
         """
         if not self._types:
             schema = lines.select(*_report_row()).schema

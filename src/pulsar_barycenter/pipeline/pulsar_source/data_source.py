@@ -45,7 +45,9 @@ _PLANNING_THREADS: Final = 16
 
 
 class MessageRange(InputPartition):
-    """The messages of one topic or partition after `start` (exclusive) up to `end` (inclusive)."""
+    """The messages of one topic, or of one partition, from after the position `start` (exclusive) to the position `end`
+    (inclusive).
+    """
 
     def __init__(self, topic: str, start: Position, end: Position) -> None:
         super().__init__(topic)
@@ -55,8 +57,8 @@ class MessageRange(InputPartition):
 
 
 class PulsarDataSource(DataSource):
-    """The Spark data source `pulsar`, which reads messages. Raises OptionError for invalid options, before it
-    connects.
+    """The Spark data source `pulsar`, which reads messages. Invalid options raise OptionError before a connection is
+    opened.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -72,7 +74,9 @@ class PulsarDataSource(DataSource):
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         if self._options.subscription is not None:
-            raise OptionError("subscription", "only a stream can have a subscription; leave it out in a batch query")
+            raise OptionError(
+                "subscription", "only a stream can have a subscription; leave this option out in a batch query"
+            )
         return PulsarReader(_checked(schema, self._options))
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -81,14 +85,14 @@ class PulsarDataSource(DataSource):
 
 class PulsarReader(DataSourceReader):
     """Reads topics in a batch query, from `startingOffsets` (default: earliest) to `endingOffsets` (default: latest).
-    The range is fixed when the query is planned.
+    Which messages the query reads is fixed when Spark plans it: messages that are published later are not read.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return one range for each topic or partition that has messages to read."""
+        """Return one range of messages for each topic or partition that has messages to read."""
         starting, ending = self._options.starting or Places(Earliest()), self._options.ending
         topics = Topics(self._options)
         try:
@@ -106,11 +110,12 @@ class PulsarReader(DataSourceReader):
 
 
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics in a streaming query, from `startingOffsets` (default: latest) on; topics that appear later are read
-    from their first message.
+    """Reads topics in a streaming query, from `startingOffsets` (default: latest) on. Topics that appear after the
+    start of the query are read from their first message.
 
-    With `maxMessagesPerTrigger`, messages are read twice: planning a batch reads them to count them. With
-    `subscription`, a durable subscription follows the checkpoint, so that the topics keep unread messages.
+    With `maxMessagesPerTrigger`, each message is read twice: first to count it when a batch is planned, then for the
+    batch. With `subscription`, each topic has a durable subscription, which acknowledges messages only after Spark has
+    committed their batch; so the topics keep unread messages.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -134,12 +139,15 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if count is None else ReadMaxRows(count)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Record the last message of each topic now, at which a query of the kind "available now" ends."""
+        """Record the position of the last message of each topic. A query with the trigger "available now" calls this
+        once, at its start, and ends when it has read these messages.
+        """
         self._target = self._last({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the next batch: the position of the last message of each topic (for a query of the kind
-        "available now": the one that was recorded at its begin), or an earlier position because of `limit`.
+        """Return the end of the next batch, which begins at `start`: for each topic the position of its last message.
+        For a query with the trigger "available now", it is the last message at the start of the query. If `limit`
+        allows fewer messages, the positions are earlier.
         """
         known = positions_from_json(start)
         if self._target is None:
@@ -155,7 +163,9 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._ends is None else positions_to_json(self._ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return one range for each topic or partition that has messages between the offsets."""
+        """Return one range of messages for each topic or partition that has messages after `start` (exclusive) up to
+        `end` (inclusive).
+        """
         return _ranges(positions_from_json(start), positions_from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -179,7 +189,9 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._topics
 
     def _names(self) -> list[str]:
-        """Return the names of all topics; subscribe to new ones first, so that no unread message is deleted."""
+        """Return the full names of all topics and partitions to read. If the option `subscription` is set, first
+        subscribe to those that are new, so that the topics keep their unread messages.
+        """
         topics = self._connected()
         names = topics.names()
         if self._options.subscription is not None:
@@ -189,7 +201,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return names
 
     def _last(self, known: Positions) -> Positions:
-        """Return the position of the last message of each topic, or the `known` position if that is later."""
+        """Return for each topic the position of its last message, or its position in `known` if that is later."""
         topics = self._connected()
         names = self._names()
         for name in names:
@@ -199,7 +211,12 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(zip(names, ends, strict=True))
 
     def _within(self, known: Positions, ends: Positions, limit: int) -> Positions:
-        """Return `ends` moved back, so that a batch has at most `limit` messages, divided among the topics."""
+        """Return for each topic the end of a batch that begins at `known` and has at most `limit` messages. No end is
+        after the one in `ends`.
+
+        The topics with unread messages get equal shares of `limit`; what a topic does not need goes to the topics after
+        it. With each call another topic is the first.
+        """
         waiting = sorted(name for name, end in ends.items() if known.get(name, EARLIEST) < end)
         self._turn += 1
         first = self._turn % max(1, len(waiting))  # take turns: there may be more topics than messages in `limit`

@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.pulsar_source.positions import EARLIEST, Positio
 
 
 class PulsarSourceError(Exception):
-    """Reading from Pulsar cannot continue; the text says why and what to do."""
+    """The source cannot continue to read from Pulsar; the text says why and what to do."""
 
 
 class OptionError(PulsarSourceError):
@@ -36,8 +36,8 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The position before the first message that was published at `time_ms` (epoch ms by the producers' clocks) or
-    later.
+    """The position before the first message that was published at `time_ms` or later (epoch ms; the clocks of the
+    producers set the time of a message).
     """
 
     time_ms: int
@@ -48,8 +48,8 @@ Place = Position | Earliest | Latest | Since
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where reading of each topic begins or ends: at `everywhere`, except for the topics in `of_topic`, which maps the
-    full name of a topic to where reading of that topic begins or ends.
+    """The positions at which reading of topics begins, or ends. `of_topic` maps the full name of a topic to its
+    position; for all other topics the position is `everywhere`.
 
     The name of a partitioned topic in `of_topic` applies to all its partitions that `of_topic` does not name
     themselves.
@@ -91,8 +91,8 @@ class ServiceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All options of the data source, parsed. `starting` None: a batch query begins at the earliest message, a stream
-    at the latest.
+    """All options of the data source, parsed. `starting` is where reading begins; None: a batch query begins at the
+    earliest message, a stream after the latest.
     """
 
     service: ServiceOptions
@@ -145,7 +145,7 @@ class _Reader:
         known = {name.lower() for name in _OPTIONS}
         for name in sorted(options):
             if name not in known:
-                raise OptionError(name, f"there is no such option; the options are {', '.join(_OPTIONS)}")
+                raise OptionError(name, f"this option does not exist; the options are {', '.join(_OPTIONS)}")
 
     def get(self, name: str) -> str | None:
         value = self._options.get(name.lower())
@@ -156,13 +156,13 @@ class _Reader:
         if text is None:
             return default
         if not (text.isascii() and text.isdecimal()) or int(text) == 0:
-            raise OptionError(name, f"it must be an integer of at least 1, not {text!r}")
+            raise OptionError(name, f"the value must be an integer of at least 1, not {text!r}")
         return int(text)
 
     def flag(self, name: str, *, default: bool) -> bool:
         text = (self.get(name) or str(default)).lower()
         if text not in ("true", "false"):
-            raise OptionError(name, f"it must be true or false, not {text!r}")
+            raise OptionError(name, f"the value must be true or false, not {text!r}")
         return text == "true"
 
 
@@ -170,13 +170,15 @@ def _service(read: _Reader) -> ServiceOptions:
     url = read.get("service.url")
     if url is None:
         raise OptionError(
-            "service.url", "it is missing; set it to the URL of a broker, such as pulsar://localhost:6650"
+            "service.url", "the option is missing; set it to the URL of a broker, such as pulsar://localhost:6650"
         )
     if not re.match(r"pulsar(\+ssl)?://[^/\s]+", url):
-        raise OptionError("service.url", f"it must begin with pulsar:// or pulsar+ssl:// and a host, not {url!r}")
+        raise OptionError("service.url", f"the URL must begin with pulsar:// or pulsar+ssl:// and a host, not {url!r}")
     plugin, params = read.get("pulsar.client.authPluginClassName"), read.get("pulsar.client.authParams")
     if params is not None and plugin is None:
-        raise OptionError("pulsar.client.authParams", "it needs pulsar.client.authPluginClassName; set this as well")
+        raise OptionError(
+            "pulsar.client.authParams", "this option needs pulsar.client.authPluginClassName; set that option as well"
+        )
     return ServiceOptions(
         service_url=url,
         auth_plugin=plugin,
@@ -191,7 +193,7 @@ def _service(read: _Reader) -> ServiceOptions:
 def _subject(read: _Reader) -> tuple[tuple[str, ...], TopicsPattern | None]:
     given = [name for name in _SUBJECTS if read.get(name) is not None]
     if len(given) != 1:
-        raise OptionError(" or ".join(_SUBJECTS), f"set exactly one of them; {len(given)} are set")
+        raise OptionError(" or ".join(_SUBJECTS), f"exactly one of these options must be set; {len(given)} are set")
     (name,) = given
     text = read.get(name) or ""
     if name == "topicsPattern":
@@ -199,13 +201,14 @@ def _subject(read: _Reader) -> tuple[tuple[str, ...], TopicsPattern | None]:
     names = [text] if name == "topic" else [part.strip() for part in text.split(",") if part.strip()]
     topics = tuple(dict.fromkeys(_topic(name, each) for each in names))
     if not topics:
-        raise OptionError(name, "it names no topic")
+        raise OptionError(name, "the value names no topic")
     for topic in topics:
         base = str(TopicName.parse(topic).partitioned_name)
         if base != topic and base in topics:
             raise OptionError(
                 name,
-                f"{topic} is a partition of {base}, which is also named: leave out one of them",
+                f"{topic} is a partition of {base}, and both are named: leave out the partition or the partitioned"
+                " topic",
             )
     return topics, None
 
@@ -218,7 +221,8 @@ def _topic(option: str, text: str) -> str:
     if not topic.is_persistent:
         raise OptionError(
             option,
-            f"{topic} does not store messages, so they cannot be read again after a failure; name a persistent topic",
+            f"the topic {topic} does not store messages, so they cannot be read again after a failure; name a"
+            " persistent topic",
         )
     return str(topic)
 
@@ -227,16 +231,20 @@ def _pattern(text: str, admin_url: str | None) -> TopicsPattern:
     option = "topicsPattern"
     if admin_url is None:
         raise OptionError(
-            "admin.url", "topicsPattern needs it to list topics; set it, such as to http://localhost:8080"
+            "admin.url",
+            "the option topicsPattern needs an admin.url to list topics; set admin.url, such as to"
+            " http://localhost:8080",
         )
     if not re.match(r"https?://[^/\s]+", admin_url):
-        raise OptionError("admin.url", f"it must begin with http:// or https:// and a host, not {admin_url!r}")
+        raise OptionError("admin.url", f"the URL must begin with http:// or https:// and a host, not {admin_url!r}")
     domain, separator, rest = text.rpartition("://")
     if domain == "non-persistent":
         raise OptionError(option, "non-persistent topics do not store messages; name persistent topics")
     pieces = rest.split("/", 2)
     if separator and (len(pieces) != 3 or domain != "persistent"):
-        raise OptionError(option, f"it must have the form persistent://tenant/namespace/expression, not {text!r}")
+        raise OptionError(
+            option, f"the pattern must have the form persistent://tenant/namespace/expression, not {text!r}"
+        )
     namespace, local = ("/".join(pieces[:2]), pieces[2]) if len(pieces) == 3 else ("public/default", rest)
     try:
         re.compile(local)
@@ -250,14 +258,14 @@ def _ending(text: str) -> Places:
     for place in (places.everywhere, *places.of_topic.values()):
         if not isinstance(place, Position | Latest):
             raise OptionError(
-                "endingOffsets", 'it must be "latest", or JSON that maps topics to a position or "latest"'
+                "endingOffsets", 'the value must be "latest", or JSON that maps topics to a position or "latest"'
             )
     return places
 
 
 def _places(option: str, text: str, others: Place) -> Places:
-    """Return the parsed value of startingOffsets or endingOffsets. `others` is where reading of those topics begins or
-    ends that the value does not name.
+    """Return the parsed value of the option startingOffsets or endingOffsets (`option`). `others` is the position for
+    topics that the value does not name.
     """
     if not text.startswith("{"):
         return Places(_named_place(option, text))
@@ -292,8 +300,8 @@ def _named_place(option: str, text: str) -> Place:
     except ValueError:
         raise OptionError(
             option,
-            f'it must be "earliest", "latest", a time such as 2026-01-31T12:00:00Z or in ms since 1970, or JSON that '
-            f"maps topics to one of these or a position, not {text!r}",
+            'the value must be "earliest", "latest", a time such as 2026-01-31T12:00:00Z or in ms since 1970, or'
+            f" JSON that maps topics to one of these or a position, not {text!r}",
         ) from None
     if time.tzinfo is None:
         raise OptionError(option, f"the time {text!r} has no offset from UTC; add Z if it is in UTC")

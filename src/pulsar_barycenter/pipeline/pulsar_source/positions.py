@@ -22,7 +22,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class ClientMessageId(Protocol):
-    """What is used of a message id of the Pulsar client."""
+    """A message id of the Pulsar client, with the three methods that are needed here."""
 
     def ledger_id(self) -> int: ...
 
@@ -39,13 +39,16 @@ class Position:
 
     @staticmethod
     def of(message_id: ClientMessageId) -> "Position":
-        """Return the position of a message that has been read: the next message to read comes after this position."""
+        """Return the position of a message. It includes the message: reading from this position on continues with the
+        next message.
+        """
         index = message_id.batch_index()
         return Position(message_id.ledger_id(), message_id.entry_id(), index if index >= 0 else WHOLE_ENTRY)
 
     @staticmethod
     def from_json(value: Any) -> "Position":
-        """Return the position that the JSON object `value` describes; a `batch_index` of -1 means the whole entry.
+        """Return the position that the JSON object `value` describes. A `batch_index` of -1 means the whole entry,
+        otherwise the position is inside a batch of messages.
 
         Raises:
             ValueError: `value` is not a position.
@@ -65,7 +68,7 @@ class Position:
         return whole if self.batch_index == WHOLE_ENTRY else whole | {"batch_index": self.batch_index}
 
     def before(self) -> "Position":
-        """Return the position just before this one, so that the message at this position is the next to read."""
+        """Return the position just before this one: reading from there on begins with the message at this position."""
         if 0 < self.batch_index < WHOLE_ENTRY:
             return Position(self.ledger, self.entry, self.batch_index - 1)
         return Position(self.ledger, self.entry - 1)

@@ -43,9 +43,10 @@ _EPOCH_MS: Final = pa.timestamp("ms", tz="UTC")
 
 
 def message_batches(messages: Iterable[pulsar.Message], topic: str, partition: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of one topic in their order, as record batches of at most `BATCH_ROWS` rows.
+    """Yield the messages of one topic in their order, as record batches of at most `BATCH_ROWS` rows. `partition` is
+    the index of the partition, which is part of each message id.
 
-    A batch ends early when its values reach `BATCH_BYTES`.
+    A batch ends earlier when the total size of its values is at least `BATCH_BYTES`.
     """
     batch = _Batch(topic, partition)
     for message in messages:
@@ -58,7 +59,9 @@ def message_batches(messages: Iterable[pulsar.Message], topic: str, partition: i
 
 
 class _Batch:
-    """Collects messages as columns, for one record batch."""
+    """The messages of one record batch before it is created, as one list for each column. The caller adds one message
+    after the other.
+    """
 
     def __init__(self, topic: str, partition: int) -> None:
         self._topic = topic

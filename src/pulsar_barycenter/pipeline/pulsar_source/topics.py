@@ -42,7 +42,9 @@ _MOVING: Final = (
 
 
 class MessagesGoneError(PulsarSourceError):
-    """Messages that a query was to read are missing from the topic: they were deleted meanwhile."""
+    """A query was to read messages that the topic no longer has: they, or the whole topic, were deleted in the
+    meantime.
+    """
 
     def __init__(self, topic: str, reached: Position, end: Position) -> None:
         super().__init__(
@@ -78,7 +80,7 @@ def _authentication(service: ServiceOptions) -> pulsar.Authentication:
         made = pulsar.Authentication(service.auth_plugin, service.auth_params)
     except (RuntimeError, ValueError) as error:
         raise OptionError(
-            "pulsar.client.authParams", f"it does not have the form that {service.auth_plugin} needs: {error}"
+            "pulsar.client.authParams", f"the value does not have the form that {service.auth_plugin} needs: {error}"
         ) from error
     if made.auth is None:  # the client would continue without authentication
         raise OptionError(
@@ -89,7 +91,9 @@ def _authentication(service: ServiceOptions) -> pulsar.Authentication:
 
 
 class Topics:
-    """Reads topics of one cluster over one client. Cannot be pickled; must be closed."""
+    """Reads the topics of one cluster through one Pulsar client. An object cannot be pickled; the caller must
+    close it.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -114,12 +118,14 @@ class Topics:
         return sorted(found)
 
     def last(self, topic: str, known: Position = EARLIEST) -> Position:
-        """Return the position of the last message, or `known` if that is later."""
+        """Return the position of the topic's last message. If `known` is later, or the topic is empty, return
+        `known`.
+        """
         with self.told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
             return tail.last(known)
 
     def tail(self, topic: str) -> "Tail":
-        """Return a `Tail`, which finds the last message of a topic repeatedly."""
+        """Return a `Tail`, which can find the last message of the topic again and again. The caller must close it."""
         return Tail(self, topic)
 
     def before(self, topic: str, time_ms: int) -> Position:
@@ -140,8 +146,11 @@ class Topics:
             return self.last(topic)
 
     def bookmark(self, topic: str, subscription: str) -> "Bookmark":
-        """Return the bookmark of `subscription`. If the subscription does not exist, it is created, before all messages
-        of the topic.
+        """Return a `Bookmark` for the subscription `subscription` of the topic. If the subscription does not exist, it
+        is created before the first message of the topic.
+
+        Raises:
+            PulsarSourceError: the client cannot subscribe.
         """
         with self.told(f"subscribe to {topic} as {subscription}", topic):
             consumer = self._client.subscribe(
@@ -158,8 +167,8 @@ class Topics:
         """Yield the messages after `start` (exclusive) up to `end` (inclusive), in order, each once.
 
         Raises:
-            MessagesGoneError: the topic ends before `end`, and `failOnDataLoss` is true. If it is false, the messages
-                that the topic still has are yielded, and no error is raised.
+            MessagesGoneError: the topic has no more messages, but `end` is not reached, and the option `failOnDataLoss`
+                is true. If it is false, iteration ends instead.
             PulsarSourceError: no message arrived for `pollTimeoutMs`, or the topic cannot be read.
         """
         options = self._options
@@ -176,8 +185,9 @@ class Topics:
                     waited_ms += _STEP_MS
                     if waited_ms >= options.poll_timeout_ms:
                         raise PulsarSourceError(
-                            f"{topic} returned no message for {waited_ms} ms (pollTimeoutMs), although it has messages "
-                            f"after {reached.to_json()}: check the broker that owns it, and try again"
+                            f"{topic} returned no message for {waited_ms} ms (pollTimeoutMs), although it has"
+                            f" messages after {reached.to_json()}: check the broker that owns the topic, and try"
+                            " again"
                         ) from None
                     continue
                 waited_ms = 0
@@ -187,7 +197,9 @@ class Topics:
                 reached = max(reached, position)
 
     def open(self, topic: str, start: Position, *, queue: int = 1_000) -> pulsar.Reader:
-        """Return a reader for the messages after `start`. It may return messages up to `start` first: skip these."""
+        """Return a reader for the messages after `start`. The first messages that it returns may be at or before
+        `start`: the caller must skip them. `queue` is the number of messages that the client fetches in advance.
+        """
         index = -1 if start.batch_index == WHOLE_ENTRY else start.batch_index
         partition = TopicName.parse(topic).partition_index
         first = pulsar.MessageId(partition, start.ledger, start.entry, index)
@@ -195,14 +207,16 @@ class Topics:
             return self._client.create_reader(topic, first, receiver_queue_size=queue)
 
     def open_last(self, topic: str) -> pulsar.Reader:
-        """Return a reader whose first message is the last one of the topic, if that message can be read alone."""
+        """Return a reader that begins at the last message of the topic (inclusive). It may return no message although
+        the topic has some; the caller must then find the last message in another way.
+        """
         with self.told(f"read {topic}", topic):
             latest = pulsar.MessageId.latest
             return self._client.create_reader(topic, latest, start_message_id_inclusive=True, receiver_queue_size=1)
 
     def has_more(self, reader: pulsar.Reader) -> bool:
-        """Return whether more messages are available to `reader`. Waits while its topic moves to another broker; raises
-        the Pulsar client's error if the move takes longer than the operation timeout.
+        """Return whether the topic has more messages for `reader`. While the topic moves to another broker, this waits,
+        at most for the client's operation timeout. Then it raises the error of the Pulsar client.
         """
         deadline = time.monotonic() + self._options.service.operation_timeout_ms / 1000
         while True:
@@ -214,15 +228,19 @@ class Topics:
                 time.sleep(_PAUSE_S)
 
     def told(self, doing: str, topic: str) -> AbstractContextManager[None]:
-        """Convert errors that the Pulsar client raises in the block to PulsarSourceError.
+        """Return a context manager that converts errors which the Pulsar client raises in its block to
+        PulsarSourceError.
 
-        The error's text begins with "cannot" and the text `doing`; then come the cause and what to do.
+        The error's text is "cannot " and the text `doing` (for example "read persistent://t/n/topic"), then the cause
+        and what to do.
         """
         return _told(self._options.service, doing, topic)
 
 
 class Tail:
-    """Finds the last message of one topic repeatedly; cheap while no messages are added."""
+    """Finds the position of the last message of one topic, again and again. A call is cheap if no message was added
+    since the call before.
+    """
 
     def __init__(self, topics: Topics, topic: str) -> None:
         self._topics = topics
@@ -236,7 +254,9 @@ class Tail:
             self._reader = None
 
     def last(self, known: Position) -> Position:
-        """Return the position of the last message, or `known` if that is later."""
+        """Return the position of the topic's last message. If `known` is later, or the topic is empty, return
+        `known`.
+        """
         with self._topics.told(f"find the last message of {self._topic}", self._topic):
             if self._reader is not None and self._topics.has_more(self._reader):
                 self.close()
@@ -268,7 +288,9 @@ class Tail:
 
 
 class MessageCounter:
-    """Counts the messages of a topic by reading them, while a batch is planned."""
+    """Counts the messages of a topic by reading them, when Spark plans a batch. `position` is the position of the last
+    counted message.
+    """
 
     def __init__(self, topics: Topics, topic: str, start: Position) -> None:
         self._reader = topics.open(topic, start)
@@ -280,8 +302,8 @@ class MessageCounter:
         self._reader.close()
 
     def advance(self, count: int | None, end: Position | None) -> int:
-        """Advance by at most `count` messages (None: all), up to `end` (inclusive; None: the end of the topic); return
-        the number of messages passed. Ends earlier if the topic has no more messages.
+        """Count the next messages: at most `count` (None: no limit), and none after `end` (inclusive; None: no limit).
+        Return how many were counted. The counting also ends when the topic has no more messages.
         """
         passed = 0
         with self._topics.told(f"count the messages of {self._topic}", self._topic):
@@ -299,7 +321,9 @@ class MessageCounter:
 
 
 class Bookmark:
-    """A durable subscription that keeps the messages of one topic until a stream has read them."""
+    """A durable subscription to one topic. The topic keeps the messages that the subscription has not acknowledged,
+    which are those that the stream has not read.
+    """
 
     def __init__(self, consumer: pulsar.Consumer, topics: Topics, topic: str) -> None:
         self._consumer = consumer
@@ -308,8 +332,8 @@ class Bookmark:
         self._moved_to = EARLIEST
 
     def move(self, position: Position) -> None:
-        """Acknowledge the messages up to `position` (inclusive). A batch of messages that was read only partly is not
-        acknowledged.
+        """Acknowledge all messages up to `position` (inclusive). If `position` is inside a batch of messages, this
+        batch is not acknowledged.
         """
         if position <= self._moved_to:
             return
@@ -322,7 +346,12 @@ class Bookmark:
 
 
 def matching_topics(pattern: TopicsPattern, service: ServiceOptions) -> list[str]:
-    """Return the topics that a pattern matches, sorted; a partitioned topic instead of its partitions."""
+    """Return the names of the topics that a pattern matches, sorted. For a partitioned topic, its own name is returned,
+    not the names of its partitions.
+
+    Raises:
+        PulsarSourceError: the admin REST API does not answer, or refuses the request.
+    """
     expression = re.compile(pattern.local_name)
     base = f"{pattern.admin_url}/admin/v2/persistent/{quote(pattern.namespace)}"
     partitioned = {str(topic) for topic in _get(f"{base}/partitioned", service)}
@@ -352,8 +381,8 @@ def _get(url: str, service: ServiceOptions) -> list[str]:
 
 
 def _trust(service: ServiceOptions) -> ssl.SSLContext:
-    """Return a TLS context that trusts the same certificates as the Pulsar client. Host names are checked, unless the
-    options allow insecure connections: then neither they nor certificates are.
+    """Return a TLS context that trusts the same certificates as the Pulsar client, and checks host names. If the
+    options allow insecure connections, neither certificates nor host names are checked.
     """
     context = ssl.create_default_context(cafile=service.trust_certs_file)
     # Since Python 3.13 this flag makes it refuse authorities that Pulsar clients accept.
@@ -365,7 +394,7 @@ def _trust(service: ServiceOptions) -> ssl.SSLContext:
 
 
 def _reason(answer: bytes) -> str:
-    """Return the reason in Pulsar's error response; empty if the response is an HTML page."""
+    """Return the reason in Pulsar's error response `answer`; an empty text if the response is an HTML page."""
     try:
         return str(json.loads(answer)["reason"])
     except (ValueError, LookupError, TypeError):

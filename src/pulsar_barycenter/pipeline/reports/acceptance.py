@@ -34,8 +34,8 @@ _LEAST: Final = -(2**63)
 
 
 class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """The key that identifies a load report, and by which reports are sorted: `reported_at` is the report's
-    `lastUpdate`, epoch ms.
+    """The key that identifies a load report. Reports are sorted by it, that is, first by `reported_at`: the report's
+    `lastUpdate` in epoch ms.
     """
 
     reported_at: int
@@ -45,7 +45,9 @@ class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 
 class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
-    """A report without its values. `row` is its row number in the batch, and distinguishes copies."""
+    """A report without its values: its key, and the bundles that it lists. `row` is the number of its row in the batch,
+    which differs between two copies of the same report.
+    """
 
     row: int
     key: ReportKey
@@ -53,11 +55,11 @@ class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
-    """The sequences of one incarnation of a broker that were taken (accepted or late): all up to `last`, except
-    `missing` and `gaps`.
+    """The sequences of one incarnation of a broker whose reports have been processed ("taken", that is accepted or
+    late): all up to `last` (inclusive), except those in `missing` and `gaps`.
 
     Earlier versions of Barycenter wrote only `missing` (single sequences), and removed those more than 128 below
-    `last`; this version reads `missing`, and writes it empty.
+    `last`. This version reads `missing`, and writes it empty.
     """
 
     broker: str
@@ -75,8 +77,8 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def first_at(self) -> int:
-        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state that an earlier version of
-        Barycenter wrote without `begun`, `reported_at`.
+        """The time of the incarnation's earliest report (epoch ms). A state that an earlier version of Barycenter wrote
+        does not have it; then this is the time of the latest report.
         """
         return self.reported_at if self.begun is msgspec.UNSET else self.begun
 
@@ -86,20 +88,24 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return (*later, *((number, number) for number in self.missing)) if self.missing else later
 
     def has(self, sequence: int) -> bool:
-        """Return whether the report with this sequence counts as taken. The answer may be wrong where `is_untold`
-        returns True.
+        """Return whether the report with this sequence has been processed, as far as is stored. If `is_untold` returns
+        True for the sequence, this may be wrong.
         """
         return sequence <= self.last and not any(first <= sequence <= last for first, last in self._gaps)
 
     def is_untold(self, sequence: int) -> bool:
-        """Return whether `has` may be wrong for a sequence: the gaps around it were too many to be kept."""
+        """Return whether it is not stored if the report with this sequence has been processed, because the incarnation
+        had more gaps than are stored. `has` may then wrongly return True.
+        """
         if self.untold is not msgspec.UNSET:
             return sequence <= self.untold and self.has(sequence)
         is_of_before = self.gaps is msgspec.UNSET
         return is_of_before and sequence < self.last - _REACH_OF_BEFORE and self.has(sequence)
 
     def plus(self, key: ReportKey) -> "SeenSequences":
-        """Return a copy in which one more report counts as taken; its sequence was not taken before."""
+        """Return a copy in which the report `key` counts as processed as well. It must not have been processed
+        before.
+        """
         number = key.sequence
         gaps = [part for gap in self._gaps for part in _without(gap, number)]
         if number > self.last + 1:
@@ -134,8 +140,8 @@ def _without(gap: tuple[int, int], number: int) -> list[tuple[int, int]]:
 
 
 class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
-    """The reports that were taken (accepted or late) so far; `as_of` is the `lastUpdate` of the newest one, epoch
-    ms.
+    """Which reports have been processed so far (accepted or late), by incarnation of a broker. `as_of` is the greatest
+    `lastUpdate` of an accepted report, epoch ms.
     """
 
     as_of: int = 0
@@ -146,9 +152,10 @@ class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
 class Acceptance:
     """What is done with each report of a batch.
 
-    `accepted`: folded, the reports of a broker in the order of their sequences. `late`: only written to the tables.
-    `held`: wait for a predecessor. `dropped`: copies. `reports`: all reports taken after this batch (accepted and
-    late).
+    `accepted` reports change averages, ownership and balance; those of a broker are in the order of their sequences.
+    `late` reports are only added to the tables of reports and samples. `held` reports wait for the next batch, because
+    a report with a smaller sequence is missing. `dropped` reports are copies of processed ones. `reports` has all
+    reports that are processed after this batch, including earlier batches.
     """
 
     accepted: tuple[ReportHeader, ...]
@@ -167,7 +174,9 @@ def taken_key(key: ReportKey) -> TakenKey:
 
 
 def untold_reports(before: AcceptedReports, headers: Iterable[ReportHeader]) -> list[ReportKey]:
-    """Return the keys of the reports for which `before` does not show whether they were taken."""
+    """Return the keys of those reports for which `before` does not show whether they have been processed. The caller
+    looks them up in the table of reports.
+    """
     known = {(seen.broker, seen.incarnation): seen for seen in before.seen}
     found = []
     for header in headers:
@@ -188,11 +197,13 @@ def accept_reports(
     present: Mapping[str, str] | None = None,
     untold: Mapping[TakenKey, bool] | None = None,
 ) -> Acceptance:
-    """Decide for each report of a batch whether it is accepted, late, held back or dropped.
+    """Decide for each report of a batch whether it is accepted, late, held back for the next batch, or dropped (see
+    `Acceptance`).
 
-    `headers` include the reports that the batch before held back. Of two copies the one with the earlier `lastUpdate`
-    counts. `present` is the newest incarnation of each known broker; reports of older incarnations are late. `untold`
-    has, for each report of `untold_reports`, whether it was taken.
+    `before` has the reports that earlier batches processed. `headers` are the reports of this batch, and those that the
+    previous batch held back. Of two copies of a report, the one with the earlier `lastUpdate` is used. `present` is the
+    newest incarnation of each known broker; reports of older incarnations are late. `untold` has, for each report that
+    `untold_reports` returns, whether it was processed.
     """
     sorter = _Sorter(before, present or {}, untold or {})
     by_incarnation: dict[tuple[str, str], list[ReportHeader]] = {}
@@ -221,10 +232,11 @@ class _Sorter:
         self._dropped: list[ReportHeader] = []
 
     def take(self, group: list[ReportHeader], held_after: int | None) -> None:
-        """Decide for each report in `group`, the reports of one incarnation sorted by sequence, whether it is accepted,
-        late, held back or dropped.
+        """Decide for each report in `group` whether it is accepted, late, held back or dropped. `group` has the reports
+        of one incarnation, sorted by sequence.
 
-        Reports after `held_after` (epoch ms; None: no report) may wait for a predecessor.
+        A report may be held back, because a report with a smaller sequence is missing, only if its time is after
+        `held_after` (epoch ms). None: no report is held back.
         """
         first = group[0].key
         name = first.broker, first.incarnation
@@ -260,10 +272,10 @@ class _Sorter:
             self._seen[name] = seen
 
     def _first_of(self, key: ReportKey) -> SeenSequences:
-        """Return the taken sequences before the first report of an incarnation.
+        """Return which sequences of an incarnation count as processed before its first report `key`: none.
 
-        No sequence was taken before that report, unless the history is longer than the memory: then it is unknown which
-        earlier sequences were taken.
+        If the reports of more than SEQUENCE_MEMORY_MS have been read, older incarnations are no longer stored. Then it
+        is unknown whether sequences below that of `key` have been processed.
         """
         if self._oldest <= 0:
             return SeenSequences(key.broker, key.incarnation, _LEAST, (), 0)
@@ -271,10 +283,11 @@ class _Sorter:
         return SeenSequences(key.broker, key.incarnation, below, (), key.reported_at, (), below, key.reported_at)
 
     def _is_former(self, group: list[ReportHeader], *, is_known: bool) -> bool:
-        """Return whether the reports in `group` are of a former incarnation, after which the broker restarted.
+        """Return whether the reports in `group` are of an earlier incarnation than the present one of their broker.
+        `is_known`: reports of the group's incarnation have been processed.
 
-        An incarnation that is not in the memory is older than the present one if its first report is older than the
-        first report of the present one.
+        If none have been, the incarnation is an earlier one if its first report is older than the first report of the
+        present one.
         """
         broker = group[0].key.broker
         present = self._present.get(broker)

@@ -11,10 +11,11 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
-    """Delete the archived reports of dates more than `days` days before today (UTC).
+    """Delete from the archive of read reports the dates that are more than `days` days before today (UTC).
 
-    In a local folder, reports that were read within the last `days` days stay, whatever their dates. So an old history
-    can be checked for `days` days after it was folded. Other storages do not record when a file was added.
+    In a local folder, a date stays if a report was added to it within the last `days` days. So reports with an old date
+    can still be checked for `days` days after the pipeline has read them. For other storages it is not known when a
+    file was added.
     """
     oldest_ms = now_ms - days * 86_400_000
     oldest = utc_date(oldest_ms)
@@ -26,7 +27,9 @@ def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
 
 
 def _archived_logs(storage: Storage, folder: str) -> Iterator[str]:
-    """Yield the report logs in the archive: one for each former path of the data directory."""
+    """Yield the paths of the report logs in the archive. A file is archived under its full path, so there is one log
+    for each path that the data directory has had.
+    """
     for entry in storage.entries(folder):
         path = f"{folder}/{entry.name}"
         if entry.name == REPORT_LOG:

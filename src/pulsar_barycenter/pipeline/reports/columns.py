@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """The rows of a batch for three tables; each field has the name of its table."""
+    """The rows that a batch adds to three tables; each field has the name of its table."""
 
     load_reports: pa.Table
     broker_usage: pa.Table
@@ -22,10 +22,11 @@ class ReportTables:
 
 @dataclass(frozen=True, slots=True)
 class ReportColumns:
-    """The reports of a batch as columns: those read from files, and those that the previous batch held back.
+    """The reports of a batch as columns: those that were read from files, and those that the previous batch held back.
 
-    `table` has one row per report, with the columns of `parsing.report_rows`. `headers` has the keys of the reports,
-    each with its row number in `table`. `corrupt_files` are files with a line that is not a report.
+    `table` has one row per report, with the columns of `parsing.report_rows`. `headers` has the key of each report and
+    its row number in `table`. `corrupt_files` are the files with a line that is not a valid report, as full paths or
+    URLs.
     """
 
     table: pa.Table
@@ -34,8 +35,9 @@ class ReportColumns:
 
     @classmethod
     def of(cls, read: pa.Table, held: pa.Table | None) -> "ReportColumns":
-        """Return the reports in the lines `read` and in `held`, the reports held back; lines that are not reports are
-        left out. `read` has the columns of `held`, and a column `file`.
+        """Return the reports of a batch. `read` has one row for each line that was read; lines that are not valid
+        reports are left out. `held` has the reports that the previous batch held back, None if there were none. `read`
+        has the columns of `held`, and a column `file`.
         """
         is_report = read.column("key").is_valid()
         files = read.filter(pc.invert(is_report)).column("file")
@@ -45,7 +47,7 @@ class ReportColumns:
         return cls(table, tuple(_headers(table)), tuple(files.to_pylist()))
 
     def rows(self, headers: Iterable[ReportHeader]) -> ReportTables:
-        """Return the rows of the tables for the reports `headers`."""
+        """Return the rows of three tables for the reports `headers`, in the order of the reports' times."""
         chosen = self.chosen(headers)
         reports = columns_of(chosen.column("load_report"))
         parents, samples = exploded(chosen.column("samples"))
@@ -59,7 +61,7 @@ class ReportColumns:
         )
 
     def chosen(self, headers: Iterable[ReportHeader]) -> pa.Table:
-        """Return the rows of `table` for `headers`, in the order of the reports' times, in which samples are folded."""
+        """Return the rows of `table` for `headers`, in the order of the reports' times."""
         ordered = sorted(headers, key=lambda header: (header.key, header.row))
         return self.table.take(pa.array([header.row for header in ordered], pa.int64()))
 
@@ -76,13 +78,13 @@ def _headers(table: pa.Table) -> Iterable[ReportHeader]:
 
 
 def columns_of(structs: pa.ChunkedArray) -> pa.Table:
-    """Return a table with one column for each field of the structs in `structs`."""
+    """Return a table with one column for each field of the structs in the column `structs`."""
     return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
 
 
 def exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
-    """Flatten a column of lists of structs: return for each struct the row number of its list, and the fields of all
-    structs as columns.
+    """Return the structs in a column of lists of structs as two results with one item for each struct: the row number
+    of the list in which it is, and the fields of the struct as columns of a table.
     """
     combined = lists.combine_chunks()
     return combined.value_parent_indices(), pa.Table.from_arrays(

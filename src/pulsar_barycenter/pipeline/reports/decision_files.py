@@ -40,7 +40,7 @@ class _Code(msgspec.Struct):
 
 
 class DecisionLine(msgspec.Struct, frozen=True):
-    """A line of a decision log. Unknown fields are ignored."""
+    """A line of a decision log. Fields of the line that this class does not have are ignored."""
 
     at: int
     by: str
@@ -62,8 +62,9 @@ class DecisionLine(msgspec.Struct, frozen=True):
 class NewDecisions:
     """The decisions that were newly read from the decision logs.
 
-    `offsets`: the offset up to which each file was read, keyed by `log_name`. `parts`: rows of DECISIONS. `times`:
-    epoch ms of the decisions, keyed by kind. `is_whole`: whether all files were read to their ends.
+    `offsets`: the offset in bytes up to which each log was read, keyed by `log_name`. `parts`: tables with the columns
+    DECISIONS, which together have the decisions. `times`: the times of the decisions (epoch ms), keyed by kind.
+    `refused`: the lines that are not decisions. `is_whole`: all logs were read to their ends.
     """
 
     offsets: dict[str, int]
@@ -87,9 +88,10 @@ _decode_code = msgspec.json.Decoder(_Code).decode
 
 
 def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: int = 0) -> NewDecisions:
-    """Read the lines that were added to the logs since `offsets`, which are keyed by `log_name`.
+    """Read the lines of the decision logs that are after `offsets`. These are offsets in bytes, keyed by `log_name`; a
+    log without an offset is read from its begin.
 
-    Each log is read in pieces, to its end or up to the first piece (inclusive) whose last decision is more than
+    Each log is read piece by piece. Reading of a log ends at its end, or after a piece whose last decision is more than
     `CLOCK_SLACK_MS` later than `until_ms` (epoch ms).
     """
     found = NewDecisions({})
@@ -106,15 +108,16 @@ def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: in
 
 
 def has_new_decisions(storage: Storage, offsets: Mapping[str, int]) -> bool:
-    """Return whether the decision logs have complete lines after `offsets`, which were not read yet."""
+    """Return whether the decision logs have complete lines after `offsets` (in bytes, keyed by `log_name`)."""
     found = read_decisions(storage, offsets)
     return any(end != offsets.get(name) for name, end in found.offsets.items())
 
 
 def log_name(storage: Storage, log: Entry) -> str:
-    """Return a hash of the file's first line (of its first `READ_BYTES` if it is longer), which identifies its content.
+    """Return a name for a log that stays the same when its file is renamed: a hash of its first line (of the first
+    `READ_BYTES` if the line is longer).
 
-    Empty if the first line has no end yet.
+    Return an empty text if the end of the first line is not written yet.
     """
     for length in (_FIRST_BYTES, READ_BYTES):
         content = storage.read(f"{DECISIONS}/{log.name}", length=length)
@@ -127,7 +130,10 @@ def log_name(storage: Storage, log: Entry) -> str:
 def _read_log(
     storage: Storage, log: Entry, start: int, until_ms: int, found: NewDecisions, keys: set[tuple[str, int, int]]
 ) -> int:
-    """Add the decisions of the file from `start` on to `found`; return the offset up to which it was read."""
+    """Read the decision log from the offset `start` on, as `read_decisions` says, and add its decisions to `found`.
+    `keys` has the decisions that were already added, so that copies are left out. Return the offset up to which the log
+    was read.
+    """
     path = f"{DECISIONS}/{log.name}"
     while True:
         piece = storage.read(path, offset=start, length=READ_BYTES)
@@ -163,7 +169,9 @@ def _line_length(storage: Storage, path: str, start: int) -> int | None:
 
 
 def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, lines: list[bytes]) -> int:
-    """Add the decisions of `lines` to `found`; return the time of the last decision, 0 if there is none."""
+    """Add the decisions in `lines` to `found`, without those in `keys`. Add lines that are not decisions to
+    `found.refused`. Return the time of the last decision in epoch ms, 0 if there is none.
+    """
     rows: list[dict[str, Any]] = []
     latest = 0
     for line in lines:

@@ -12,7 +12,9 @@ from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG
 
 
 def waiting_files(storage: Storage) -> set[str]:
-    """Return the paths of all files in the report log."""
+    """Return the paths of all files in the report log: those that the pipeline has not read and moved to the archive
+    yet.
+    """
     return {path for path, _ in _files(storage)}
 
 

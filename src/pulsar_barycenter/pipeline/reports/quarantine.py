@@ -29,7 +29,9 @@ _NO_NUMBER = "usage, limit and percentage of each resource must be 32-bit floati
 
 
 class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A report file, or a line of a decision log (`text`), that was refused, with the reason."""
+    """A report file, or a line of a decision log (then `text` is the line), that was not accepted as valid, with the
+    reason. `file` is the name of the file.
+    """
 
     kind: Literal["report", "decision"]
     file: str
@@ -38,7 +40,7 @@ class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def refused_report(storage: Storage, file: str) -> Refused:
-    """Return why the report in `file` was refused; `file` is its full path or URL."""
+    """Return why the report in `file` is not valid, or cannot be read; `file` is its full path or URL."""
     path = storage.path_of(file)
     name = path.rpartition("/")[2]
     try:
@@ -61,8 +63,8 @@ def refused_report(storage: Storage, file: str) -> Refused:
 
 
 def _is_share(resource: ResourceUsage) -> bool:
-    """Return whether usage, limit and percentage of a resource fit into 32-bit floats, by the same rule as
-    `parsing.report_lines` uses.
+    """Return whether the usage and the limit of a resource, and the usage in percent of the limit, are small enough for
+    32-bit floats (Pulsar's type for them). The rule is that of `parsing.report_lines`.
     """
     are_numbers = max(abs(resource.usage), abs(resource.limit)) <= _LARGEST_OF_32_BITS
     return are_numbers and (resource.limit < _LEAST_LIMIT or abs(resource.usage) / resource.limit <= _LARGEST_SHARE)
@@ -75,10 +77,12 @@ _LEAST_LIMIT = 1e-45
 
 
 def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
-    """Write the list of the reports and decisions that a batch refused, and copies of its report `files`.
+    """Write the refused reports and decisions of a batch to the folder for refused input (the quarantine): a list with
+    the reasons, and a copy of each report file in `files` (full paths or URLs).
 
-    A batch that runs again writes the same files. Files above `_KEPT_BYTES`, and files that are missing or not
-    readable, are not copied. If the quarantine cannot be written, this is logged, and no error is raised.
+    A batch that runs again replaces these files. Files larger than `_KEPT_BYTES`, and files that are missing or not
+    readable, are not copied. If the folder cannot be written, this is logged, and no error is raised. If `refused` is
+    empty, nothing is written.
     """
     lines = b"".join(msgspec.json.encode(item) + b"\n" for item in refused)
     if not lines:
@@ -95,10 +99,8 @@ def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], fi
 
 
 def remove_old(storage: Storage, *, now_s: float, days: int) -> None:
-    """Delete files of the quarantine (refused reports and decisions) that were written more than `days` days before
-    `now_s`.
-
-    `now_s` is by the clock of the file system.
+    """Delete the files in the folder for refused reports and decisions (the quarantine) that were written more than
+    `days` days before `now_s`: the present time (epoch s) by the clock of the file system.
     """
     for entry in storage.entries(QUARANTINE):
         if now_s - entry.modified_s > days * 86_400:

@@ -18,9 +18,10 @@ _COLUMNS = ("broker", "incarnation", "sequence")
 
 
 def look_up_taken(storage: Storage, keys: Iterable[ReportKey], *, before: int) -> dict[TakenKey, bool]:
-    """Return for each report whether a batch before `before` wrote it to the table `load_reports`.
+    """Return for each report whether a batch with an id below `before` wrote it to the table `load_reports`. Later
+    batches do not count, because they will run again.
 
-    Reads only the dates of the reports. Rows of later batches do not count: an interrupted batch runs again.
+    Only the files for the dates of the reports are read.
 
     Raises:
         DamagedTableError: a file of these dates is damaged.

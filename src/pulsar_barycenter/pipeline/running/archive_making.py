@@ -40,18 +40,21 @@ _NOT_FOR_TRAINING: Final = (
 
 
 class CannotMakeError(RuntimeError):
-    """There is no archive of Spark's Java classes, and it cannot be created; the text says why."""
+    """There is no archive of Spark's Java classes (with which Java starts faster), and it cannot be created. The text
+    says why.
+    """
 
 
 def make_archive(environment: Mapping[str, str]) -> ClassArchive:
-    """Return the archive of Spark's classes for the Java that `environment` selects; create the archive if it is
-    missing.
+    """Return the archive of Spark's classes for the Java that `environment` selects. If the archive is missing, create
+    it first.
 
-    While another process creates an archive, waits without a time limit. Creation takes about as long as three starts
-    of Spark, and deletes the archives that were used longest ago if they take too much space.
+    While another process creates an archive, this waits without a time limit. Creation takes about as long as three
+    starts of Spark. Afterwards, the archives that were used longest ago are deleted if all archives together take too
+    much space.
 
     Raises:
-        CannotMakeError: the archive cannot be created here, or Java did not create it.
+        CannotMakeError: an archive cannot be used on this machine, or Java did not create it.
         JavaNotFoundError: no Java was found.
     """
     cache = open_cache(environment)
@@ -76,8 +79,11 @@ def make_archive(environment: Mapping[str, str]) -> ClassArchive:
 
 @contextmanager
 def _alone(cache: JavaCache) -> Iterator[Path]:
-    """Wait until no other process creates an archive, then yield a folder for a new archive; delete folders that killed
-    processes left.
+    """Wait until no other process creates an archive, then yield an empty folder for a new archive; it is deleted when
+    the block ends. Folders that killed processes left are deleted as well.
+
+    Raises:
+        CannotMakeError: too little disk space is free.
     """
     with (cache.folder / "making.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -85,7 +91,8 @@ def _alone(cache: JavaCache) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
         if shutil.disk_usage(cache.folder).free < MOST_BYTES:
             raise CannotMakeError(
-                f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}, too little for an archive of classes"
+                f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}, and an archive of classes needs that"
+                " much; free disk space there"
             )
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=cache.folder) as made:  # with mode 0700
             yield Path(made)
@@ -113,7 +120,12 @@ def _make(archive: ClassArchive, folder: Path, environment: Mapping[str, str]) -
 
 
 def _run(command: list[str], environment: Mapping[str, str], result: Path) -> None:
-    """Run `command`, which must create the file `result`."""
+    """Run `command`, which must create the file `result`.
+
+    Raises:
+        CannotMakeError: the command failed, or did not create the file.
+        subprocess.TimeoutExpired: the command did not end in time.
+    """
     kept = {name: value for name, value in environment.items() if name not in _NOT_FOR_TRAINING}
     ran = subprocess.run(  # noqa: S603 - the Java of this user, and this Python
         command,
@@ -133,8 +145,8 @@ def _run(command: list[str], environment: Mapping[str, str], result: Path) -> No
 
 
 def main() -> None:
-    """Create the archive of Spark's classes, at the lowest priority of the process and without output; exit with 1 if
-    it cannot be created.
+    """Create the archive of Spark's classes if it is missing, with the lowest priority and without output. The process
+    exits with 1 if it cannot be created.
     """
     os.nice(19)
     try:

@@ -10,7 +10,9 @@ from structlog.typing import Processor
 
 
 class DroppingLogger:
-    """Prints lines to `stream` and drops those that it cannot write: a full disk must not end the job."""
+    """Prints lines to `stream`. A line that cannot be written, for example to a full disk, is dropped, so that the job
+    does not end.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -24,9 +26,9 @@ class DroppingLogger:
 
 
 def configure_logging(stream: TextIO | None = None, *, renderer: Processor | None = None) -> None:
-    """Write events to `stream` (None: standard error), as JSON lines or in the format of `renderer`.
+    """Write the log to `stream` (None: standard error), each event as a line of JSON or in the format of `renderer`.
 
-    Warnings and errors of libraries go to standard error.
+    Warnings and errors of libraries go to standard error, not to `stream`.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     logging.raiseExceptions = False  # if a full disk refuses a line of a library, logging must not print a traceback

@@ -15,8 +15,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options of the pipeline's job. `master` None: the master given to spark-submit, or without spark-submit two
-    cores of this machine.
+    """The options of the pipeline's job. `master` is the address of Spark's master; None: the one given to
+    spark-submit, or without spark-submit `local[2]` (two cores of this machine).
     """
 
     data: str
@@ -36,13 +36,15 @@ class JobOptions:
 
 
 class DataFolder(click.ParamType[str]):
-    """The type of an option with a data directory: a folder of this machine, or an address that Spark can reach."""
+    """The type of a command-line option whose value is a data directory: a folder of this machine, or an address that
+    Spark can reach.
+    """
 
     name = "folder"
 
     def __init__(self, *, exists: bool = False) -> None:
-        """Create the type. `exists`: check that a folder of this machine exists; addresses are checked later, by
-        Spark.
+        """Create the type. `exists`: a folder of this machine must exist, otherwise the option is refused. Addresses
+        are not checked here: Spark checks them later.
         """
         self._exists = exists
 
@@ -62,8 +64,8 @@ class DataFolder(click.ParamType[str]):
 
 
 class SparkSetting(click.ParamType[tuple[str, str]]):
-    """The type of an option with the value KEY=VALUE, a setting of Spark. A value may be secret, so messages never show
-    it.
+    """The type of a command-line option whose value is a setting of Spark, in the form KEY=VALUE. A value may be
+    secret, so error messages never show it.
     """
 
     name = "key=value"
@@ -78,8 +80,8 @@ class SparkSetting(click.ParamType[tuple[str, str]]):
 
 
 def with_spark_settings(command: _Command) -> _Command:
-    """Add the option --conf to a click command, with which users give settings of Spark; the command gets them as the
-    dict `conf`.
+    """Add the option --conf to a click command. With it, users give settings of Spark. The command gets all of them as
+    the argument `conf`, a dict.
     """
     return click.option(
         "--conf",
@@ -92,7 +94,9 @@ def with_spark_settings(command: _Command) -> _Command:
 
 
 class SparkMaster(click.ParamType[str]):
-    """The type of an option with the address of a Spark master. Only the kind of the address is checked."""
+    """The type of a command-line option whose value is the address of a Spark master. It is only checked that the
+    address begins like one.
+    """
 
     name = "url"
 
@@ -109,7 +113,9 @@ class SparkMaster(click.ParamType[str]):
 
 
 def with_job_options(command: _Command) -> _Command:
-    """Add the options of `JobOptions` to a click command, by the names of its fields."""
+    """Add an option for each field of `JobOptions` to a click command. The command gets the values as arguments with
+    the names of the fields.
+    """
     command = with_spark_settings(command)
     for option in reversed(_OPTIONS):
         command = option(command)

@@ -30,7 +30,9 @@ _GAUGES = {"held_reports": "Reports that wait for the one before them", "bundles
 
 
 class StatusCollector(Collector):
-    """Exports the status of a pipeline as metrics. Counts are since the start of its process."""
+    """Returns the status of a pipeline as metrics for Prometheus. Its counters count from the start of the pipeline's
+    process.
+    """
 
     def __init__(self, status: Callable[[], PipelineStatus]) -> None:
         self._status = status
@@ -99,10 +101,10 @@ def _seconds(ms: int | None) -> float | None:
 
 @contextmanager
 def serve_metrics(status: Callable[[], PipelineStatus], port: int, *, silence_s: float = 10.0) -> Iterator[int]:
-    """Answer `http://127.0.0.1:<port>/metrics` from a thread until the context ends; yield the port. With 0, the system
-    chooses the port.
+    """Serve metrics at `http://127.0.0.1:<port>/metrics` in a thread until the block ends; yield the port. If `port` is
+    0, the system chooses a free one.
 
-    The connection of a client that sends nothing for `silence_s` is closed.
+    The connection of a client that sends nothing for `silence_s` seconds is closed.
 
     Raises:
         OSError: the port cannot be opened.

@@ -17,8 +17,8 @@ _MOST_PHASES: Final = 32
 
 
 class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
-    """How long one phase of Spark's triggers took, in ms: in the newest trigger, percentiles over the last 1,000
-    triggers, and the sum since the start.
+    """How long one phase of the triggers of Spark's stream took, in ms: in the newest trigger (`last_ms`), the median
+    and the 99th percentile over the last 1,000 triggers, and the sum since the process started (`total_ms`).
     """
 
     last_ms: int
@@ -28,7 +28,9 @@ class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TriggerPhases:
-    """Records how long the phases of Spark's triggers took. Threads may add and read at the same time."""
+    """Records how long the phases of Spark's triggers took. `add` and `times` may be called in several threads at the
+    same time.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +38,9 @@ class TriggerPhases:
         self._totals: dict[str, int] = {}
 
     def add(self, durations_ms: Mapping[str, int]) -> None:
-        """Add the times of one trigger, in ms by phase. At most `_MOST_PHASES` different phases are recorded."""
+        """Add the times of one trigger, in ms by phase. After `_MOST_PHASES` different phases, further ones are
+        ignored.
+        """
         with self._lock:
             for phase, ms in durations_ms.items():
                 if phase in self._recent or len(self._recent) < _MOST_PHASES:
@@ -44,9 +48,7 @@ class TriggerPhases:
                     self._totals[phase] = self._totals.get(phase, 0) + ms
 
     def times(self) -> dict[str, PhaseTimes]:
-        """Return the times of each phase, by its name and in the order of names; {} before the first trigger that read
-        reports.
-        """
+        """Return the times of each phase, keyed by its name, sorted by name; {} before the first call of `add`."""
         with self._lock:
             return {
                 phase: PhaseTimes(
@@ -57,6 +59,8 @@ class TriggerPhases:
 
 
 def percentile(values: Iterable[_Number], percent: int) -> _Number | None:
-    """Return the smallest value that at least `percent` percent of `values` do not exceed; None for no values."""
+    """Return the smallest of `values` for which at least `percent` percent of `values` are less than or equal to it;
+    None if `values` is empty.
+    """
     ordered = sorted(values)
     return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None

@@ -52,9 +52,9 @@ _NAMES_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """The settings of the running job. `trigger_s` is the time between the starts of two batches.
+    """The settings of the running job. `trigger_s` is the time between the starts of two batches, in seconds.
 
-    `once`: fold all existing reports and end, or fail after `ONCE_ATTEMPTS` failures in a row.
+    `once`: the job reads all reports that exist, then ends. It fails if a batch fails `ONCE_ATTEMPTS` times in a row.
     """
 
     trigger_s: float = 1.0
@@ -72,11 +72,15 @@ class JobSettings:
 
 
 class _BacklogError(Exception):
-    """More reports wait than one batch takes, so they must be folded as a backlog."""
+    """More report files wait than one batch may take. Spark's stream is stopped, and the files are read in the order of
+    their reports instead.
+    """
 
 
 class PipelineJob:
-    """The running pipeline of one data directory. The caller holds `exclusive(storage)` and owns the session."""
+    """Runs the pipeline of one data directory. The caller must be inside `exclusive(storage)`, which holds the lock of
+    the directory, and must stop the session afterwards.
+    """
 
     def __init__(
         self,
@@ -89,8 +93,8 @@ class PipelineJob:
         on_ready: Callable[[], None] = lambda: None,
         on_no_reports: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare the job; nothing runs yet. `on_ready` is called when the job begins to read reports, `on_no_reports`
-        if its first look found none.
+        """Store the arguments; `run` starts the job. `on_ready` is called once, when the job begins to read reports,
+        `on_no_reports` once if there were no reports to read at that time. `clock_ms` is the wall clock in epoch ms.
         """
         self._session = session
         self._storage = storage
@@ -118,16 +122,18 @@ class PipelineJob:
 
     @property
     def shortcomings(self) -> dict[str, int]:
-        """The reasons why the tables lack a part of the content of the report files, each with a count; see
-        `status.shortcomings`.
+        """Why the tables lack a part of the content of the report files: counts keyed as in the status, see
+        `status.shortcomings`. {}: the tables are complete.
         """
         return shortcomings(self.status)
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
-        """Fold reports until `stop` is set or `must_stop` returns True; a job that runs once also ends after all
-        existing reports. A failed batch is tried again, after a pause.
+        """Read reports and write tables until `stop` is set or `must_stop` returns True. A job that runs once also ends
+        when it has read all existing reports. A failed batch runs again after a pause, of at most `_LONGEST_RETRY_S`
+        seconds.
 
-        Raises the error of Spark or of the file system if the job runs once and all attempts failed.
+        If the job runs once and a batch failed `ONCE_ATTEMPTS` times in a row, the error of Spark or of the file system
+        is raised.
         """
         self._clear_unfinished()
         states = StateFolder(self._storage)
@@ -145,7 +151,9 @@ class PipelineJob:
         log.info("pipeline_stopped", batches=self._status.status.batches)
 
     def _run_generations(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Run one Spark query after the other until the job must stop. A failed batch is tried again, after a pause."""
+        """Run Spark queries, one after the other, until the job must stop. If a batch fails, pause, and start the next
+        query, which runs the batch again.
+        """
         failures = 0
         while not (self._is_done or stop.is_set() or must_stop()):
             batches_before = self._status.status.batches
@@ -165,15 +173,18 @@ class PipelineJob:
                 stop.wait(pause_s)
 
     def end(self, error: BaseException, *, asked_to: bool) -> None:
-        """Log the error that ended the job, and record its state: stopped if a user `asked_to` stop it, otherwise
-        failed.
+        """Log `error`, which ended the job, and record the state of the job: "stopped" if `asked_to` (a user or a
+        signal requested the end), otherwise "failed".
         """
         reason = reason_of(error)
         log.warning("pipeline_cut_short", reason=reason, asked_to_stop=asked_to)
         self._status.enter("stopped" if asked_to else "failed", now_ms=self._clock_ms(), error=reason)
 
     def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Fold the backlog, then run one query until the job must stop or the query's record of files is large."""
+        """Read the files that wait, if they are too many for one batch, then run one Spark query. Return when the job
+        must stop, or when the query has read so many reports that Spark's record of files is large. In the second case,
+        Spark gets a new, empty record.
+        """
         if not self._is_ready:
             self._batch_fold().publish_kept()
         self._fold_backlog(stop, must_stop)
@@ -214,8 +225,8 @@ class PipelineJob:
         return waiting_files(self._storage) - self._left_in_log
 
     def _fold_backlog(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """If more files wait in the report log than one batch takes, fold them without Spark's stream, in the order of
-        the times of their reports.
+        """If more files wait in the report log than one batch may take, read them without Spark's stream, batch by
+        batch, in the order of the times of their reports.
         """
         most = self._settings.stream.max_files
         paths = self._waiting_files()
@@ -237,8 +248,8 @@ class PipelineJob:
                 return
 
     def _fold_rest_of_decisions(self) -> None:
-        """Read also the decisions that are later than the newest report, because no further batch follows that would
-        read them: the job runs once.
+        """Read the decisions that are later than the newest report. Otherwise they wait for a later report, but a job
+        that runs once gets none.
         """
         fold: BatchFold | None = None
         while has_new_decisions(self._storage, StateFolder(self._storage).newest_progress().decision_offsets):
@@ -246,12 +257,15 @@ class PipelineJob:
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 
     def _meet_full_batch(self) -> None:
-        """If more files wait than one batch takes, raise `_BacklogError`, which ends the batch before it is folded: the
-        waiting files may have older reports than the batch.
+        """If more files wait than one batch may take, raise `_BacklogError`. This ends the present batch before it
+        changes anything, because the waiting files may have older reports than the batch.
         """
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
-            raise _BacklogError("more reports wait than one batch takes: the pipeline folds them as a backlog")
+            raise _BacklogError(
+                "more reports wait than one batch can take: the batch is stopped before it changes anything, and the"
+                " pipeline reads the waiting reports as a backlog"
+            )
 
     def _note_first_look(self, query: StreamingQuery) -> None:
         if not self._has_looked and (self._status.status.batches or query.lastProgress is not None):
@@ -260,7 +274,9 @@ class PipelineJob:
                 self._on_no_reports()
 
     def _note_look(self, query: StreamingQuery) -> None:
-        """Record that the pipeline looked for reports, at most every `look_s` seconds, and only between batches."""
+        """Record that the pipeline looked for new reports. Do nothing while a batch runs, or if this was recorded less
+        than `look_s` seconds ago.
+        """
         if time.monotonic() - self._looked_at < self._settings.look_s or query.status["isTriggerActive"]:
             return
         self._looked_at = time.monotonic()
@@ -277,8 +293,8 @@ class PipelineJob:
             log.warning("pipeline_look_not_noted", file=str(self._look_file), reason=str(error))
 
     def _keep_house(self) -> None:
-        """Compact the tables and delete their old data, unless this was done less than the configured time ago
-        (`every_s`).
+        """Merge small files of the tables, and delete old data, unless this was done less than `every_s` seconds ago (a
+        setting of the compaction).
         """
         if self._last_batch < 1 or time.monotonic() - self._house_kept_at < self._settings.compaction.every_s:
             return
@@ -286,7 +302,10 @@ class PipelineJob:
         self._house_kept_at = time.monotonic()
 
     def _leave_in_order(self) -> None:
-        """Before the job ends, write a whole state, merge files if the job runs once, and delete replaced files."""
+        """Prepare the data directory for the end of the job. Write the newest state as a complete one, which needs no
+        earlier states. If the job runs once and has read everything, merge small files. In these cases, and if the data
+        directory is local, delete table files that merged files have replaced. Failures are logged.
+        """
         try:
             StateFolder(self._storage).make_newest_whole()
         except OSError as error:
@@ -305,9 +324,10 @@ class PipelineJob:
                 log.info("pipeline_house_kept", deleted_files=deleted)
 
     def _keep_house_now(self, *, completed_batch: int) -> None:
-        """Compact files of batches up to `completed_batch`, and delete old data.
+        """Merge small files of the tables with rows of batches up to the id `completed_batch` (inclusive), and delete
+        old data.
 
-        Failures are logged, and tried again next time.
+        Failures are logged; the work is tried again the next time.
         """
         settings = self._settings.compaction
         now_ms = self._clock_ms()
@@ -330,8 +350,8 @@ class PipelineJob:
                 log.info("pipeline_house_kept", **asdict(done))
 
     def _newest_date(self, now_ms: int) -> str:
-        """Return the date of the newest report, but at most today: a broker's clock that runs ahead must not make the
-        tables of today look old.
+        """Return the UTC date (yyyy-mm-dd) of the newest report, or today if that is earlier. Otherwise, a broker's
+        clock that runs ahead would make today's data look old, so that it is deleted.
         """
         as_of = self._status.status.as_of
         if as_of:
@@ -391,9 +411,11 @@ class PipelineJob:
 
 
 def look_file(storage: Storage, publication: Path | None) -> Path | None:
-    """Return the file next to the publication that shows the leader that the pipeline looks for reports.
+    """Return the path of an empty file in the folder of the publication. The pipeline updates its modification time,
+    which shows the leader that the pipeline still looks for reports. `publication` is the file to which averages are
+    published; None: the one in the data directory.
 
-    None if no leader reads the publication, because it is in a data directory that is not a local folder.
+    Return None if the publication is in a data directory that is not a local folder, because then no leader reads it.
     """
     if publication is not None:
         return publication.with_name(LOOK_FILE)
@@ -401,9 +423,8 @@ def look_file(storage: Storage, publication: Path | None) -> Path | None:
 
 
 def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
-    """Stop `query` between two batches; after `deadline_s`, stop it during a batch.
-
-    A stop during a batch loses nothing, but logs errors.
+    """Stop `query` as soon as no batch runs. If a batch still runs after `deadline_s` seconds, stop the query during
+    the batch: no data is lost, but Spark logs errors.
     """
     deadline = time.monotonic() + deadline_s
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
@@ -412,9 +433,8 @@ def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the line of an error's text that says what went wrong.
-
-    In a long text of Spark, that is the last line that names an exception.
+    """Return the line of an error's text that says best what went wrong: the last line that names an exception, as in
+    Spark's long texts. If there is none, return the first line.
     """
     lines = str(error).splitlines() or [type(error).__name__]
     named = [line for line in lines if _NAMES_EXCEPTION.match(line)]

@@ -39,11 +39,11 @@ _HEAP_STEP: Final = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The load reports that a cluster writes: its number of brokers, its number of bundles, and the seconds between two
-    reports of a broker.
+    """The load reports that a cluster writes: the number of its brokers, the number of its bundles, and the seconds
+    between two reports of the same broker.
 
     Raises:
-        ValueError: a number is not positive.
+        ValueError: a number is not positive, or not finite.
     """
 
     brokers: int
@@ -62,12 +62,13 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What the pipeline needs for a workload. Sizes are bytes, times seconds; `tables` is the size for all days that
-    are kept.
+    """What the pipeline needs for a workload. Sizes are in bytes, times in seconds; `tables` is the size of the tables
+    for all days that are kept.
 
-    `batch_s` is for a batch of `batch_samples`, which arrive between two triggers (or in one report, if reports are
-    rarer). A batch that writes the whole publication or state takes `whole_s` more. `utilization` is the fraction of
-    the time in which a batch runs: at 1 and above the pipeline cannot keep up.
+    A batch has on average `batch_samples` samples, and takes `batch_s`. It has the reports that arrive between two
+    triggers, or a single report if reports are rarer than triggers. A batch that writes the complete publication or
+    state, instead of only the changes, takes `whole_s` more. `utilization` is the fraction of the time in which a batch
+    runs: at 1 and above the pipeline cannot keep up.
     """
 
     samples_per_day: float
@@ -99,15 +100,17 @@ class Sizing:
 
     @property
     def options(self) -> str:
-        """The recommended options of `barycenter pipeline run`."""
+        """The recommended options of `barycenter pipeline run`, as one text."""
         options = f"--trigger-seconds {self.trigger_s} --max-files {self.max_files}"
         return f"{options} --driver-memory {self.driver_memory} --fold {self.fold}"
 
 
 def estimate(load: Workload, *, retention_days: int, cores: int) -> Sizing:
-    """Return what the pipeline needs for `load` with tables of `retention_days` days, on `cores` cores of Spark.
+    """Return what the pipeline needs for `load` on `cores` cores of Spark, if its tables are kept for `retention_days`
+    days.
 
-    The time between triggers is the shortest one of which a batch takes at most half; if there is none, the longest.
+    The recommended time between two triggers is the shortest one that is at least twice the time of a batch. If there
+    is none, it is the longest one to choose from.
     """
     samples_per_day = load.samples_per_second * DAY_S
     trigger_s = next((s for s in _TRIGGERS_S if _batch_s(load, s) <= s / 2), _TRIGGERS_S[-1])
@@ -156,8 +159,8 @@ def _batch_s(load: Workload, trigger_s: float) -> float:
 
 
 def _heap_mib(samples: float) -> int:
-    """Return the size of Java's heap in MiB for batches of this number of samples: the default of 512 MiB, and more in
-    steps for large batches.
+    """Return the size of Java's heap (MiB) for batches of up to this number of samples: 512 MiB, and more in steps of
+    256 MiB for large batches.
     """
     heap = 512 * 2**20 + max(0.0, samples - 100_000) * _JAVA_BYTES_PER_SAMPLE
     return math.ceil(heap / _HEAP_STEP) * _HEAP_STEP // 2**20

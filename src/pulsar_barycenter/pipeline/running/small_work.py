@@ -12,21 +12,23 @@ _PACKED: Final = 8
 
 
 def compilers_for_logs(storage: Storage, *, with_archive: bool) -> Compilers:
-    """Return which of Java's compilers suit a job that reads the report log and the decision logs, and with
-    `with_archive` also the archive of read reports.
+    """Return which of Java's compilers suit a job that reads all load reports and decisions once. Without
+    `with_archive`, it does not read the archive of reports that the pipeline has already read.
     """
     folders = (REPORT_LOG, DECISIONS, *((ARCHIVE,) if with_archive else ()))
     return Compilers.for_bytes(_bytes_in(storage, folders, at_most=SMALL_WORK_BYTES))
 
 
 def compilers_for_tables(storage: Storage, names: Sequence[str]) -> Compilers:
-    """Return which of Java's compilers suit a job that reads the tables `names`."""
+    """Return which of Java's compilers suit a job that reads the tables `names` once."""
     folders = [f"{TABLES_FOLDER}/{name}" for name in names]
     return Compilers.for_bytes(_PACKED * _bytes_in(storage, folders, at_most=SMALL_WORK_BYTES // _PACKED))
 
 
 def _bytes_in(storage: Storage, folders: Sequence[str], *, at_most: int) -> int:
-    """Return the total size of the files in `folders`; stop counting above `at_most`."""
+    """Return the total size in bytes of the files in `folders` and their subfolders. If it is more than `at_most`, the
+    result is some number above `at_most`.
+    """
     total = 0
     for size in (size for folder in folders for size in _sizes(storage, folder)):
         total += size

@@ -24,19 +24,21 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The status of a pipeline; `state` is one of STATES. Counts are since the process started. `failures` counts
     failed batches.
 
-    `reports` counts accepted reports, including late ones, and `held_reports` those that wait for a predecessor now.
-    `corrupt_reports` and `corrupt_decisions` went to the quarantine. `late_reports`, `overdue_reports` and
-    `overdue_decisions` came too late: the values that they would have changed were already settled (`stream.late`).
-    `refold` is the time range in which the tables are incomplete because of them, including those of former processes.
-    `as_of` is the time of the newest report.
+    `reports` counts the reports that were added to the tables, including late ones. `held_reports` is the number of
+    reports that wait now, because an earlier report of their broker is missing. `corrupt_reports` and
+    `corrupt_decisions` count invalid ones, which are kept in the quarantine. `late_reports`, `overdue_reports` and
+    `overdue_decisions` came too late to change values that were already computed (`stream.late`). `refold` is the time
+    range in which the tables are therefore incomplete; reports and decisions that came too late to earlier processes
+    count as well. None: there is no such range. `as_of` is the time of the newest report.
 
     `looked_at` is when the pipeline last looked for new reports, even if it found none; 0 if unknown. A broker writes a
     report when its load changed enough, and otherwise every `loadBalancerReportUpdateMaxIntervalMinutes`. So under
     steady load `looked_at` advances while `updated_at` and `as_of` stay.
 
-    Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the oldest report's
-    `lastUpdate` to its publication. `phases` are of the triggers of Spark's stream that read reports (see `phases`); a
-    backlog is folded without triggers.
+    Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the `lastUpdate` of
+    the batch's oldest report to the publication of the batch. None: there was no such batch. `phases` has the times of
+    the phases of Spark's triggers that read reports; files that are read without Spark's stream, because too many
+    waited, have no triggers.
     """
 
     state: str
@@ -69,7 +71,9 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class StatusFile:
-    """Keeps the status of this process and writes it to the data directory."""
+    """Keeps the status of this process, and writes it to a file of the data directory at each change. If it cannot be
+    written, this is logged.
+    """
 
     def __init__(self, storage: Storage, *, pid: int) -> None:
         self._storage = storage
@@ -83,28 +87,35 @@ class StatusFile:
         return msgspec.structs.replace(self._status, phases=self._phases.times())
 
     def note_trigger(self, durations_ms: Mapping[str, int]) -> None:
-        """Count the phases of a trigger of Spark's stream; the next write of the status has them. Thread-safe."""
+        """Add the times of a trigger of Spark's stream (ms by phase). They are written with the next write of the
+        status. Thread-safe.
+        """
         self._phases.add(durations_ms)
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
-        """Record that the pipeline enters a state; each entry of the state "retrying" counts as a failure."""
+        """Record that the pipeline enters the state `state`, and write the status. Each time it enters the state
+        "retrying", `failures` is increased by one.
+        """
         failures = self._status.failures + (state == "retrying")
         self._write(
             msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
         )
 
     def remember(self, refold: RefoldDue | None, *, held: int) -> None:
-        """Set two values that the former process left: the time range in which the tables are incomplete (`refold`),
-        and the number of reports that wait for a predecessor (`held`).
+        """Set two values that the previous process left, without writing them: the time range in which the tables are
+        incomplete (`refold`), and the number of reports that wait because an earlier report of their broker is missing
+        (`held`).
         """
         self._status = msgspec.structs.replace(self._status, refold=refold, held_reports=held)
 
     def look(self, *, now_ms: int) -> None:
-        """Record that the pipeline looked for new reports and found none."""
+        """Record that the pipeline looked for new reports at `now_ms` (epoch ms), also if it found none, and write the
+        status.
+        """
         self._write(msgspec.structs.replace(self._status, looked_at=now_ms))
 
     def add(self, batch: BatchResult, *, now_ms: int) -> None:
-        """Count one batch. A successful batch ends the state "retrying"."""
+        """Count one batch and write the status. A batch that ended without an error also ends the state "retrying"."""
         before = self._status
         if batch.lag_ms is not None:
             self._lags.append(batch.lag_ms)
@@ -156,8 +167,8 @@ def read_status(storage: Storage) -> PipelineStatus | None:
 
 
 def shortcomings(status: PipelineStatus) -> dict[str, int]:
-    """Return the reasons why the tables lack a part of the content of the report files, each with a count; {} if the
-    tables are complete.
+    """Return why the tables lack a part of the content of the report files and decision logs: the number of late
+    reports, corrupt reports and so on, keyed as in the status. Counts of 0 are left out; {}: the tables are complete.
     """
     counts = {
         "late_reports": status.late_reports,

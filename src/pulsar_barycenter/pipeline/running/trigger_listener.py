@@ -9,7 +9,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
 class TriggerListener(StreamingQueryListener):
-    """Calls `on_trigger` with `durationMs` of every trigger that read rows, in a thread of Spark."""
+    """Calls `on_trigger` after each trigger of a Spark stream that read rows, with the times of its phases (ms). Spark
+    makes the call in a thread of its own.
+    """
 
     def __init__(self, on_trigger: Callable[[Mapping[str, int]], None]) -> None:
         self._on_trigger = on_trigger
@@ -30,7 +32,9 @@ class TriggerListener(StreamingQueryListener):
 
 @contextmanager
 def listening(session: SparkSession, on_trigger: Callable[[Mapping[str, int]], None]) -> Iterator[None]:
-    """Call `on_trigger` with the phases of each trigger of `session` until the block ends."""
+    """Until the block ends, call `on_trigger` with the times of the phases (ms) of each trigger of a stream of
+    `session` that read rows.
+    """
     listener = TriggerListener(on_trigger)
     session.streams.addListener(listener)
     try:

@@ -28,10 +28,11 @@ _AT_MS = 1_767_225_600_000
 
 
 class WarmUp:
-    """Warms up a Spark session once, in a background thread, so that the first batch is fast. An error is logged; then
-    the first batch is slower.
+    """Runs two small batches in a Spark session, in a background thread, so that the first real batch is fast. An error
+    is logged; then the first real batch is slower.
 
-    `within` is a folder that the executors can read, too; None: the folder for temporary files of this machine.
+    `within` is the folder for its temporary files, which Spark's executors must be able to read; None: the folder for
+    temporary files of this machine.
     """
 
     def __init__(self, session: SparkSession, within: Path | None = None) -> None:
@@ -44,12 +45,12 @@ class WarmUp:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the warm-up has ended; `start` must have been called."""
+        """Wait until the warm-up has ended. The caller must have called `start`."""
         self._thread.join()
 
     def close(self) -> None:
-        """Start no further batch of the warm-up, and wait for the current one, at most `_DEADLINE_S` seconds.
-        Idempotent.
+        """Start no further batch, and wait until the running one ends, at most `_DEADLINE_S` seconds. May be called
+        several times, and without `start`.
         """
         self._is_over.set()
         if self._thread.ident is not None:
@@ -67,8 +68,8 @@ class WarmUp:
 
 
 class NoWarmUp:
-    """A warm-up that does nothing: for a job that ends soon, or if Spark's executors cannot read a folder of this
-    machine.
+    """A warm-up that does nothing. It is used for a job that ends soon, or if Spark's executors cannot read a folder of
+    this machine.
     """
 
     def start(self) -> None: ...
@@ -79,8 +80,8 @@ class NoWarmUp:
 def fold_samples(
     session: SparkSession, layout: PipelineLayout, *, must_stop: Callable[[], bool] = lambda: False
 ) -> None:
-    """Run the pipeline's stream twice over one sample report, to warm up Spark; stop before a run if `must_stop`
-    returns True.
+    """Run the pipeline's stream twice, each time with one synthetic report, in the folder of `layout`. Before each run,
+    return if `must_stop` returns True.
     """
     fold = BatchFold(layout, clock_ms=lambda: _AT_MS)
     for sequence in range(1, _BATCHES + 1):

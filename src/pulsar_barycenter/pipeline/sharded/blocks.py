@@ -36,13 +36,16 @@ HELD: Final = -1
 
 
 def shard_of(names: Sequence[str], shards: int) -> Any:
-    """Return for each bundle in `names` the number of the shard that folds it, 0 to shards - 1."""
+    """Return for each bundle in `names` the number of its shard (the part of the bundles that one task handles), from 0
+    to `shards` - 1.
+    """
     return np.fromiter((zlib.crc32(name.encode()) % shards for name in names), np.int64, len(names))
 
 
 def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
-    """Return the samples of `reports` (columns of `parsing.report_rows`) with the schema TAGGED, one batch per
-    shard.
+    """Return the samples of `reports` (columns of `parsing.report_rows`) as one record batch for each shard, in the
+    order of the shards' numbers. Each sample also has the row number of its report and its position in the report
+    (schema TAGGED).
     """
     parents, samples = exploded(reports.column("samples"))
     identity = columns_of(reports.column("load_report")).select(["broker", "incarnation", "sequence", "reported_at"])
@@ -57,8 +60,8 @@ def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
 
 
 def split_state(bundles: pa.Table, shards: int) -> list[pa.Table]:
-    """Divide the rows of `bundles` (BUNDLE_STATE) by shard: return a table for each shard, with its rows in their
-    order.
+    """Divide the rows of `bundles` (columns BUNDLE_STATE) among the shards. Return one table for each shard, in the
+    order of the shards' numbers; rows keep their order.
     """
     codes = shard_of(bundles.column("bundle").to_pylist(), shards)
     return [bundles.filter(pa.array(codes == shard)) for shard in range(shards)]
@@ -70,7 +73,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Write these record batches to an Arrow file, which replaces an existing file."""
+    """Write `batches` to an Arrow file. The file appears only when it is complete, and replaces an existing one."""
     with (
         appearing(file) as unfinished,
         pa.OSFile(str(unfinished), "wb") as sink,
@@ -85,12 +88,12 @@ def write_table(file: Path, table: pa.Table) -> None:
 
 
 def read_table(file: Path) -> pa.Table:
-    """Return the rows of an Arrow file as a table that is mapped into memory, not copied."""
+    """Return the rows of an Arrow file as a table. The file is mapped into memory, not copied."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).read_all()
 
 
 def read_batch(file: Path, number: int) -> pa.RecordBatch:
-    """Return the record batch `number` of a file, mapped into memory."""
+    """Return the record batch with the index `number` of an Arrow file. The file is mapped into memory, not copied."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).get_batch(number)

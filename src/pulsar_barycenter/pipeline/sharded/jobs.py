@@ -18,23 +18,24 @@ _OVERTAKEN = "broker string, incarnation string, sequence long"
 
 
 class Jobs(Protocol):
-    """Runs the tasks into which the fold of a batch is divided."""
+    """Runs the tasks of one batch, whose bundles are divided into shards."""
 
     def keep(self, rows: DataFrame, folder: Path, shards: int) -> pa.Table:
-        """Call `tasks.keep_part` for all `rows`, which writes their samples to `folder`; return the rows of the
-        results.
+        """Divide `rows` (reports) into parts and call `tasks.keep_part` for each part, which writes its samples to
+        files in `folder`. Return the combined rows of the results, which have only the names of the bundles.
         """
         ...
 
     def fold(self, plan: ShardPlan, shards: int) -> list[TakenKey]:
-        """Call `tasks.fold_shard` for each shard; return the reports that it returns."""
+        """Call `tasks.fold_shard` for each shard. Return all reports that the calls return, sorted."""
         ...
 
 
 class SparkJobs:
-    """Runs the tasks of a batch with Spark: one for each partition of the rows, then one for each shard.
+    """Runs the tasks of a batch with Spark. `keep` runs one task for each partition of the rows, `fold` one for each
+    shard.
 
-    A task that Spark tries again writes the same files.
+    If Spark runs a task a second time, it writes the same files with the same content again.
     """
 
     def __init__(self, session: SparkSession) -> None:

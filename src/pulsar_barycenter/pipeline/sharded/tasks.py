@@ -27,10 +27,12 @@ REPORT = "report"
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """What the tasks of all shards need to know to fold one batch.
+    """What the tasks need to know to compute the averages of one batch; it is the same for all shards.
 
-    `before` and `folder` are the folders of the batch before and of this batch. `orders` has, for each part, the rank
-    of each of its reports among the kept reports, or -1. `accepted` has, for each rank, whether the report is accepted.
+    `before` is the folder with the averages before this batch, `folder` the folder of this batch. The reports that
+    count in this batch (accepted and late ones) are numbered from 0 in the order of their times. `orders` has for each
+    part, and each report in it, this number, or -1 if the report does not count. `accepted` has for each number whether
+    the report is accepted.
     """
 
     before: Path
@@ -42,10 +44,12 @@ class ShardPlan:
 
 
 def keep_part(folder: Path, shards: int, part: int, reports: pa.Table) -> pa.Table:
-    """Write the samples of the part `part` of the reports to files. Return `reports` with the added columns PART and
-    REPORT, and of each sample only the bundle name.
+    """Write the samples of `reports`, which are the part with the number `part`, to files in `folder`. Return `reports`
+    with two more columns: PART (the number of the part) and REPORT (the row number of the report in the part).
+    `samples` of the result has only the names of the bundles.
 
-    Input: the columns of `parsing.report_rows`, and others; rows are null for lines that are not reports.
+    `reports` has the columns of `parsing.report_rows`, and may have more. For a line that is not a valid report they
+    are null.
     """
     reports = reports.combine_chunks()
     write_arrow(folder / f"part-{part}.arrow", split_samples(reports, shards), TAGGED)
@@ -68,10 +72,11 @@ def _names_alone(samples: pa.ChunkedArray) -> pa.Array:
 
 
 def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
-    """Fold the samples of a shard into its block of windows, and write the samples and the new block to files.
+    """Update the averages of the bundles of one shard with their samples in this batch. Write the samples, and the new
+    averages (the block of the shard), to files in `plan.folder`.
 
-    Returns the keys of the overtaken reports: those with a sample that is not newer than the newest sample of its
-    bundle in earlier batches.
+    Return (broker, incarnation, sequence) of each report that has a sample of a bundle for which earlier batches had a
+    sample of the same time or a newer one.
     """
     chosen, ranks = [], []
     for part, orders in sorted(plan.orders.items()):
@@ -96,7 +101,9 @@ def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
 
 
 def ranks_of(reports: pa.Table, sizes: Mapping[int, int]) -> dict[int, NDArray[Any]]:
-    """Return `ShardPlan.orders` for the kept reports, in their order. `sizes` has the number of reports per part."""
+    """Return `ShardPlan.orders`: for each part an array with one item for each of its reports, the index of the report
+    in `reports`, or -1 if it is not there. `sizes` has the number of reports of each part.
+    """
     orders = {part: np.full(size, -1, np.int64) for part, size in sizes.items()}
     parts, numbers = (reports.column(name).to_pylist() for name in (PART, REPORT))
     for rank, (part, number) in enumerate(zip(parts, numbers, strict=True)):

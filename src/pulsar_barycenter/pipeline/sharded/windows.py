@@ -24,16 +24,20 @@ _BEFORE: Final = "before"
 
 
 class UnsharedFolderError(Exception):
-    """The data directory is not a folder to which tasks can write."""
+    """The data directory is not a local folder, so Spark's tasks cannot write files there."""
 
 
 class ShardedWindows:
-    """Folds the samples in Spark's tasks, one task for each of `shards` parts of the bundles. All workers have the data
-    directory under the same path.
+    """Computes the averages of bundles in Spark's tasks: the bundles are divided into `shards` parts, and each task
+    handles one. All workers must have the data directory under the same path.
     """
 
     def __init__(self, jobs: Jobs, storage: Storage, *, shards: int) -> None:
-        """Raise UnsharedFolderError if the data directory is not a local folder: tasks can write only to a folder."""
+        """Store the arguments. `shards` is the number of parts into which bundles are divided.
+
+        Raises:
+            UnsharedFolderError: the data directory is not a local folder, so tasks cannot write there.
+        """
         if storage.local_root is None:
             raise UnsharedFolderError(
                 f"--fold sharded cannot be used with {storage.address()}: the tasks write to a folder that all workers"
@@ -104,9 +108,8 @@ class ShardedWindows:
         return ShardPlan(before, self._folder, orders, is_accepted, acceptance.reports.as_of, history_gap_ms)
 
     def _blocks_of(self, batch_id: int, rows: BundleRows) -> Path:
-        """Return the folder with the blocks after the batch `batch_id`.
-
-        Writes them from `rows` if this process has not done so.
+        """Return the folder with the averages of bundles after the batch `batch_id`, one file (block) for each shard.
+        If this process has not written them for that batch, write them from `rows`.
         """
         if self._blocks is not None and self._blocks[0] == batch_id:
             return self._blocks[1]

@@ -18,9 +18,10 @@ _CONNECTED: Final = (
 
 
 def open_storage(address: str, session: SparkSession | None = None) -> Storage:
-    """Return the data directory at `address`. An address that is not local needs a session.
+    """Return the data directory at `address`. If the address is not local, `session` must be a Spark session that can
+    reach it.
 
-    With a session of Spark Connect, such a directory can be read but not written.
+    If that is a session of Spark Connect, the directory can be read but not written.
 
     Raises:
         ValueError: there is no session, and the address is not local.

@@ -40,8 +40,8 @@ _FAILED: Final = ".failed"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """An archive of Spark's Java classes, made for one Java and one PySpark, which lets Java start faster. It is in
-    `folder`, and does not have to exist yet.
+    """An archive of Spark's Java classes, made for one Java and one PySpark, with which Java starts faster. `folder` is
+    where the archive is, or would be: it does not have to exist.
     """
 
     folder: Path
@@ -49,8 +49,8 @@ class ClassArchive:
 
     @property
     def own_base(self) -> Path | None:
-        """The archive of Java's own classes, on which this archive builds, if it is in the cache; None if it came with
-        Java.
+        """The path of the archive of Java's own classes, on which this archive builds. It is in the cache; None: Java
+        was installed with such an archive, which is used.
         """
         return (
             None if (self.java.runtime / "lib" / "server" / "classes.jsa").exists() else self.folder.with_suffix(_JAVA)
@@ -61,7 +61,9 @@ class ClassArchive:
         return self.folder / _SPARK
 
     def is_there(self) -> bool:
-        """Return whether the archive can be used: it is complete, and only this user and root can have written it."""
+        """Return whether the archive can be used: it is complete, and no user except this one and root could have
+        written it.
+        """
         try:
             if (self.folder / _SIZES).read_text() != self._sizes(self.file):
                 return False
@@ -70,11 +72,15 @@ class ClassArchive:
             return False
 
     def files(self) -> list[Path]:
-        """Return the files of the archive in Java's order, the archive of Java's own classes first."""
+        """Return the files of the archive in the order in which Java needs them: first the archive of Java's own
+        classes, if that is a separate file in the cache.
+        """
         return [*([self.own_base] if self.own_base else []), self.file]
 
     def take(self, made: Path) -> None:
-        """Move the folder `made`, which has a finished archive, to `folder`. It replaces an existing archive."""
+        """Move the folder `made`, which has a finished archive, to `folder`. An archive that is there is replaced. A
+        record of an earlier failure is deleted.
+        """
         file = made / _SPARK
         file.chmod(0o400)
         (made / _SIZES).write_text(self._sizes(file))
@@ -87,9 +93,9 @@ class ClassArchive:
         return "".join(f"{part.name} {part.stat().st_size}\n" for part in parts)
 
     def options(self) -> tuple[str, ...]:
-        """Return the options with which Java uses the archive.
+        """Return the command-line options of Java with which it uses the archive.
 
-        Java ignores a file that does not fit or is damaged, without a message.
+        If a file of the archive is damaged or does not fit this Java, Java starts without it and prints no message.
         """
         return (
             f"-XX:SharedArchiveFile={os.pathsep.join(map(str, self.files()))}",
@@ -98,13 +104,14 @@ class ClassArchive:
         )
 
     def note_use(self) -> None:
-        """Record that the archive was used now: the archives used last are kept."""
+        """Record that the archive was used at this time. Archives that were not used for long are deleted first."""
         with suppress(OSError):
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Record that the archive could not be created or used. Starts of Java do not create it from then on; a
-        creation on request does, and deletes this record.
+        """Record that the archive could not be created or used. While this record exists, a start of Java does not
+        begin to create the archive. The command `barycenter pipeline prepare` still creates it, which deletes the
+        record.
         """
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
@@ -120,7 +127,9 @@ class ClassArchive:
 
 
 def archive_of(java: Java, cache: JavaCache) -> ClassArchive:
-    """Return the archive of this Java and the installed PySpark. Another build of either has another archive."""
+    """Return the archive for this Java and the installed PySpark. If another version of either is installed, the result
+    is another archive.
+    """
     digest = hashlib.sha256(f"{_FORM} {java.runtime}\n".encode())
     for path in _made_from(java.runtime):
         with suppress(OSError):
@@ -130,7 +139,7 @@ def archive_of(java: Java, cache: JavaCache) -> ClassArchive:
 
 
 def hindrance(java: Java, cache: JavaCache, environment: Mapping[str, str]) -> str | None:
-    """Return a text that says why no archive of classes can be used on this machine; None if one can be used."""
+    """Return why no archive of classes can be used with this Java and these settings; None if one can be used."""
     if cache.hindrance is not None:
         return cache.hindrance
     if java.version not in VERSIONS:
@@ -144,7 +153,7 @@ def hindrance(java: Java, cache: JavaCache, environment: Mapping[str, str]) -> s
 
 
 def archives_in(folder: Path) -> list[Path]:
-    """Return the folders of the archives in the cache, the one used last first."""
+    """Return the folders of all archives in the cache folder `folder`, the most recently used one first."""
     with suppress(OSError):
         found = [each for each in folder.glob("classes-*") if each.is_dir()]
         return sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True)
@@ -161,8 +170,8 @@ def size_of(archive: Path) -> int:
 
 
 def remove(archive: Path) -> None:
-    """Remove the archive in this folder, and the archive of Java's own classes on which it builds. A running Java that
-    uses them continues to run.
+    """Remove the archive in the folder `archive`, and the archive of Java's own classes on which it builds. A Java
+    process that uses them at this time is not affected.
     """
     shutil.rmtree(archive, ignore_errors=True)
     with suppress(OSError):
@@ -183,7 +192,9 @@ def keep_within_bounds(folder: Path) -> None:
 
 
 def remove_all(folder: Path) -> int:
-    """Remove every archive and every record of a failure; return how many bytes this freed."""
+    """Remove all archives, and all records of failures, in the cache folder `folder`. Return how many bytes this
+    freed.
+    """
     freed = 0
     for archive in archives_in(folder):
         freed += size_of(archive)
@@ -194,7 +205,7 @@ def remove_all(folder: Path) -> int:
 
 
 def spark_home() -> Path:
-    """Return the folder of the installed PySpark, which has the jars in `jars`.
+    """Return the folder of the installed PySpark. Its subfolder `jars` has Spark's Java classes.
 
     Raises:
         ModuleNotFoundError: PySpark is not installed.

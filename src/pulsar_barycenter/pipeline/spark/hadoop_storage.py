@@ -46,7 +46,7 @@ _UNKNOWN: Final = (
 
 
 class _ReplacedError(OSError):
-    """A file that was opened for reading was replaced by another file meanwhile."""
+    """A file was replaced by another one after it had been opened for reading."""
 
 
 class HadoopStorage:
@@ -200,7 +200,9 @@ def _temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def _as_os_error(address: str) -> Iterator[None]:
-    """Convert Java's exceptions to OSError or a subclass, with Java's message and the address."""
+    """Return a context manager that converts exceptions of Java in its block to OSError or a subclass. Their text has
+    Java's message and `address`.
+    """
     try:
         yield
     except Py4JJavaError as error:
@@ -215,7 +217,7 @@ def _as_os_error(address: str) -> Iterator[None]:
 
 
 def _told(error: Py4JJavaError) -> tuple[str, str]:
-    """Return the simple name of the Java exception, and the first line of its message."""
+    """Return two texts: the name of the Java exception without its package, and the first line of its message."""
     exception = error.java_exception
     lines = str(exception.getMessage() or exception.toString()).splitlines()
     return str(exception.getClass().getSimpleName()), lines[0] if lines else ""

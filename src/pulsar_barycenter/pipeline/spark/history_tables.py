@@ -27,7 +27,9 @@ class HistoryTables:
         return ((field.name, getattr(self, field.name)) for field in fields(self))
 
     def create_views(self) -> None:
-        """Create for each table a temporary view with the table's name, so that `spark.sql` can query it."""
+        """Create a temporary view for each table, with the name of the table, so that queries with `spark.sql` can use
+        it.
+        """
         for name, rows in self:
             rows.createOrReplaceTempView(name)
 

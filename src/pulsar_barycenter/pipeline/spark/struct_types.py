@@ -16,7 +16,7 @@ _TYPES: Final[dict[str, T.DataType]] = {
 
 
 def struct_type(columns: Columns) -> T.StructType:
-    """Return `columns` as a Spark schema, each with its `about` as a comment."""
+    """Return `columns` as a Spark schema. The text `about` of a column becomes its comment."""
     return T.StructType(
         [
             T.StructField(

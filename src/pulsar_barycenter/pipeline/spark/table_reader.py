@@ -14,11 +14,12 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 def read_table(
     session: SparkSession, storage: Storage, name: str, *, dates: Collection[str] | None = None
 ) -> DataFrame:
-    """Return the table `name` of some dates (yyyy-mm-dd) or of all. The files are those at the moment of this call.
+    """Return the rows of the table `name` of some dates (yyyy-mm-dd), or of all dates. Which files are read is fixed at
+    this call.
 
-    `ownership` has one row per interval, `decisions` one row per (by, number, at). A table that has no rows yet is
-    empty. A query that starts later than the compaction's grace period may fail because a file was deleted; the error
-    says so.
+    `ownership` has one row per interval, `decisions` one row per (by, number, at). A table that has no files yet has no
+    rows. A query that runs long after this call may fail because compaction has replaced a file and deleted it after
+    its grace period; the error says so.
 
     Raises:
         KeyError: there is no such table.

@@ -39,8 +39,8 @@ SETTINGS: Final = {
 
 
 class TaskError(Exception):
-    """Spark abandoned a job because a task failed. `place` is the index of the question that the failed task worked on,
-    None if Spark does not say.
+    """Spark abandoned a job because a task failed. `place` is the index, in `questions` of the function `answers`, of
+    the question of the failed task; None if Spark does not say.
     """
 
     def __init__(self, place: int | None, reason: str) -> None:
@@ -49,8 +49,8 @@ class TaskError(Exception):
 
 
 class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
-    """A Spark accumulator that carries answers out of tasks: a task adds its answer, and the driver puts the answer
-    into a queue.
+    """A Spark accumulator that sends answers from tasks to the driver as soon as a task ends: the task adds its answer,
+    and the driver puts it into a queue.
     """
 
     def __init__(self, queue: "SimpleQueue[Any] | None" = None) -> None:
@@ -73,14 +73,15 @@ class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
 def answers(
     session: SparkSession, work: Callable[[str], _Answer], questions: Sequence[str], *, what: str
 ) -> Generator[tuple[int, _Answer]]:
-    """Call `work` with each question in a separate task, all in one job; yield index and answer as each task ends.
+    """Call `work` with each of `questions` in a separate Spark task, all in one job. As soon as a task ends, yield the
+    index of its question and the result of `work`.
 
     `work` is pickled, and the executors' Python must be able to import its module. Answers are not kept after they were
-    yielded. `what` is the name of the job in Spark's web page. Closing the iterator cancels the job. The session needs
-    `SETTINGS`.
+    yielded. `what` is the name of the job in Spark's web page. If the caller closes the iterator, the job is cancelled.
+    The session must have been created with `SETTINGS`.
 
     Raises:
-        TaskError: `work` raised an error, or its process died, as often as Spark tries a task.
+        TaskError: for one question, `work` raised an error or its process died, in all of Spark's attempts.
     """
     if not questions:
         return
@@ -135,18 +136,22 @@ def _task_error(error: BaseException) -> TaskError:
 
 @dataclass(frozen=True)
 class BroughtFile:
-    """A file of the driver that is available on every machine that runs tasks."""
+    """A file of the machine on which Spark's driver runs, which Spark also makes available on every machine that runs
+    tasks.
+    """
 
     name: str
     here: Path | None
 
     def path(self) -> Path:
-        """Return the path of the file on the machine of the task that calls this."""
+        """Return the path of the file on the machine of the calling task."""
         return self.here or Path(SparkFiles.get(self.name))
 
 
 def bring(session: SparkSession, file: Path) -> BroughtFile:
-    """Make a file of the driver available on every machine: each executor gets it once, before its first task."""
+    """Make the file `file` of the driver available on every machine that runs tasks: Spark copies it to each executor
+    before the executor's first task.
+    """
     context = session.sparkContext
     if str(context.master).startswith("local"):
         return BroughtFile(file.name, file.absolute())

@@ -18,13 +18,18 @@ from pulsar_barycenter.pipeline.storage.files import Entry
 
 
 class ArrowStorage:
-    """The files of a data directory under `address`, through the Arrow file system for this kind of address."""
+    """The files of a data directory at the address `address`, read through Arrow's file system for the scheme of the
+    address.
+    """
 
     local_root = None
 
     def __init__(self, address: str) -> None:
-        """Open the file system. Raise ValueError if Arrow has no file system for the address, OSError if the file
-        system cannot be used.
+        """Open the file system.
+
+        Raises:
+            ValueError: Arrow has no file system for the scheme of the address.
+            OSError: the file system cannot be used.
         """
         # an address may contain credentials and options, which messages must not show
         self._address = re.sub(r"(?<=://)[^/@]*@", "", address.partition("?")[0]).rstrip("/")

@@ -49,7 +49,9 @@ def local_folder(address: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or folder. `modified_s` (epoch s) is by the file system's clock; the size of a folder has no meaning."""
+    """A file or folder. `name` is its name without a path. `modified_s` is the time of its last change (epoch s) by the
+    file system's clock. `size` is in bytes, and has no meaning for a folder.
+    """
 
     name: str
     is_folder: bool
@@ -58,22 +60,24 @@ class Entry:
 
 
 class ReadableStorage(Protocol):
-    """The files of a data directory, to be read. Every method raises OSError if the file system fails."""
+    """The files of a data directory, to be read. All paths are relative to the directory. Every method raises OSError
+    if the file system fails.
+    """
 
     @property
     def local_root(self) -> Path | None:
-        """The data directory, if it is a folder of this machine; otherwise None."""
+        """The path of the data directory, if it is a folder of this machine; otherwise None."""
         ...
 
     def address(self, path: str = "") -> str:
-        """Return the full path or URL of the file or folder `path`, for Spark and messages; without `path`, the full
-        path or URL of the data directory.
+        """Return the full path or URL of the file or folder `path`, as Spark and messages need it. Without `path`,
+        return that of the data directory.
         """
         ...
 
     def path_of(self, address: str) -> str:
-        """Return the path, in the data directory, of the file with the full path or URL `address`, as Spark names
-        files: the inverse of the method `address`.
+        """Return the path, relative to the data directory, of the file with the full path or URL `address`. It is the
+        inverse of the method `address`; Spark names files by such addresses.
 
         Raises:
             ValueError: the file is not in the data directory.
@@ -91,7 +95,7 @@ class ReadableStorage(Protocol):
         ...
 
     def local(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file with the content of `path`, valid until the block ends.
+        """Yield a local file with the content of `path`, which the caller only reads. It is valid until the block ends.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -99,27 +103,32 @@ class ReadableStorage(Protocol):
         ...
 
     def entries(self, folder: str) -> Sequence[Entry]:
-        """Return the files and folders in `folder`, sorted by name; empty if there is no such folder."""
+        """Return the files and folders directly in `folder`, sorted by name; empty if there is no such folder."""
         ...
 
 
 class Storage(ReadableStorage, Protocol):
-    """The files of a data directory. Every method raises OSError if the file system fails."""
+    """The files of a data directory, to be read and written. All paths are relative to the directory. Every method
+    raises OSError if the file system fails.
+    """
 
     def write(self, path: str, content: bytes) -> None:
-        """Replace the file by `content`, which is durable when this returns. Creates a missing folder."""
+        """Replace the content of the file `path` by `content`, or create the file and missing folders. When this
+        returns, the file is durable.
+        """
         ...
 
     def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error;
-        otherwise it is deleted, and an earlier file at `path` stays.
+        """Yield the path of a local file to which the caller writes. If the block ends without an error, the file
+        replaces the file at `path`, and is durable. If the block ends with an error, it is deleted, and the file at
+        `path` stays.
         """
         ...
 
     def make_folder(self, path: str) -> None: ...
 
     def move(self, path: str, to: str) -> None:
-        """Move the file `path` to the path `to`, and replace a file there. Creates a missing folder.
+        """Move the file `path` to the path `to`. A file there is replaced; a missing folder is created.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -133,8 +142,8 @@ class Storage(ReadableStorage, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """A data directory that is a folder of this machine. A rename makes a written file appear, or a deleted folder
-    disappear, at once.
+    """A data directory that is a folder of this machine. Readers see a written file only when it is complete, and a
+    deleted folder disappears with all its content at once.
     """
 
     root: Path
@@ -207,7 +216,8 @@ class LocalStorage:
 
 
 def clear_unfinished(storage: Storage, folder: str) -> None:
-    """Delete what a killed process left in `folder`, not in its subfolders: unfinished files, half deleted folders.
+    """Delete what a killed process left directly in `folder`: unfinished files, and folders that were only partly
+    deleted. Subfolders are not searched.
 
     No other process may write to the folder meanwhile.
     """

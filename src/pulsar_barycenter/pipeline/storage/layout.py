@@ -41,14 +41,14 @@ LOCK: Final = f"{HOME}/lock"
 
 
 def create_folders(storage: Storage) -> None:
-    """Create those folders of a data directory that readers of the tables and Spark expect to exist."""
+    """Create those folders of a data directory that Spark and readers of the tables need, unless they exist."""
     for folder in (REPORT_LOG, TABLES_FOLDER, ARCHIVE, CHECKPOINTS, STATE, f"{HOME}/publication"):
         storage.make_folder(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineLayout(LocalStorage):
-    """The full paths of the files and folders of a data directory that is on this machine."""
+    """A data directory on this machine, with the full paths of its files and folders."""
 
     @classmethod
     def of(cls, data: str | os.PathLike[str]) -> "PipelineLayout":
@@ -99,5 +99,5 @@ class PipelineLayout(LocalStorage):
         return self.root / LOCK
 
     def create(self) -> None:
-        """Create those folders of the data directory that readers of the tables and Spark expect to exist."""
+        """Create those folders of the data directory that Spark and readers of the tables need, unless they exist."""
         create_folders(self)

@@ -38,7 +38,8 @@ class AlreadyRunningError(RuntimeError):
 
 
 class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The process that runs the pipeline of a data directory, and when (epoch ms) it last renewed the lease.
+    """The content of the lock file of a data directory that is not local: the process that runs the pipeline, and when
+    (epoch ms) it last renewed the lease.
 
     `owner` is a random id of this run of the process.
     """
@@ -51,7 +52,7 @@ class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The identity of a process in a lease; `owner` is a random id for this run of the process."""
+    """The identity of a process that may hold a lease; `owner` is a random id for this run of the process."""
 
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
@@ -59,8 +60,9 @@ class Process:
 
 
 def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[int], bool]) -> bool:
-    """Return whether the process in `lease` still holds it, as far as a process on `host` can know; False if there is
-    no lease (None). `is_alive(pid)` returns whether a process with this id exists on `host`.
+    """Return whether `lease` is still valid: it was renewed less than LEASE_MS ago, and its process exists. For a
+    process on another host than `host`, only the first condition can be checked. `is_alive(pid)` returns whether a
+    process with this id exists on `host`. If there is no lease (None), return False.
     """
     if lease is None or now_ms - lease.renewed_at >= LEASE_MS:
         return False
@@ -68,9 +70,10 @@ def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[
 
 
 def is_running(storage: Storage, pid: int, *, now_ms: int) -> bool:
-    """Return whether process `pid` exists and runs the pipeline of `storage`.
+    """Return whether the process with the id `pid` exists and runs the pipeline of `storage`.
 
-    The process id alone is no proof: after a restart of the machine another process may have this id.
+    The id alone is no proof: after a restart of the machine another process may have the same id. So the lock or lease
+    is checked as well. For a local data directory it shows only that some process runs the pipeline.
     """
     if storage.local_root is None:
         lease = _read(storage)
@@ -92,10 +95,11 @@ def is_running(storage: Storage, pid: int, *, now_ms: int) -> bool:
 def exclusive(
     storage: Storage, *, clock_ms: Callable[[], int], on_lost: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Hold the lock or lease of `storage` until the block ends, and create the folders of the pipeline.
+    """Hold the lock of a local data directory, or the lease of another one, until the block ends. Create the folders of
+    the pipeline, and delete unfinished files there.
 
-    If a renewal finds that the lease is missing or belongs to another process, because it came too late, `on_lost` is
-    called once, from another thread. The block goes on; `on_lost` has to end it.
+    A lease must be renewed in time. If a renewal finds that the lease is missing or belongs to another process,
+    `on_lost` is called once, from another thread. The block is not interrupted: `on_lost` must make it end.
 
     Raises:
         AlreadyRunningError: another process holds the lock or lease.
@@ -116,7 +120,7 @@ def _locked(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunningError(f"another process runs the pipeline of {root}: stop it first") from None
+            raise AlreadyRunningError(f"another process runs the pipeline of {root}: stop that process first") from None
         yield
     finally:
         os.close(file)
@@ -131,8 +135,12 @@ def leased(
     me: Process | None = None,
     is_alive: Callable[[int], bool] = psutil.pid_exists,
 ) -> Iterator[None]:
-    """Hold the lease of `storage` until the block ends. A thread renews the lease, and calls `on_lost` as `exclusive`
-    says. When the block ends, the lease is deleted, unless it belongs to another process now.
+    """Hold the lease of `storage` until the block ends. A thread renews the lease. If a renewal finds that the lease is
+    missing or belongs to another process, the thread calls `on_lost` once, and ends. When the block ends, the lease is
+    deleted, unless it belongs to another process by then.
+
+    `me` is the process that holds the lease; None: this process. `is_alive(pid)` returns whether a process with this id
+    exists on this host.
 
     Raises:
         AlreadyRunningError: another process holds a valid lease.

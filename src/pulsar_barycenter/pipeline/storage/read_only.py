@@ -11,8 +11,8 @@ from pulsar_barycenter.pipeline.storage.files import Entry, ReadableStorage
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyStorage:
-    """The files of the storage `files`, which can only be read. Each refused operation raises an error whose message
-    ends with `reason`: why it is refused, and what to do instead.
+    """The files of the storage `files`, which can only be read. An operation that would change something is refused
+    with an error. Its message ends with `reason`, a text that says why, and what to do instead.
 
     Raises:
         PermissionError: an operation would write, create, move or delete something.

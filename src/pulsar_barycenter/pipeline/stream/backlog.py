@@ -33,7 +33,7 @@ from pulsar_barycenter.pipeline.stream.micro_batches import FILE
 
 class FileHeader(NamedTuple):
     """A line of a report file: the full path or URL of the file, and the key of the report. `key` is None if the line
-    is not a report.
+    is not a valid report.
     """
 
     file: str
@@ -42,16 +42,19 @@ class FileHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BacklogBatch:
-    """The files of one batch (full paths or URLs), and their lines with the columns LOAD_REPORT_LINE and FILE."""
+    """The files of one batch (full paths or URLs), and the lines in these files, with the columns LOAD_REPORT_LINE and
+    FILE.
+    """
 
     files: tuple[str, ...]
     lines: DataFrame
 
 
 def read_backlog(session: SparkSession, storage: Storage, paths: set[str], *, most: int) -> Iterator[BacklogBatch]:
-    """Yield the lines of the files `paths` in batches of about `most` files, in the order in which to fold them.
+    """Read the report files `paths` in batches of about `most` files. Yield the batches in the order of the times of
+    their reports, which is the order in which averages must be computed. `paths` are relative to `storage`.
 
-    Raises Spark's errors if it cannot read the log.
+    Raises Spark's errors if it cannot read the report log.
     """
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS)
     lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(FILE, F.col("_metadata.file_path"))
@@ -73,19 +76,21 @@ def _headers(found: pa.Table) -> Iterator[FileHeader]:
 
 
 def _shared(texts: pa.Array) -> list[str | None]:
-    """Return the texts as a list in which equal texts are the same object, to save memory."""
+    """Return the texts as a list. Equal texts are the same object in it, which saves memory."""
     codes = texts.dictionary_encode()
     values = codes.dictionary.to_pylist()
     return [None if code is None else values[code] for code in codes.indices.to_pylist()]
 
 
 def no_reports(session: SparkSession) -> DataFrame:
-    """Return the lines of a batch without reports, with the columns of `BacklogBatch.lines`."""
+    """Return an empty DataFrame with the columns of `BacklogBatch.lines`: the lines of a batch without reports."""
     return session.createDataFrame([], LOAD_REPORT_LINE).withColumn(FILE, F.lit(""))
 
 
 def move_to_archive(storage: Storage, files: Iterable[str]) -> None:
-    """Move files from the report log to the archive. Ignores files that the retention of the log deleted."""
+    """Move files (full paths or URLs) from the report log to the archive. A file that is missing, because the retention
+    of the log has deleted it, is skipped.
+    """
     for file in files:
         path = storage.path_of(file)
         with suppress(FileNotFoundError):
@@ -93,10 +98,12 @@ def move_to_archive(storage: Storage, files: Iterable[str]) -> None:
 
 
 def in_order(headers: Iterable[FileHeader], most: int) -> list[tuple[str, ...]]:
-    """Divide the files into batches of `most` files, or of more if the ranges of their reports overlap in the order of
-    reports.
+    """Divide files into batches, and order them so that all reports of a batch are older than those of the next batch.
+    A file may have several reports. So a batch has `most` files, or more if their reports lie between those of other
+    files of the batch.
 
-    Files with lines that are not reports come first.
+    Files with a line that is not a report come first. Reports of one incarnation count in the order of their sequences,
+    even if its clock went back.
     """
     headers = list(headers)
     index_of = {key: index for index, key in enumerate(_reports_in_order({h.key for h in headers if h.key}))}

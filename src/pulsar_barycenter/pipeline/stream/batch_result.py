@@ -6,10 +6,10 @@ import msgspec
 
 
 class RefoldDue(msgspec.Struct, frozen=True, rename="camel"):
-    """A time range (epoch ms, both ends inclusive) in which averages, owners and intervals of balance are incomplete.
+    """A time range (epoch ms, both ends inclusive) in which averages, owners and rows of the table `balance` are
+    incomplete, because reports or decisions arrived too late. `reports` and `decisions` are the numbers of these.
 
-    Reports or decisions arrived after the values that they change were settled; `reports` and `decisions` count them.
-    A refold of the logs computes the complete values.
+    The command that computes all tables again from the logs (refold) computes the complete values.
     """
 
     since: int
@@ -20,12 +20,12 @@ class RefoldDue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result of one batch. `lag_ms` is the age of the batch's oldest report when its result was published,
-    `newest_lag_ms` that of the newest report; both are None if the batch published nothing.
+    """The result of one batch. `lag_ms` is the time from the batch's oldest report to the publication of the batch,
+    `newest_lag_ms` that from the newest report; both are None if the batch published nothing.
 
-    `reports` counts accepted and late reports, `bundles` all bundles that are published after the batch, `held` reports
-    that wait for a predecessor.
-    `overdue`, `overdue_decisions` and `refold` are explained in `stream.late`.
+    `reports` counts accepted and late reports. `bundles` is the number of all bundles that are published after the
+    batch. `held` is the number of reports that wait, because an earlier report of their broker is missing. `overdue`,
+    `overdue_decisions` and `refold` are explained in `stream.late`.
     """
 
     batch_id: int

@@ -18,9 +18,11 @@ _GENERATION = "from-"
 
 
 def current_generation(storage: Storage) -> tuple[str, int]:
-    """Return the full path or URL of the newest checkpoint, and the id of its first batch.
+    """Return the full path or URL of the checkpoint (Spark's record of the files that it has read) that is in use, and
+    the id of the first batch that uses it.
 
-    Without a checkpoint a new generation begins, after the batches of all states and tables.
+    If there is no checkpoint, create an empty one. Its first batch gets an id greater than those of all stored states
+    and tables.
     """
     generations = _generations(storage)
     if not generations:
@@ -30,11 +32,11 @@ def current_generation(storage: Storage) -> tuple[str, int]:
 
 
 def begin_own_batch(storage: Storage) -> int:
-    """Return the id for a batch that is not from Spark's stream (a backlog), and begin a new generation (checkpoint)
-    for the batches after it.
+    """Return the id for the next batch, which is read without Spark's stream because too many files waited. Create a
+    new checkpoint (an empty record of the files that Spark has read) for the batches after it.
 
-    If Spark had begun a batch, the new generation drops it: the caller must delete the files that this batch wrote into
-    the tables (`Tables.clear_unfinished`) before this call.
+    A batch that Spark had begun will not run again. Its files in the tables must be deleted: the caller calls
+    `Tables.clear_unfinished` before this function.
     """
     _, first = current_generation(storage)
     batch_id = max([first, *(kept + 1 for kept in StateFolder(storage).batch_ids())])
@@ -43,9 +45,10 @@ def begin_own_batch(storage: Storage) -> int:
 
 
 def begin_generation(storage: Storage, first_batch: int) -> tuple[str, int]:
-    """Create the checkpoint folder for batches from `first_batch` on, and delete the earlier ones.
+    """Create an empty checkpoint folder for the batches with the ids from `first_batch` on, and delete all earlier
+    checkpoints. A folder that exists already is kept.
 
-    Returns its full path or URL, and `first_batch`.
+    Return the full path or URL of the folder, and `first_batch`.
     """
     storage.make_folder(_generation(first_batch))
     for first in _generations(storage):
@@ -59,6 +62,6 @@ def _generation(first_batch: int) -> str:
 
 
 def _generations(storage: Storage) -> list[int]:
-    """Return the id of the first batch of each generation (checkpoint), ascending."""
+    """Return the id of the first batch of each checkpoint that exists, ascending."""
     names = (entry.name for entry in storage.entries(CHECKPOINTS))
     return sorted(int(name.removeprefix(_GENERATION)) for name in names if name.startswith(_GENERATION))

@@ -22,10 +22,11 @@ REFOLD_MEMORY_MS: Final = 30 * 86_400_000
 def overdue_reports(
     accepted: Iterable[ReportHeader], settled_until: int | None, overtaken: Iterable[TakenKey]
 ) -> list[ReportHeader]:
-    """Return the `accepted` reports that are overdue, that is, came after the values that they change were settled.
+    """Return those of the `accepted` reports that are overdue: they came too late to change values that were already
+    computed.
 
-    These are the reports before `settled_until` (exclusive, epoch ms; None: nothing is settled), and the `overtaken`
-    ones, whose bundles had newer samples.
+    These are the reports whose time is before `settled_until` (epoch ms; None: there are none), and the reports in
+    `overtaken`: one of their bundles already had a newer sample.
     """
     passed = set(overtaken)
     return [
@@ -38,12 +39,12 @@ def overdue_reports(
 def refold_due(
     before: RefoldDue | None, acceptance: Acceptance, overdue: Sequence[ReportHeader], decisions: Sequence[int]
 ) -> RefoldDue | None:
-    """Return the time range that a refold has to compute again: the range `before`, extended by the late and overdue
-    reports and decisions of a batch.
+    """Return the time range in which the tables are incomplete after a batch: `before`, the range before the batch,
+    extended by the late reports in `acceptance` and the overdue reports and decisions. None: there is no such range.
 
-    `before` is left out if it ended more than `REFOLD_MEMORY_MS` before the newest report. The result is None if
-    nothing is left. `decisions` are the times (epoch ms) of overdue decisions. A range that is extended ends at the
-    newest report, because a wrong average affects later ones.
+    `decisions` are the times (epoch ms) of overdue decisions. If there are late or overdue ones, the range ends at the
+    newest report, because a wrong average changes all later averages. If `before` ended more than `REFOLD_MEMORY_MS`
+    before the newest report, it is forgotten: by default, the tables of that time are deleted by then.
     """
     as_of = acceptance.reports.as_of
     kept = before if before is not None and as_of - before.until <= REFOLD_MEMORY_MS else None

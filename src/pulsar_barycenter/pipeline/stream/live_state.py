@@ -25,8 +25,9 @@ _MOST_CHANGES: Final = 500
 class LiveState:
     """The state of the pipeline in memory after the batch `batch_id`.
 
-    `rows` has the windows of bundles, `sums` the averages of brokers, `held` the reports held back. `changes` is the
-    number of changes on the disk since the last whole state, `changed` the number of their rows.
+    `rows` has the averages of bundles, `sums` the averages of brokers, `held` the reports that wait because an earlier
+    report is missing. On the disk, the state may be a complete one and the changes after it: `changes` is the number of
+    these changes, `changed` the number of their rows.
     """
 
     batch_id: int
@@ -43,7 +44,7 @@ class LiveState:
 
     @classmethod
     def of(cls, kept: PriorState) -> "LiveState":
-        """Return the state in memory for `kept`, a state that was read from the disk."""
+        """Return the form in memory of `kept`, a state that was read from the disk."""
         memory, owners, rows = kept.memory, Owners(kept.memory.ownership), BundleRows(kept.bundles)
         return cls(
             batch_id=kept.batch_id,
@@ -60,7 +61,9 @@ class LiveState:
         )
 
     def whole(self) -> PriorState:
-        """Return the complete state, in the form in which it is written to the disk."""
+        """Return the complete state, in the form in which it is written to the disk. It shares its content with this
+        object, so the caller must write it before the next change.
+        """
         memory = BatchMemory(
             reports=self.reports,
             ownership=self.owners.record(),
@@ -71,11 +74,11 @@ class LiveState:
         return PriorState(self.batch_id, memory, self.rows.table(), self.held)
 
     def keep(self, states: StateFolder, change: StateChange, *, whole_below: int) -> None:
-        """Write this state to the disk; `change` is its difference from the previous state.
+        """Write this state to the disk. `change` is its difference from the state after the previous batch.
 
-        Only the change is written, except in these cases, in which the whole state is: it is the first state, it has
-        fewer than `whole_below` bundles, the changes since the last whole state would together have more rows than the
-        state, or `_MOST_CHANGES` changes were written since then.
+        Usually only the change is written. The complete state is written if it is the first one; if it has fewer than
+        `whole_below` bundles; if all changes since the last complete state, with this one, would have more rows than
+        the state; or if `_MOST_CHANGES` changes were written since then.
         """
         changed = self.changed + len(change.bundles) + len(change.memory.silent)
         is_first = change.memory.follows < 0

@@ -80,7 +80,7 @@ _ANY_AGE = "36500d"
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """How batches read reports and write results. A batch takes at most `max_files` report files."""
+    """The settings of how batches read reports and write results. A batch reads at most `max_files` report files."""
 
     max_files: int = 500
     history_gap_ms: int = HISTORY_GAP_MS
@@ -92,11 +92,13 @@ class StreamSettings:
 
 
 def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:
-    """Return the stream of report lines: LOAD_REPORT_LINE, and `file`, the path of the line's file.
+    """Return Spark's stream of the lines in new report files: the columns LOAD_REPORT_LINE, and `file`, the full path
+    or URL of the line's file.
 
-    Reads only files directly in the date folders, whatever their age. Spark remembers each file it read; `generations`
-    begins a new record before that memory grows large. If there are more than `max_files` files, Spark takes those with
-    the oldest times of modification, which is not the order of the reports: `backlog` is for this case.
+    Only files directly in the date folders of the report log are read, whatever their age. Spark reads each file once;
+    it keeps a record of the files that it has read (see `generations`). If more than `max_files` files are new, Spark
+    takes those that were modified first. That is not the order of their reports, so `backlog` reads the files in this
+    case.
     """
     options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": _ANY_AGE}
     if settings.archive:
@@ -110,11 +112,11 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """What the fold of a batch changed.
+    """The changes that a batch made.
 
-    `bundles`: rows of BUNDLE_STATE that changed. `silent`: bundles that left the state. `brokers`: brokers that
-    reported or left. `overdue` and `overdue_decisions`: how many reports and decisions came too late, see
-    `stream.late`.
+    `bundles`: the new rows (BUNDLE_STATE) of bundles with samples. `silent`: bundles that were removed from the state,
+    because they had no sample for too long. `brokers`: brokers that reported, or were removed. `overdue` and
+    `overdue_decisions`: how many reports and decisions came too late, see `stream.late`.
     """
 
     bundles: pa.Table
@@ -127,7 +129,9 @@ class _Folded:
 
 
 class BatchFold:
-    """Folds the batches of a stream one after another. Spark's `foreachBatch` calls `run`."""
+    """Computes the tables, the state and the publication of one batch after another. Spark's `foreachBatch` calls
+    `run`.
+    """
 
     def __init__(
         self,
@@ -145,13 +149,13 @@ class BatchFold:
         """Store the arguments; nothing is read or written yet.
 
         Args:
-            first_batch: the id of Spark's batch 0.
-            clock_ms: the wall clock by which lag is measured.
-            publication: a file of this machine to publish in; None: the publication of the data directory.
+            first_batch: the id that the batch with Spark's id 0 gets; later batches count from there.
+            clock_ms: the wall clock in epoch ms, with which lag is measured.
+            publication: the file of this machine to which averages are published; None: the file in the data directory.
             on_batch: called after each batch.
-            on_full: called before a batch of at least `max_files` lines is folded, which may be a part of a backlog.
-                An exception from it ends the batch.
-            windows: folds the windows of bundles; None: in the driver.
+            on_full: called when a batch has at least `max_files` lines, after they are read and before anything is
+                written. More files may wait then. If it raises an exception, the batch ends with it.
+            windows: computes the averages of bundles; None: in Spark's driver.
         """
         self._settings = settings or StreamSettings()
         self._first_batch = first_batch
@@ -168,8 +172,8 @@ class BatchFold:
         """Unreadable files in the report log that were already reported."""
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
-        """Fold one batch: the lines of report files in `lines` (LOAD_REPORT_LINE and `file`). `spark_batch` is Spark's
-        id of the batch.
+        """Process one batch, that is, all steps in the docstring of the module. `lines` has the lines of the report
+        files (LOAD_REPORT_LINE and `file`). `spark_batch` is Spark's id of the batch.
         """
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
@@ -221,8 +225,8 @@ class BatchFold:
         )
 
     def publish_kept(self) -> None:
-        """Publish the newest stored state unless it is published already: the process that stored it may have been
-        killed before it published it.
+        """Publish the newest stored state, unless a publication of its batch, or of a later one, exists: the process
+        that stored the state may have been killed before it published it.
         """
         kept = self._states.batch_ids()
         if not kept or self._publisher.newest_batch() >= kept[-1]:
@@ -245,8 +249,8 @@ class BatchFold:
         acceptance: Acceptance,
         decisions: NewDecisions,
     ) -> _Folded | None:
-        """Fold the accepted reports of a batch: change `live`, write tables and state (steps 4 to 9 in the docstring of
-        the module). Return the changes; None if there are none.
+        """Write the tables and the state of a batch, and change `live`, the state in memory (steps 4 to 9 in the
+        docstring of the module). Return the changes; None if the batch changes nothing.
         """
         held_before = 0 if live.held is None else len(live.held)
         known = (live.reports, live.decision_offsets, held_before)

@@ -30,9 +30,10 @@ _MOST_CHANGES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class PublicationTimes:
-    """The id of the batch of a publication, and times of the publication in epoch ms.
+    """The id of the batch of a publication, and its times in epoch ms.
 
-    `as_of` is the time of the newest report, `oldest_report` that of the oldest report of the batch.
+    `published_at` is when the batch was published, `as_of` the time of the newest report so far, `oldest_report` that
+    of the oldest report of the batch.
     """
 
     batch_id: int
@@ -52,10 +53,10 @@ class PublicationTimes:
 def make_publication(
     times: PublicationTimes, bundles: pa.Table, brokers: pa.Table, last_sequence: dict[str, tuple[str, int]]
 ) -> PipelinePublication:
-    """Return a publication (or the rows of a change, in the same form) of these bundles and brokers.
+    """Return the publication of these bundles and brokers. The rows of a change have the same form.
 
     `bundles` has the columns BUNDLE_STATE, sorted by bundle; `brokers` has BROKER_DATA, sorted by broker.
-    `last_sequence` is the incarnation and sequence of each broker's newest report.
+    `last_sequence` has the incarnation and the sequence of each broker's newest report.
     """
     return PipelinePublication(
         batch_id=times.batch_id,
@@ -77,7 +78,9 @@ def _items(column: pa.ChunkedArray) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a batch changed: new and changed rows, and the names of bundles and brokers that were removed."""
+    """What a batch changed: `rows` has the new and changed rows, `bundles_gone` and `brokers_gone` have the names of
+    bundles and brokers that were removed.
+    """
 
     rows: PipelinePublication
     bundles_gone: list[str]
@@ -85,20 +88,22 @@ class Changed:
 
 
 class Publisher:
-    """Writes the publications of one data directory, one after another.
+    """Writes the publications of one data directory, one after another. A publication is complete ("whole"), or has
+    only what its batch changed; readers combine a whole publication with the changes after it.
 
-    A publication is whole if it is the first of the process, or if most bundles changed. Any other batch writes only a
-    change. It also writes a whole publication in these cases: the changes since the last whole publication together
-    have more rows than the state has bundles, `_MOST_CHANGES` changes were written since then, or the last whole
-    publication is `MOST_AGE_MS` old.
-    Changes are deleted at the second whole publication after them, so that slow readers can still read them.
+    Only a whole publication is written for the first batch of the process, and if most bundles changed. For every other
+    batch a change is written. After the change, a whole publication is written as well in these cases: the changes
+    since the last whole one have more rows than the state has bundles; there are `_MOST_CHANGES` of them; or the last
+    whole publication is `MOST_AGE_MS` old.
+
+    A change is deleted when the second whole publication after it is written, so that slow readers can still read it.
     """
 
     def __init__(self, storage: Storage, file: Path | None, *, whole_below: int) -> None:
         """Store the arguments.
 
-        `file` is a file of this machine to publish in; None: the publication of the data directory. A publication of
-        fewer than `whole_below` bundles is always whole.
+        `file` is the file of this machine to which averages are published; None: the file in the data directory. If
+        there are fewer than `whole_below` bundles, each publication is whole.
         """
         self._storage: Storage = storage if file is None else LocalStorage(file.absolute().parent)
         self._path = PUBLICATION if file is None else file.name
@@ -111,8 +116,8 @@ class Publisher:
         self._may_have_changes = True
 
     def newest_batch(self) -> int:
-        """Return the id of the newest batch that a reader of the publication and its changes can get; -1 if there is no
-        readable publication.
+        """Return the id of the newest batch whose averages a reader can get from the publication and the changes after
+        it; -1 if there is no publication, or it cannot be decoded.
         """
         try:
             document = msgspec.json.decode(self._storage.read(self._path), type=_Head)
@@ -129,7 +134,9 @@ class Publisher:
             found = head[0]
 
     def publish_whole(self, publication: PipelinePublication) -> None:
-        """Write a whole publication that does not continue the former one, and delete all changes."""
+        """Write a whole publication, and delete all files of changes. Readers load the whole publication, even if they
+        have the previous one.
+        """
         self._last = None
         self._storage.write(self._path, encode_publication(publication))
         if self._may_have_changes:
@@ -138,9 +145,10 @@ class Publisher:
         self._changes_before = []
 
     def publish(self, known: int, changed: Callable[[], Changed], whole: Callable[[], PipelinePublication]) -> None:
-        """Publish the result of a batch; `known` is the number of bundles in the state.
+        """Publish the result of a batch. `known` is the number of bundles in the state.
 
-        `changed()` returns the change, `whole()` the whole publication; each is called only if its result is needed.
+        `changed` returns what the batch changed, `whole` the whole publication. Each is called only if its result is
+        needed.
         """
         after, self._last = self._last, None  # None until all is written: after an error a whole publication follows
         if after is None or known < self._whole_below:
@@ -188,7 +196,9 @@ class Publisher:
         self._may_have_changes = False
 
     def _begin(self, publication: PipelinePublication) -> None:
-        """Reset the counts of changes: `publication` is the whole publication that the next changes follow."""
+        """Reset the counts of changes, because the whole publication `publication` was written, which the next changes
+        follow.
+        """
         self._last, self._whole_at = publication.id, publication.published_at
         self._changed = 0
         self._changes_before, self._changes = self._changes, []

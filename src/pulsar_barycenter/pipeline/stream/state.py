@@ -44,7 +44,9 @@ _DROPPED_AT_ONCE = 32
 
 
 class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
-    """The part of a state that is not about the windows of bundles: reports, owners, balance, offsets of logs."""
+    """The part of a stored state that does not have the averages of bundles: processed reports, owners, balance,
+    offsets of the decision logs.
+    """
 
     reports: AcceptedReports = AcceptedReports()
     ownership: Ownership = msgspec.field(default_factory=Ownership)
@@ -55,10 +57,10 @@ class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class MemoryChange(msgspec.Struct, rename="camel", kw_only=True):
-    """The changes of a batch to `BatchMemory`. Fields whose size depends only on the number of brokers are stored
-    completely.
+    """How a batch changed `BatchMemory`. Ownership has only its changes here; the other fields have their complete new
+    values, because their size does not depend on the number of bundles.
 
-    `follows` is the id of the state before, `silent` the bundles that left.
+    `follows` is the batch id of the previous state. `silent` are the bundles that the batch removed.
     """
 
     follows: int
@@ -71,14 +73,16 @@ class MemoryChange(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Progress(msgspec.Struct, rename="camel", kw_only=True):
-    """The fields of `memory.json` that whole states and changes have in common, for readers that need only these."""
+    """The fields of the file `memory.json` of a state that `BatchMemory` and `MemoryChange` both have, for readers that
+    need only these.
+    """
 
     decision_offsets: dict[str, int] = {}
     refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
 
 
 class DamagedStateError(OSError):
-    """The state of a batch cannot be read. `folder` is its full path or URL."""
+    """The stored state after a batch cannot be read. `folder` is its full path or URL."""
 
     def __init__(self, folder: str, detail: str) -> None:
         super().__init__(
@@ -90,11 +94,11 @@ class DamagedStateError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class PriorState:
-    """The state from which a batch starts. `held` are the reports that wait for their predecessors, None if there are
-    none.
+    """The state from which a batch starts. `held` are the reports that wait because an earlier report of their broker
+    is missing, None if there are none.
 
-    The state was read from a file with a whole state and from the change files after it: `changes` is the number of
-    these files, `changed` the number of rows in all of them.
+    The state was read from a complete state on the disk and from the changes after it: `changes` is the number of these
+    changes, `changed` the number of rows in all of them.
     """
 
     batch_id: int = -1
@@ -107,7 +111,9 @@ class PriorState:
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """The difference that a batch makes to a state. `bundles` has the rows of BUNDLE_STATE of bundles with samples."""
+    """The difference between the states before and after a batch. `bundles` has the new rows (BUNDLE_STATE) of the
+    bundles with samples in the batch.
+    """
 
     memory: MemoryChange
     bundles: pa.Table
@@ -115,7 +121,9 @@ class StateChange:
 
 
 class StateFolder:
-    """Reads and writes the states of a data directory. Only one process at a time may write."""
+    """Reads and writes the stored states of a data directory, one for each of the last batches. Only one process at a
+    time may write.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -123,12 +131,12 @@ class StateFolder:
         """For each stored state, whether it is whole; None: unknown."""
 
     def batch_ids(self) -> list[int]:
-        """Return the ids of all stored states, ascending."""
+        """Return the batch ids of all stored states, ascending."""
         return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
     def newest_progress(self) -> Progress:
-        """Return the log offsets and the incomplete time range of the newest state; a `Progress` without any if there
-        is no state.
+        """Return two fields of the newest stored state: how far the decision logs are read, and the time range in which
+        the tables are incomplete. Return a `Progress` with default values if there is no state.
         """
         kept = self.batch_ids()
         if not kept:
@@ -137,7 +145,9 @@ class StateFolder:
             return msgspec.json.decode(self._storage.read(self._path(kept[-1], _MEMORY)), type=Progress)
 
     def newest_held(self) -> int:
-        """Return the number of reports that the newest state holds back."""
+        """Return the number of reports in the newest stored state that wait because an earlier report of their broker
+        is missing; 0 if there is no state.
+        """
         kept = self.batch_ids()
         if not kept:
             return 0
@@ -146,10 +156,11 @@ class StateFolder:
         return 0 if held is None else len(held)
 
     def before(self, batch_id: int) -> PriorState:
-        """Return the newest state with an id below `batch_id`; an empty one if there is none.
+        """Return the newest stored state with an id below `batch_id`. Return an empty state if there is none.
 
         Raises:
-            DamagedStateError: this state, or one that it follows, is damaged or missing; an older state is not tried.
+            DamagedStateError: this state is damaged; or a state of which it has only the changes is damaged or missing.
+                Older states are not tried.
         """
         kept = self.batch_ids()
         earlier = [batch for batch in kept if batch < batch_id]
@@ -161,7 +172,9 @@ class StateFolder:
             with self._naming_damage(whole):
                 change = msgspec.json.decode(self._storage.read(self._path(whole, _MEMORY)), type=MemoryChange)
                 if change.follows not in kept or change.follows >= whole:
-                    raise msgspec.DecodeError(f"it follows the state of batch {change.follows}, which is missing")
+                    raise msgspec.DecodeError(
+                        f"the state has only the changes since batch {change.follows}, whose state is missing"
+                    )
                 changes.append((change, self._rows(whole, _CHANGES)))
             whole = change.follows
         with self._naming_damage(whole):
@@ -205,18 +218,23 @@ class StateFolder:
             return None
 
     def write(self, batch_id: int, state: PriorState) -> None:
-        """Write the whole state after `batch_id`, replace a state of that id, and delete old states."""
+        """Write the complete state after the batch `batch_id`. A stored state with this id is replaced. States that are
+        no longer needed are deleted.
+        """
         self._keep(batch_id, _BUNDLES, state.bundles, state.held, state.memory)
 
     def append(self, batch_id: int, change: StateChange) -> None:
-        """Write the state after `batch_id` as a change, replace a state of that id, and delete old states."""
+        """Write the state after the batch `batch_id` as a change of the previous state. A stored state with this id is
+        replaced. States that are no longer needed are deleted.
+        """
         self._keep(batch_id, _CHANGES, change.bundles, change.held, change.memory)
 
     def make_newest_whole(self) -> None:
-        """Rewrite the newest state as a whole one, so that an earlier release can start from it, too.
+        """If the newest stored state is a change, replace it by the complete state after the same batch. An earlier
+        release, which cannot read changes, can then start from it.
 
-        If the process is killed meanwhile, the state remains a change: `memory.json` decides which files count, and is
-        replaced last.
+        If the process is killed meanwhile, the change is still there and valid: the file `memory.json`, which says
+        whether the state is complete or a change, is replaced last.
         """
         kept = self.batch_ids()
         if not kept or self._is_whole(kept[-1]):
@@ -246,7 +264,9 @@ class StateFolder:
         self._kept = kept
 
     def _known(self) -> dict[int, bool]:
-        """Return for each stored state whether it is whole; delete incomplete folders of a killed process."""
+        """Return all stored states: for each batch id, whether the state is complete (True) or a change (False). Delete
+        folders of states that a killed process left unfinished.
+        """
         if self._kept is None:
             clear_unfinished(self._storage, STATE)
             complete = self.batch_ids()
@@ -256,7 +276,10 @@ class StateFolder:
         return self._kept
 
     def _drop_old(self, kept: dict[int, bool]) -> None:
-        """Delete states that the newest ones do not need: newest first, so that a kill leaves only readable states."""
+        """Delete the states that the newest `_KEPT_STATES` states do not need, at most `_DROPPED_AT_ONCE` of them, and
+        remove them from `kept`. They are deleted in the order from newer to older ones: so after a kill every state
+        that is left can be read.
+        """
         batches = sorted(kept)
         oldest = batches[-_KEPT_STATES:][0]
         whole = max((batch for batch in batches if batch <= oldest and kept[batch]), default=oldest)
@@ -280,8 +303,8 @@ def _write_rows(rows: pa.Table, file: Path) -> None:
 
 
 def _changed(bundles: pa.Table, changes: Iterable[tuple[pa.Table, Iterable[str]]]) -> pa.Table:
-    """Return `bundles` (BUNDLE_STATE) after `changes`, sorted by bundle. A change has changed rows and removed
-    names.
+    """Return `bundles` (columns BUNDLE_STATE) after `changes`, in their order; the result is sorted by bundle. A change
+    is a pair: new or changed rows, and the names of removed bundles.
     """
     tables = [bundles]
     row_of = {name: row for row, name in enumerate(bundles.column("bundle").to_pylist())}

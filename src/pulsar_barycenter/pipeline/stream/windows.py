@@ -17,11 +17,12 @@ from pulsar_barycenter.pipeline.reports.columns import ReportColumns, ReportTabl
 
 @dataclass(frozen=True, slots=True)
 class FoldedWindows:
-    """The result of folding the samples of a batch.
+    """The new averages of bundles after a batch, and the rows of its reports.
 
-    `kept` has the rows of accepted and late reports, for the tables; `accepted` those of accepted reports (without
-    samples if folded by shard). `with_samples` is BUNDLE_STATE after the batch, only bundles with samples, sorted by
-    bundle. `overtaken`: see `folds.live_windows.overtaken_reports`.
+    `kept` has the rows for the tables: of accepted and late reports. `accepted` has the rows of accepted reports; if
+    the samples were handled by shard, it has no samples. `with_samples` has the columns BUNDLE_STATE after the batch,
+    only for bundles with samples in accepted reports, sorted by bundle. `overtaken` is the result of
+    `folds.live_windows.overtaken_reports`.
     """
 
     kept: ReportTables
@@ -31,35 +32,39 @@ class FoldedWindows:
 
 
 class Windows(Protocol):
-    """The way to fold a batch: reads the reports of the batch, then folds the samples of the accepted reports into
-    windows.
+    """Reads the reports of a batch, and computes the averages of bundles from the samples of the accepted ones.
 
-    For each batch `read`, `fold` and `held` are called in this order; if the batch fails, from `read` on again.
+    For each batch the caller calls `read`, `fold` and `held`, in this order. If the batch fails, it calls them again
+    for the same batch, from `read` on.
     """
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
-        """Return `rows` and `held` as Arrow tables, as `ReportColumns.of` takes them.
+        """Return `rows` and `held` as Arrow tables, in the form that `ReportColumns.of` needs.
 
-        `rows` has the columns of `parsing.report_rows`, and `file`; `held` has the reports held back, None if none.
+        `rows` are the new lines, with the columns of `parsing.report_rows` and `file`. `held` are the reports that the
+        previous batch held back; None if there are none.
         """
         ...
 
     def fold(
         self, before: int, rows: BundleRows, reports: ReportColumns, acceptance: Acceptance, *, history_gap_ms: int
     ) -> FoldedWindows:
-        """Fold the samples of the accepted reports into the windows of `rows`, and return the new windows.
+        """Compute the averages of bundles after the batch from the samples of the accepted reports.
 
-        `rows` is the state after the batch `before` and is not changed. `reports` are those that `read` returned.
+        `rows` has the averages after the batch with the id `before`, and is not changed. `reports` are those that
+        `read` returned, and `acceptance` says which of them are accepted.
         """
         ...
 
     def held(self, reports: ReportColumns, acceptance: Acceptance) -> pa.Table:
-        """Return the reports that the batch holds back, with the columns of `parsing.report_rows`."""
+        """Return those of `reports` that the batch holds back, with the columns of `parsing.report_rows`."""
         ...
 
 
 class DriverWindows:
-    """Folds the samples in Spark's driver, without tasks, which takes milliseconds for a batch of usual size."""
+    """Computes the averages of bundles in Spark's driver, without Spark tasks. For a batch of usual size this takes
+    milliseconds.
+    """
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
         return rows.toArrow(), held

@@ -42,8 +42,11 @@ from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFile, Table
 class CompactionSettings:
     """The settings that decide when files are merged and deleted.
 
-    `run` is the number of small files that are merged at once, `every_s` the time between two rounds. `retention_days`
-    counts back from the newest date of reports; None keeps all dates.
+    `run` is the number of small files that are merged at once. `file_bytes` is the maximum size of a merged file,
+    computed as the total size of the files that it replaces. A replaced file is deleted `grace_s` seconds or more after
+    the merged file was written. `retention_days`: dates that are more than this number of days before the date of the
+    newest report are deleted; None: all dates are kept. `every_s` is the time in seconds between two runs of
+    `keep_house`.
     """
 
     run: int = 32
@@ -55,7 +58,9 @@ class CompactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingResult:
-    """The numbers of files and dates that one round merged or deleted."""
+    """What one call of `keep_house` did: the numbers of files that it merged, of replaced files that it deleted, and of
+    dates that it deleted.
+    """
 
     merged_files: int = 0
     deleted_files: int = 0
@@ -71,10 +76,12 @@ def keep_house(
     settings: CompactionSettings,
     table_log: TableLog = NO_LOG,
 ) -> HousekeepingResult:
-    """Merge small files and delete old dates in all tables, where `settings` say that it is time.
+    """In all tables, merge small files, delete files that merged ones have replaced, and delete old dates. `settings`
+    decide which.
 
-    `completed_batch` is the id of the last batch that will not run again, `newest_date` the date (yyyy-mm-dd) of the
-    newest report, `now_s` the time by the clock of the file system.
+    `completed_batch` is the id of the last batch that will not run again: files of later batches are not merged.
+    `newest_date` is the date (yyyy-mm-dd) of the newest report, `now_s` the present time (epoch s) by the clock of the
+    file system.
 
     Raises:
         DamagedTableError: a file cannot be read. Raised at the end: all other files are merged and deleted first.
@@ -109,9 +116,9 @@ def keep_house(
 
 
 def delete_replaced(storage: Storage) -> int:
-    """Delete all replaced files of the tables, whatever their age; return how many.
+    """Delete all files of the tables that a merged file has replaced, however short ago that was; return how many.
 
-    A run calls this at its end: otherwise a reader of `*.parquet` would find their rows twice until the next run.
+    The pipeline calls this when it ends. Otherwise a reader of all `*.parquet` files would find their rows twice.
     """
     deleted = 0
     for name in TABLES:
@@ -124,7 +131,9 @@ def delete_replaced(storage: Storage) -> int:
 def _delete_replaced(
     storage: Storage, files: list[TableFile], live: list[TableFile], *, now_s: float, grace_s: float
 ) -> int:
-    """Delete the files of a date that a file older than `grace_s` replaces; return how many."""
+    """Delete those of `files` (all of one date) that a merged file in `live` replaces, if the merged file was written
+    at least `grace_s` seconds before `now_s`. Return how many were deleted.
+    """
     old = [file for file in live if file.first != file.last and now_s - file.modified_s >= grace_s]
     replaced = [file for file in files if any(other.stands_for(file) for other in old)]
     for file in replaced:
@@ -133,7 +142,9 @@ def _delete_replaced(
 
 
 def merge_files(storage: Storage, name: str, files: list[TableFile]) -> None:
-    """Write the rows of neighbouring `files` of one date into one file, which replaces them."""
+    """Write the rows of `files`, which have consecutive batches of one date, into one new file. From then on the new
+    file replaces them; they are not deleted here.
+    """
     folder = files[0].path.rpartition("/")[0]
     schema = TABLES[name].arrow_schema
     segments: list[Segment] = []
@@ -150,9 +161,10 @@ _PIECE_BYTES = 32 * 2**20
 
 
 def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: list[Segment]) -> Iterator[pa.Table]:
-    """Yield the rows of `files` as tables of about `_PIECE_BYTES`, one per row group, so that memory is bounded.
+    """Yield the rows of `files` as tables of about `_PIECE_BYTES`, so that memory is bounded. Each table becomes one
+    row group of the merged file.
 
-    Appends to `segments` which rows belong to which batches.
+    Append to `segments`, for each of `files`, which of its rows were written by which batches of the pipeline.
     """
     piece: list[pa.Table] = []
     for file in files:
@@ -168,10 +180,12 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: li
 
 
 def _runs(files: list[TableFile], settings: CompactionSettings, *, is_over: bool) -> Iterator[list[TableFile]]:
-    """Yield the groups of neighbouring files to merge.
+    """Yield groups of consecutive files of one date; each group is to be merged into one file. The files of a group
+    have at most `settings.file_bytes` together.
 
-    If `is_over` is false (more rows of the date may come), yield only full groups of `settings.run` files that were
-    never merged.
+    `is_over`: no more rows of the date will come. Then a group has two files or more, and files with at least half of
+    `settings.file_bytes` are left as they are. If more rows may come, a group has exactly `settings.run` files, and
+    files that are the result of a merge are left as they are.
     """
     least = 2 if is_over else settings.run
     run: list[TableFile] = []

@@ -44,14 +44,15 @@ _CONFIGURATION: Final = {
 
 
 class TableLogError(OSError):
-    """A log of Delta Lake cannot be read or written; the text has its path."""
+    """A Delta log of a table cannot be created, read or written; the text has its path."""
 
 
 class DeltaLog:
-    """The Delta logs of all tables of a local data directory. Creates missing logs."""
+    """The Delta logs of all tables of a data directory on this machine. Missing logs are created."""
 
     def __init__(self, storage: LocalStorage, *, clock_ms: Callable[[], int]) -> None:
-        """Open or create the logs. A damaged log is replaced by an empty one, which `adopt` fills again.
+        """Open the logs. A missing log is created, and a damaged one is replaced by an empty log; the caller then calls
+        `adopt` for each table, which adds its files.
 
         Raises:
             TableLogError: a log cannot be created.
@@ -85,7 +86,7 @@ class DeltaLog:
 
 
 class _OneLog:
-    """The Delta log of one table. Paths are relative to the data directory, as in `Storage`."""
+    """The Delta log of one table. Paths of files are relative to the data directory, as in `Storage`."""
 
     def __init__(self, storage: LocalStorage, name: str, clock_ms: Callable[[], int]) -> None:
         self._storage = storage
@@ -98,8 +99,8 @@ class _OneLog:
             self._sizes = self._listed()
 
     def settle(self, prefix: str, files: Sequence[TableFile], completed: float) -> None:
-        """Change the log so that, of the paths that begin with `prefix`, it lists exactly `files`. `completed` is the
-        greatest batch id that the log may record.
+        """Change the log so that it lists exactly `files` among the paths that begin with `prefix`. Other paths stay.
+        The log also records a batch id: the greatest one in `files`, but at most `completed`.
         """
         wanted = {file.path: file.size for file in files}
         listed = {path: size for path, size in self._sizes.items() if path.startswith(prefix)}
@@ -111,16 +112,18 @@ class _OneLog:
         self.change(added, removed, int(min(completed, newest)))
 
     def withdraw(self, paths: Iterable[str]) -> None:
-        """Remove those of `paths` from the log that the log lists."""
+        """Remove `paths` from the log. Paths that it does not list are ignored."""
         self.change((), [path for path in paths if path in self._sizes], -1)
 
     def withdraw_batch(self, batch_id: int) -> None:
-        """Remove all files of a batch from the log in one commit."""
+        """Remove all files that only have rows of the batch `batch_id` from the log, in one commit."""
         file = f"/{table_file_name(batch_id, batch_id)}"
         self.withdraw([path for path in self._sizes if path.endswith(file)])
 
     def change(self, added: Sequence[str], removed: Sequence[str], batch_id: int) -> None:
-        """Commit added and removed paths, if there are any. A batch id of -1 does not change the log's batch id."""
+        """Add the paths `added` to the log and remove the paths `removed`, in one commit. Without paths nothing is
+        committed. The log also records `batch_id` if it is greater than the recorded batch id; -1 never is.
+        """
         if not (added or removed):
             return
         self.withdraw([path for path in added if path in self._sizes])
@@ -205,6 +208,8 @@ def _date(path: str) -> str:
 
 
 def _schema(name: str) -> Schema:
-    """Return the Delta schema of a table: its columns, and its partition column."""
+    """Return the Delta schema of the table `name`: its columns, and the column with the date by which the files are
+    partitioned.
+    """
     columns = [pa.field(field.name, field.type, field.nullable) for field in TABLES[name].arrow_schema]
     return Schema.from_arrow(pa.schema([*columns, pa.field(PARTITION, pa.date32(), nullable=True)]))

@@ -36,7 +36,9 @@ def table_file_name(first: int, last: int) -> str:
 
 
 def files_of_date(storage: Storage, folder: str) -> list[TableFile]:
-    """Return all table files of a date's folder, sorted by batches; replaced files are included."""
+    """Return all table files in the folder of a date, sorted by their batches. Files that a merged file has replaced,
+    but that are not deleted yet, are included.
+    """
     found = ((entry, _NAME.fullmatch(entry.name)) for entry in storage.entries(folder))
     return sorted(
         TableFile(int(name[1]), int(name[2] or name[1]), f"{folder}/{entry.name}", entry.size, entry.modified_s)
@@ -46,7 +48,7 @@ def files_of_date(storage: Storage, folder: str) -> list[TableFile]:
 
 
 def without_replaced(files: Iterable[TableFile]) -> list[TableFile]:
-    """Return `files` without those that another file replaces, sorted by batches."""
+    """Return `files` without those that a merged file in `files` replaces, sorted by their batches."""
     kept: list[TableFile] = []
     for file in sorted(files, key=lambda f: (f.first, -f.last)):
         if not (kept and kept[-1].stands_for(file)):
@@ -55,7 +57,9 @@ def without_replaced(files: Iterable[TableFile]) -> list[TableFile]:
 
 
 def table_files(storage: Storage, name: str, *, dates: Collection[str] | None = None) -> list[TableFile]:
-    """Return the files that make up the table `name`, oldest date first; only of `dates` (yyyy-mm-dd) unless None."""
+    """Return the files that have the rows of the table `name`, oldest date first. `dates` (yyyy-mm-dd) selects dates;
+    None: all. Files that a merged file has replaced are left out.
+    """
     return [
         file
         for folder in date_folders(storage, name)
@@ -65,18 +69,19 @@ def table_files(storage: Storage, name: str, *, dates: Collection[str] | None = 
 
 
 def live_files(root: Path, name: str, *, dates: Collection[str] | None = None) -> list[Path]:
-    """Return `table_files` as paths for any Parquet reader; `root` is the tables folder of a local data directory."""
+    """Return the result of `table_files` as paths for any Parquet reader. `root` is the folder `tables` of a local data
+    directory.
+    """
     storage = LocalStorage(root.parent)
     return [storage.root / file.path for file in table_files(storage, name, dates=dates)]
 
 
 def with_lacking_columns(rows: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return `columns` of `rows` (None: all of the table `name`). A nullable column that is missing becomes null.
-
-    Files of older releases lack such columns.
+    """Return the columns `columns` of `rows` (None: all columns of the table `name`). A column that `rows` lacks
+    becomes null, if the table allows null in it: files of older releases lack such columns.
 
     Raises:
-        KeyError: a column is missing that cannot be null.
+        KeyError: `rows` lacks a column that cannot be null.
     """
     schema = TABLES[name].arrow_schema
     fields = [schema.field(column) for column in columns or schema.names]
@@ -102,7 +107,7 @@ def utc_date(ms: int) -> str:
 
 
 def date_of(folder: str) -> str:
-    """Return the date (yyyy-mm-dd) of a date folder's path."""
+    """Return the date (yyyy-mm-dd) in the path of a date folder of a table."""
     return folder.rpartition(DATE_PREFIX)[2]
 
 
@@ -117,15 +122,18 @@ class Tables:
         """The paths that the current batch wrote, by table."""
 
     def newest_batches(self) -> list[int]:
-        """Return the newest batch of each table's newest date. If states are lost, batch ids continue after them."""
+        """Return for each table the id of the newest batch in its newest date folder. Tables without files are left
+        out. If the stored states are lost, new batches must get greater ids.
+        """
         newest = [folders[-1] for name in TABLES if (folders := date_folders(self._storage, name))]
         return [files[-1].last for folder in newest if (files := files_of_date(self._storage, folder))]
 
     def clear_unfinished(self, newest_batch: int | None) -> None:
-        """Delete unfinished files, and files of batches after `newest_batch`, the newest completed one.
+        """Delete unfinished files, and files with rows of batches after `newest_batch`, the newest completed batch.
 
-        Those batches will run again, with other reports if Spark's record of them is lost. `newest_batch` None: it is
-        unknown which batches were completed, so no rows are deleted. The log is updated before anything is deleted.
+        Those batches will run again, perhaps with other reports. `newest_batch` None: it is unknown which batches were
+        completed; then only unfinished files are deleted. The log of each table is updated before its files are
+        deleted.
         """
         completed = math.inf if newest_batch is None else newest_batch
         for name in TABLES:
@@ -144,9 +152,11 @@ class Tables:
                         self._storage.delete(file.path)
 
     def write(self, name: str, batch_id: int, rows: pa.Table, *, dates: Sequence[str] | None = None) -> None:
-        """Write the rows of a batch, one file per date.
+        """Write the rows of a batch to the table `name`, one file per date. Files that an earlier run of the same batch
+        wrote for these dates are replaced.
 
-        `dates` has the date of each row; None: the dates of the table's time column. Without rows nothing is written.
+        `dates` has the date (yyyy-mm-dd) of each row; None: the dates of the table's time column. Without rows nothing
+        is written.
         """
         table = TABLES[name]
         if batch_id != self._batch:
@@ -167,7 +177,9 @@ class Tables:
                 written.append(path)
 
     def commit(self, batch_id: int) -> None:
-        """Add the files of the batch to the log. Call this after its state is stored, when it cannot run again."""
+        """Add the files that the batch wrote to the logs of the tables. The caller must have stored the state of the
+        batch before, so that the batch cannot run again.
+        """
         written = self._written if batch_id == self._batch else {}
         self._log.commit(batch_id, written)
         self._written = {}

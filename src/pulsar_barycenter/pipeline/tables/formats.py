@@ -15,25 +15,28 @@ from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFormat, Tab
 
 
 class TableFormatError(OSError):
-    """The tables cannot have the requested format; the text is a sentence with the reason."""
+    """The tables cannot have the requested format (plain Parquet or Delta). The text is a sentence with the reason."""
 
 
 def has_tables(storage: Storage) -> bool:
-    """Return whether any table has files, that is, a folder of a date."""
+    """Return whether any table has a folder of a date."""
     return any(date_folders(storage, name) for name in TABLES)
 
 
 def format_of(storage: Storage) -> TableFormat:
-    """Return the format of the tables of a data directory; plain Parquet if it has no tables."""
+    """Return the format of the tables of a data directory: Delta if a table has a Delta log, otherwise plain
+    Parquet.
+    """
     has_log = any(storage.exists(log_folder(name)) for name in TABLES)
     return TableFormat.DELTA if has_log else TableFormat.PARQUET
 
 
 def chosen_format(storage: Storage, wanted: TableFormat | None) -> TableFormat:
-    """Return the format in which a run writes the tables: `wanted`, or the present format if `wanted` is None.
+    """Return the format in which the pipeline writes the tables: `wanted`. If that is None, return the format of the
+    tables that exist.
 
     Raises:
-        TableFormatError: the data directory has tables of another format.
+        TableFormatError: the data directory has tables of another format than `wanted`.
     """
     present = format_of(storage)
     if wanted is None or wanted is present:
@@ -47,10 +50,12 @@ def chosen_format(storage: Storage, wanted: TableFormat | None) -> TableFormat:
 
 
 def open_log(storage: Storage, table_format: TableFormat, *, clock_ms: Callable[[], int]) -> TableLog:
-    """Return the log for tables of a format; a missing log is created.
+    """Return the log of the tables for a format. For plain Parquet it does nothing. For Delta, missing logs are
+    created.
 
     Raises:
-        TableFormatError: the format Delta needs the package deltalake and a folder of this machine.
+        TableFormatError: the format is Delta, and the package deltalake is not installed, or the data directory is not
+            a folder of this machine.
         OSError: a log cannot be written.
     """
     if table_format is TableFormat.PARQUET:
@@ -71,6 +76,6 @@ def open_log(storage: Storage, table_format: TableFormat, *, clock_ms: Callable[
 
 
 def delete_logs(storage: Storage) -> None:
-    """Delete the Delta logs of all tables. The tables are plain Parquet when the last log is deleted."""
+    """Delete the Delta logs of all tables. From then on the format of the tables is plain Parquet."""
     for name in TABLES:
         storage.delete(log_folder(name))

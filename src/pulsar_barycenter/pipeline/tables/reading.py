@@ -25,9 +25,10 @@ _LONGEST_DETAIL: Final = 300
 
 
 class DamagedTableError(OSError):
-    """A file of a table is damaged, or was written by another version.
+    """A file of a table is damaged, or another version of Barycenter wrote it with other columns.
 
-    `file` is its full path or URL, `data` that of its data directory, `detail` what is wrong.
+    `file` is its full path or URL, `data` the full path or URL of its data directory, `detail` a text that says what is
+    wrong.
     """
 
     def __init__(self, file: str, detail: str, data: str) -> None:
@@ -46,9 +47,11 @@ class DamagedTableError(OSError):
 
 @contextmanager
 def naming_damage(file: str, data: str) -> Iterator[None]:
-    """Convert errors of reading `file` within the block to DamagedTableError.
+    """Return a context manager that converts errors in its block, which reads the table file `file`, to
+    DamagedTableError. `data` is the data directory of the file.
 
-    Errors of the system (with an `errno`), such as a missing file or a missing permission, are raised unchanged.
+    Errors of the operating system (with an `errno`), such as a missing file or a missing permission, are raised
+    unchanged.
     """
     try:
         yield
@@ -72,7 +75,8 @@ def _detail(error: BaseException) -> str:
 
 @contextmanager
 def opened_table(storage: Storage, file: str) -> Iterator[pq.ParquetFile]:
-    """Open the file of a table at the path `file` of `storage`. Errors within the block count as damage of this file.
+    """Yield the file of a table, opened for reading; `file` is its path in `storage`. Errors of reading in the block
+    count as damage of this file.
 
     Raises:
         DamagedTableError: the file is damaged.
@@ -83,7 +87,7 @@ def opened_table(storage: Storage, file: str) -> Iterator[pq.ParquetFile]:
 
 
 def require_columns(known: Collection[str], needed: Iterable[str]) -> None:
-    """Check that `known`, the columns of a file, contain all `needed` ones.
+    """Check that all `needed` columns are among `known`, the columns of a file.
 
     Raises:
         KeyError: a column is missing.
@@ -95,16 +99,18 @@ def require_columns(known: Collection[str], needed: Iterable[str]) -> None:
 
 @contextmanager
 def opened_file(path: Path | str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Open the local file of a table, in tasks of Spark, which have no `Storage`.
+    """Open a file of a table by its local path. Tasks of Spark call this, because they have no `Storage`.
 
-    The columns `dictionaries` are read as Arrow dictionaries. Raises what `opened_table` does.
+    The columns `dictionaries` are read as Arrow dictionaries. Raises the same errors as `opened_table`.
     """
     with naming_damage(str(path), _data_of(Path(path))), _opened(path, dictionaries) as parquet:
         yield parquet
 
 
 def _data_of(path: Path) -> str:
-    """Return the data directory of `<data>/tables/<name>/<date>/<file>`; of other paths the third parent folder."""
+    """Return the data directory of a table's file `<data>/tables/<name>/<date>/<file>`. For a path of another form,
+    return its third parent folder.
+    """
     parents = path.parents
     root = parents[min(2, len(parents) - 1)]
     return str(root.parent if root.name == TABLES_FOLDER else root)
@@ -115,9 +121,8 @@ def _opened(path: Path | str, dictionaries: Sequence[str] = ()) -> pq.ParquetFil
 
 
 def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], condition: Any | None = None) -> pa.Table:
-    """Return `columns` of a file of the table `name`, with the table's types; only rows that match `condition`.
-
-    Raises what `opened_table` does.
+    """Return the columns `columns` of the rows in a file of the table `name`, with the table's types. `condition`
+    selects rows; None: all. Raises the same errors as `opened_table`.
     """
     schema = pa.schema([TABLES[name].arrow_schema.field(column).with_nullable(True) for column in columns])
     with storage.local(file) as path, naming_damage(storage.address(file), storage.address()):
@@ -136,11 +141,11 @@ def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], co
 
 
 def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> None:
-    """Find out whether a damaged file of the tables `names` caused the `error` of a reader; return if no file is
-    damaged.
+    """Find out whether a damaged file of the tables `names` caused `error`, which a reader raised. If no file is
+    damaged, return.
 
     Raises:
-        DamagedTableError: a file is damaged.
+        DamagedTableError: a file is damaged. Its cause is `error`.
     """
     damage = first_damaged(storage, names)
     if damage is not None:
@@ -148,10 +153,11 @@ def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> 
 
 
 def first_damaged(storage: Storage, names: Collection[str]) -> DamagedTableError | None:
-    """Read all files of the tables `names`; return the error of the first damaged one, None if no file is damaged.
+    """Read all files of the tables `names`. Return the error of the first damaged file that is found, None if no file
+    is damaged.
 
-    Call this if the error of a reader has no file name. It reads the footers of all files first, then all pages, and
-    ignores files that another process deleted meanwhile.
+    A caller needs this if a reader's error does not name the file. The footers of all files are read first, then all
+    pages. Files that another process deleted meanwhile are ignored.
     """
     files = [(name, file.path) for name in names for file in table_files(storage, name)]
     return _first(storage, files, whole=False) or _first(storage, files, whole=True)

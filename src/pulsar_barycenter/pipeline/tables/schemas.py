@@ -64,7 +64,7 @@ class Columns(tuple[Column, ...]):
 
     @property
     def arrow(self) -> pa.Schema:
-        """The schema of the table's files; times are µs in UTC."""
+        """The Arrow schema of files with these columns. Times are µs in UTC."""
         return pa.schema([column.arrow for column in self])
 
 
@@ -244,10 +244,11 @@ BALANCE = Columns(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, partitioned by the UTC date of the column `time`. No two rows have equal values in the columns `key`;
-    in a table that keeps versions of rows, no two rows of one version.
+    """One table, with one folder for each UTC date of the column `time`. No two rows have equal values in the columns
+    `key`.
 
-    Only `ownership` is partitioned in another way, see `pipeline.folds.ownership`.
+    `ownership` is an exception: it has several rows (versions) of an interval, in folders of several dates; see
+    `pipeline.folds.ownership`.
     """
 
     schema: Columns

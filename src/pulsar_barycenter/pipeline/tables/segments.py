@@ -18,7 +18,9 @@ SEGMENTS: Final = "barycenter.batches"
 
 
 class Segment(NamedTuple):
-    """A segment of a table's file: neighbouring rows, written by the batches `first` to `last`, both inclusive."""
+    """A segment of a table's file: `rows` consecutive rows, which the batches from `first` to `last` (both inclusive)
+    wrote.
+    """
 
     first: int
     last: int
@@ -28,8 +30,8 @@ class Segment(NamedTuple):
 def segments_of(file: TableFile, opened: pq.ParquetFile) -> list[Segment]:
     """Return the segments of a file, in the order of its rows.
 
-    A file without segments in its metadata, or whose segments do not match its rows, is one segment. Raises what
-    reading the opened file does.
+    If the file has rows of one batch only, or does not record segments that match its rows, the result is one segment
+    with all rows. Raises the errors of reading the opened file.
     """
     metadata = opened.metadata
     whole = [Segment(file.first, file.last, metadata.num_rows)]
@@ -44,14 +46,14 @@ def segments_of(file: TableFile, opened: pq.ParquetFile) -> list[Segment]:
 
 
 def as_metadata(segments: Iterable[Segment]) -> dict[str, str]:
-    """Return the key-value metadata that records `segments`."""
+    """Return the key-value metadata of a Parquet file that records `segments`."""
     return {SEGMENTS: msgspec.json.encode(list(segments)).decode()}
 
 
 def rows_as_of(segments: Sequence[Segment], batch_id: int) -> int | None:
-    """Return how many of the first rows belong to batches up to `batch_id` (inclusive).
+    """Return how many rows at the begin of the file belong to batches up to `batch_id` (inclusive).
 
-    None if one segment has both batches up to `batch_id` and later ones, so that its rows cannot be divided.
+    Return None if one segment has rows of these batches and of later ones, so that they cannot be told apart.
     """
     rows = 0
     for segment in segments:

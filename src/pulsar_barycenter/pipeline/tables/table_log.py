@@ -20,7 +20,9 @@ DELTA_LOG: Final = "_delta_log"
 
 
 class TableFormat(StrEnum):
-    """How other engines read the tables: as plain Parquet files, or through a log of Delta Lake."""
+    """The form in which other programs than Barycenter read the tables: as plain Parquet files, or with a log of Delta
+    Lake, which lists the files.
+    """
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -33,7 +35,9 @@ def log_folder(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableFile:
-    """A Parquet file with the rows of one date of the batches `first` to `last`, both inclusive."""
+    """A Parquet file of a table. It has the rows of one date that the batches from `first` to `last` (both inclusive)
+    wrote.
+    """
 
     first: int
     last: int
@@ -43,40 +47,46 @@ class TableFile:
     modified_s: float = field(default=0.0, compare=False)
 
     def stands_for(self, other: "TableFile") -> bool:
-        """Return whether this file replaces `other`: it contains all batches of `other`, and more."""
+        """Return whether this file replaces `other`: it has all batches of `other`, and at least one more."""
         is_within = self.first <= other.first and other.last <= self.last
         return is_within and (self.first, self.last) != (other.first, other.last)
 
 
 class TableLog(Protocol):
-    """The logs of all tables of a data directory, for the one process that writes them. Thread-safe.
+    """The logs of all tables of a data directory: for each table, the list of its files, for programs other than
+    Barycenter. Only one process may write them. Thread-safe.
 
     Every method raises OSError if a log cannot be written.
     """
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
-        """Change the log of the table `name` so that it lists exactly `files`, all of which are of batches up to
-        `completed`.
+        """Change the log of the table `name` so that it lists exactly `files`, which have only completed batches.
+        `completed` is the id of the newest completed batch, or infinity if that is unknown; then all present files
+        count as completed.
         """
         ...
 
     def settle(self, name: str, folder: str, files: Iterable[TableFile]) -> None:
-        """Change the log so that, for the folder of a date, it lists exactly those of `files` whose batches are
-        completed.
+        """Change the log of the table `name` so that, in the folder `folder` of a date, it lists exactly those of
+        `files` that have only completed batches.
         """
         ...
 
     def commit(self, batch_id: int, written: Mapping[str, Sequence[str]]) -> None:
-        """Add the files that a completed batch wrote to the logs; `written` maps a table to the paths of its files."""
+        """Add files of a completed batch to the logs; `written` has the paths of the files that the batch wrote, by
+        table.
+        """
         ...
 
     def withdraw(self, name: str, batch_id: int) -> None:
-        """Remove the files of a batch from the log, if they are listed, before the batch writes them again."""
+        """Remove the files of the batch `batch_id` from the log of the table `name`, if it lists them. The caller does
+        this before the batch writes the files again.
+        """
         ...
 
 
 class NoLog:
-    """The log of plain Parquet tables, which have none: every method does nothing."""
+    """The log of plain Parquet tables: they have no log, so every method does nothing."""
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
         pass

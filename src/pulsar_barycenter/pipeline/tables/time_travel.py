@@ -23,28 +23,32 @@ newest report."""
 
 
 class TimeTravelError(Exception):
-    """The tables as of a batch or time cannot be returned; the text is a sentence with the reason."""
+    """The tables cannot be read as they were after a batch or at a time. The text is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A part of a table's file: its first `rows` rows; None means all rows."""
+    """A part of a table's file: its first `rows` rows. `rows` None: the whole file."""
 
     path: str
     rows: int | None = None
 
 
 def all_parts(storage: Storage, name: str) -> list[FilePart]:
-    """Return all files of the table `name`, with all their rows."""
+    """Return all files of the table `name` as parts that have all rows of their file. Files that a merged file has
+    replaced are left out.
+    """
     return [FilePart(file.path) for file in table_files(storage, name)]
 
 
 def parts_as_of(storage: Storage, name: str, batch_id: int) -> list[FilePart]:
-    """Return the table `name` as it was after the batch `batch_id`.
+    """Return the files, or first rows of files, that have the rows of the table `name` as it was after the batch
+    `batch_id`.
 
     Raises:
-        TimeTravelError: a file has earlier and later batches, and an early release compacted it without segments.
-        DamagedTableError: a compacted file cannot be read.
+        TimeTravelError: a merged file has rows of earlier and of later batches, and does not record which is which,
+            because an early release wrote it.
+        DamagedTableError: a merged file cannot be read.
     """
     found: list[FilePart] = []
     for file in table_files(storage, name):
@@ -56,17 +60,19 @@ def parts_as_of(storage: Storage, name: str, batch_id: int) -> list[FilePart]:
             if rows is None:
                 raise TimeTravelError(
                     f"{storage.address(file.path)} has the batches {file.first} to {file.last}, but does not record"
-                    f" their rows separately: ask for batch {file.last} or a later one, or for one before {file.first}"
+                    f" which rows each batch wrote: ask for the tables after batch {file.last} or a later one, or"
+                    f" after a batch before {file.first}"
                 )
             found.append(FilePart(file.path, rows))
     return found
 
 
 def check_batch(storage: Storage, batch_id: int) -> None:
-    """Check that the tables can be returned as of the batch `batch_id`.
+    """Check that the tables have data of the batch `batch_id`, so that they can be read as they were after it.
 
     Raises:
-        TimeTravelError: the batch is before the oldest kept one or after the newest, or there are no tables.
+        TimeTravelError: the id is below that of the oldest batch in the tables or above that of the newest, or there
+            are no tables.
     """
     files = [file for name in TABLES for file in table_files(storage, name)]
     if not files:
@@ -77,7 +83,8 @@ def check_batch(storage: Storage, batch_id: int) -> None:
 
 
 def batch_as_of(storage: Storage, at_ms: int) -> int:
-    """Return the newest batch with no report after `at_ms` (inclusive; epoch ms by the brokers' clocks).
+    """Return the id of the newest batch after which the tables have no report later than `at_ms` (epoch ms by the
+    brokers' clocks; a report at this time is allowed).
 
     Raises:
         TimeTravelError: there is no such batch.
@@ -92,9 +99,8 @@ def batch_as_of(storage: Storage, at_ms: int) -> int:
 
 
 def _times(storage: Storage, date: str) -> Iterator[tuple[int, int]]:
-    """Yield the batches of a date, each with the time of its newest report, epoch ms.
-
-    Of a file without segments only the last batch is yielded.
+    """Yield pairs for the batches of a date: the batch id, and the time (epoch ms) of the newest report up to this
+    batch. For a merged file that does not record which rows are of which batch, only its last batch is yielded.
     """
     for file in table_files(storage, _TIMES, dates=[date]):
         with opened_table(storage, file.path) as opened:

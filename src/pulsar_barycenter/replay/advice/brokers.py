@@ -30,7 +30,7 @@ _UNKNOWN: Final = 0.1
 
 
 def of_other_size(brokers: Mapping[str, Capacity]) -> list[AdviceFinding]:
-    """Return a finding for each broker whose cores or network differ from the most frequent capacity."""
+    """Return a finding for each broker whose cores or network bandwidth differ from those that most brokers have."""
     if not brokers:
         return []
     usual = Counter(brokers.values()).most_common(1)[0][0]
@@ -49,11 +49,11 @@ def of_other_size(brokers: Mapping[str, Capacity]) -> list[AdviceFinding]:
 
 
 def of_other_strength(usages: Usages) -> list[AdviceFinding]:
-    """Return a finding for each broker that takes far more or far less CPU for the same traffic than the others, at
-    most MOST_TOLD, the broker that differs most first.
+    """Return a finding for each broker that takes far more or far less CPU than the others for the same traffic, at
+    most MOST_TOLD. The broker that differs most comes first.
 
-    The reports of a broker with a finding are left out when the other brokers are compared, because they would distort
-    the fit.
+    The brokers are found one after another. As soon as a broker is found, its reports are left out, because they would
+    distort the model with which the other brokers are compared.
     """
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     rows = np.flatnonzero(known)
@@ -73,18 +73,18 @@ def of_other_strength(usages: Usages) -> list[AdviceFinding]:
 
 
 def _distance(found: AdviceFinding) -> tuple[float, float]:
-    """Return a key that sorts findings by how much their broker differs from the others. Of two that differ equally,
-    the finding on the weaker broker has the greater key.
+    """Return a key by which findings are sorted: the more their broker differs from the others, the greater the key. Of
+    two that differ equally, the finding on the weaker broker has the greater key.
     """
     factor = max(found.figures["factor"], 1e-3)
     return round(abs(float(np.log(factor))), 1), factor
 
 
 def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> AdviceFinding | None:
-    """Return the finding about the broker `name`; None if the broker does not differ, or if its reports are too few or
-    fit no model well.
+    """Return the finding about the broker `name`. Return None if its CPU does not differ much from what the model of
+    the other brokers gives, if there are too few reports, or if the model does not describe the other brokers well.
 
-    `rows` are the reports to compare, and `names` the broker of each of them.
+    `rows` are the indexes of the reports to compare, and `names` has the broker of each of them.
     """
     mine: Flags = names == name
     if min(int(mine.sum()), int((~mine).sum())) < _LEAST_REPORTS:
@@ -113,10 +113,10 @@ def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Ad
 def too_little(
     demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float
 ) -> list[AdviceFinding]:
-    """Return a finding if all brokers together, or all but one, cannot take the load of the busiest step; else an empty
-    list.
+    """Return a finding if the brokers cannot take the load of the step with the greatest load, or could not with one
+    broker fewer; otherwise an empty list.
 
-    The load counts as perfectly balanced. `limit` is the usage (a fraction) above which a broker is overloaded.
+    The load is assumed to be perfectly balanced. `limit` is the usage (a fraction) up to which a broker may be loaded.
     """
     count = len(brokers)
     cores, network = (
@@ -155,7 +155,9 @@ def too_little(
 
 
 def told_too_little(usages: Usages) -> list[AdviceFinding]:
-    """Return a finding for each broker that was silent for long between two reports, or whose CPU is often unknown."""
+    """Return a finding for each broker of which too little is known: it sent no report for more than SILENCE_MS between
+    two reports, or too many of its reports lack its CPU.
+    """
     found = []
     names = np.array(usages.broker, object)
     for name in sorted(set(usages.broker)):

@@ -22,8 +22,8 @@ SWITCHES: Final = {"loadBalancerEnabled": "true", "loadBalancerSheddingEnabled":
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting that the search varies: a key of broker.conf and the values to try, in order. `is_given`: the command
-    line lists these values.
+    """A setting that the search varies: a key of broker.conf and the values to try, in ascending order or in the order
+    of the command line. `is_given`: the command line lists the values.
     """
 
     key: str
@@ -84,7 +84,8 @@ OF_SIMPLE: Final = (
 
 
 def knobs_of(config: BrokerConfig, given: Sequence[Knob] = ()) -> tuple[Knob, ...]:
-    """Return the settings to try for the strategies of a configuration: only `given`, if the command line gave any.
+    """Return the settings to try for the strategies of the configuration `config`. If `given` (the settings of the
+    command line) is not empty, return only these.
 
     Raises:
         StrategyError: a strategy of the configuration does not exist.
@@ -104,7 +105,9 @@ def knobs_of(config: BrokerConfig, given: Sequence[Knob] = ()) -> tuple[Knob, ..
 
 
 def text_of(config: BrokerConfig, key: str) -> str:
-    """Return the value of a key as broker.conf writes it. A strategy or load manager is written as its class name."""
+    """Return the value of the key `key` as a text, as it is written in broker.conf. For a strategy or a load manager,
+    this is its class name.
+    """
     row = keys()[key]
     text = format_value(getattr(config, row.attribute))
     kind = manager_in_force(config)
@@ -116,10 +119,11 @@ def text_of(config: BrokerConfig, key: str) -> str:
 
 
 def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scenario:
-    """Return the scenario from which the search starts for a strategy: `strategy` with today's settings.
+    """Return the scenario from which the search starts for a strategy: `strategy` with the present settings `base`. If
+    balancing is switched off in `base`, the scenario switches it on.
 
-    If today's value of a `given` key is not among its values, the first value is used. For `configured`, nothing
-    changes.
+    If the present value of a key in `given` is not among the values to try, the scenario has the first of these. If
+    `strategy` is CONFIGURED (the strategies of `base`), the scenario changes nothing.
     """
     if strategy == CONFIGURED:
         return Scenario(strategy=strategy)
@@ -133,8 +137,8 @@ def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scen
 
 
 def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str]) -> list[Scenario]:
-    """Return the scenarios that differ from `scenario` in one setting, which has the next lower or the next higher
-    value to try.
+    """Return the scenarios that differ from `scenario` in one setting, which has the next lower or the next higher of
+    the values to try. `given` are the settings of the command line, `base` is the present configuration.
 
     Raises:
         StrategyError: the scenario's strategy does not exist.
@@ -153,8 +157,8 @@ def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str
 
 
 def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -> Scenario:
-    """Return the scenario changed in one setting: `key` has the value `text`. If that is today's value, the key is left
-    out of its settings.
+    """Return the scenario with the value `text` for `key`. If this is the value in the present configuration `today`,
+    the result does not mention the key.
     """
     rest = {name: value for name, value in scenario.settings.items() if name != key}
     if text_of(today, key) != text:
@@ -163,8 +167,8 @@ def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -
 
 
 def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
-    """Return the values to try with today's value inserted in ascending order; unchanged if they contain today's value
-    or are not numbers.
+    """Return the values to try, with the present value `today` inserted in ascending order. If `today` is already among
+    them, or they are not all numbers, return `values`.
     """
     if today in values:
         return values
@@ -175,8 +179,8 @@ def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
 
 
 def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str, str]]:
-    """Return the keys whose values differ between two configurations, in the order of the documentation, each with
-    today's value and the other value as texts.
+    """Return the keys of broker.conf whose values differ between two configurations, in the order of the documentation.
+    For each key: the value in `today` and the value in `other`, as texts.
     """
     found = {key: (text_of(today, key), text_of(other, key)) for key in keys()}
     if manager_in_force(other) is ManagerKind.EXTENSIBLE is not manager_in_force(today):
@@ -188,8 +192,8 @@ def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str,
 
 
 def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
-    """Return a key that is equal for configurations that decide in the same way. The key has the values of all
-    settings, with the strategies that are in force instead of the configured ones.
+    """Return a key that is equal for two configurations if they make the same decisions. It has the values of all
+    settings; for strategies, it has those that are really used, which may differ from the configured ones.
     """
     kind = manager_in_force(config)
     found = {key: text_of(config, key) for key in keys()}
@@ -200,8 +204,8 @@ def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
 
 
 def in_words(config: BrokerConfig) -> str:
-    """Return a text that names the strategies of a configuration: its shedder and placement strategy, or its load
-    manager.
+    """Return a text that names the strategies of a configuration: its shedder and its placement strategy. If its load
+    manager is not the modular one, which has no such choice, return a text that names the load manager.
     """
     kind = manager_in_force(config)
     if kind is not ManagerKind.MODULAR:

@@ -12,7 +12,9 @@ _WIDTH: Final = 110
 
 
 def fragment(advice: Advice) -> str:
-    """Return the lines of broker.conf that the advice changes, each under a comment that says why."""
+    """Return lines for broker.conf with the keys that the advice changes and their new values. A comment above each of
+    them says why.
+    """
     lines = [*_comment(advice.sentence), *_own(advice.changes)]
     for change in advice.changes:
         how = "running brokers apply it, see commands.sh" if change.is_dynamic else "read when a broker starts"
@@ -24,8 +26,8 @@ def fragment(advice: Advice) -> str:
 
 
 def commands(advice: Advice) -> str:
-    """Return a shell script that sets the advised dynamic settings on running brokers; its comments name the settings
-    that need a restart first.
+    """Return a shell script that changes the advised settings on running brokers, as far as these apply them without a
+    restart. Comments in the script name the other settings, for which brokers must be restarted first.
     """
     lines = ["#!/bin/sh", *_comment(advice.sentence), "set -e"]
     restarts = [change for change in advice.changes if not change.is_dynamic]
@@ -54,8 +56,8 @@ def commands(advice: Advice) -> str:
 
 
 def _own(changes: Iterable[Change]) -> list[str]:
-    """Return comment lines that name the changed keys which only Barycenter's brokers know; an empty list if there are
-    none.
+    """Return comment lines that name the changes which Apache Pulsar's brokers do not know, only Barycenter's. Return
+    an empty list if there are none.
     """
     own = [change.key for change in changes if change.key.startswith(OWN_PACKAGE) or is_own(change.advised)]
     if not own:

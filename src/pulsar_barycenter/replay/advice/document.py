@@ -26,7 +26,10 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Weighing(_Document, frozen=True, kw_only=True):
-    """The mean cost and disturbance of a configuration, replayed on some parts of the history."""
+    """The result of a configuration on some parts of the history, as means over these parts and all seeds: the cost in
+    points, the regret (fraction of a broker), and how often per day the average client was disturbed and bundles were
+    unloaded.
+    """
 
     cost: float
     regret: float
@@ -35,7 +38,9 @@ class Weighing(_Document, frozen=True, kw_only=True):
 
 
 class SettlingCost(_Document, frozen=True, kw_only=True):
-    """The cost of the first part of the history, in which a configuration settles; not part of other costs or gains."""
+    """What happened in the first part of the history, in which bundles may move only because the configuration is new.
+    This part does not count for any other cost or gain.
+    """
 
     unloads: float
     sessions_disturbed: float
@@ -43,9 +48,13 @@ class SettlingCost(_Document, frozen=True, kw_only=True):
 
 
 class Configuration(_Document, frozen=True, kw_only=True):
-    """A configuration that was run. `words` name its strategies; `settings` are the settings that differ from today's.
-    `measures` are those of docs/measures.md on the held-out parts together, `going_over` is the cost of the settling
-    part. `gain` is the gain over today's configuration on the parts used for choosing."""
+    """A configuration that was replayed. `words` name its strategies; `settings` are those that differ from the present
+    ones. `choosing` has its results on the parts of the history that are used for choosing, `held_out` those on the
+    later parts, which only check the choice. `measures` are those of docs/measures.md on the held-out parts together.
+    `going_over` is what happened in the first part, in which bundles may move only because the configuration is new.
+    `gain` is the gain over the present configuration on the parts used for choosing, `gain_held_out` that on the
+    held-out parts.
+    """
 
     title: str
     words: str
@@ -59,8 +68,8 @@ class Configuration(_Document, frozen=True, kw_only=True):
 
 
 class Change(_Document, frozen=True, kw_only=True):
-    """A key of broker.conf that the advice changes. `is_dynamic`: running brokers apply the change without a
-    restart.
+    """A key of broker.conf that the advice changes: from the value `today` to `advised`. `is_dynamic`: running brokers
+    can apply the change without a restart.
     """
 
     key: str
@@ -71,7 +80,9 @@ class Change(_Document, frozen=True, kw_only=True):
 
 
 class Difference(_Document, frozen=True, kw_only=True):
-    """A measure that differs between the advised configuration and today's, on the held-out parts."""
+    """A measure whose values differ between the advised and the present configuration, on the held-out parts of the
+    history.
+    """
 
     measure: str
     title: str
@@ -81,9 +92,10 @@ class Difference(_Document, frozen=True, kw_only=True):
 
 
 class Notch(_Document, frozen=True, kw_only=True):
-    """The result of the judged configuration with one setting at its next lower or next higher value. `gain` is the
-    gain over today's configuration on the parts used for choosing, `gain_held_out` on the held-out parts. `stands`: the
-    verdict would be the same.
+    """What happens to the verdict if one setting is a little different: the key `key` has `value`, the next lower or
+    next higher value, instead of the value `instead_of`. The other settings are those of the advised configuration, or
+    of the present one if nothing is advised. `gain` is the gain over the present configuration on the parts used for
+    choosing, `gain_held_out` on the held-out parts. `stands`: the verdict would be the same.
     """
 
     key: str
@@ -95,17 +107,20 @@ class Notch(_Document, frozen=True, kw_only=True):
 
 
 class OfSeed(_Document, frozen=True, kw_only=True):
-    """The gain of the advised configuration in the runs with one seed, in points, on the held-out parts."""
+    """The gain of the best other configuration over the present one in the replays with the seed `seed`, in points of
+    cost, on the held-out parts.
+    """
 
     seed: int
     gain: float
 
 
 class Observed(_Document, frozen=True, kw_only=True):
-    """What happened in the recorded cluster itself, for comparison with the replay of the same load under today's
+    """What happened in the recorded cluster itself. It is compared with the replay of the same load under the present
     configuration.
 
-    `departures` are moves because a broker left. None: the tables do not have the value.
+    `departures` is the number of moves that were made because a broker left the cluster. `max_over_mean` and
+    `deviation` are means over time. None: the tables do not show the value.
     """
 
     moves: int | None = None
@@ -117,7 +132,7 @@ class Observed(_Document, frozen=True, kw_only=True):
 
 
 class Compared(_Document, frozen=True, kw_only=True):
-    """A value of the recorded history, and the same value of its replay."""
+    """A value of the recorded history, and the value of the same quantity in the replay of that history."""
 
     title: str
     recorded: float
@@ -130,7 +145,9 @@ class Period(_Document, frozen=True, kw_only=True):
 
 
 class Rule(_Document, frozen=True, kw_only=True):
-    """The parameters of the rule by which the configuration was selected; docs/advise.md."""
+    """The parameters of the rule that selects the configuration; docs/advise.md explains the rule and the
+    parameters.
+    """
 
     price: float
     least_gain: float
@@ -139,8 +156,9 @@ class Rule(_Document, frozen=True, kw_only=True):
 
 
 class Advice(_Document, frozen=True, kw_only=True):
-    """The whole recommendation of `barycenter advise`. `advised` is None if nothing is to be changed; `best` is the
-    best configuration other than today's.
+    """The whole recommendation of `barycenter advise`. `advised` is the recommended configuration, None if the present
+    one should be kept. `best` is the best configuration other than the present one, even if it is not recommended; None
+    if no other one was run.
     """
 
     format: int = 1

@@ -19,8 +19,9 @@ class Kind(enum.StrEnum):
 
 
 class AdviceFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Something that the advice found in the history besides settings, such as a topic that is too large. `figures` are
-    the values that the sentence names; loads and shares are fractions of a broker.
+    """A problem that the recorded history shows and that no setting solves, such as a topic that is too large.
+    `sentence` says what it is, `mend` what to do. `figures` are the values that the sentence names; loads and shares
+    are fractions of a broker.
     """
 
     kind: Kind

@@ -22,7 +22,7 @@ distances to this value.
 
 
 def compared(observed: Observed, replays: Sequence[Measures]) -> list[Compared]:
-    """Return the recorded values that are known, each with the mean over the replays."""
+    """Return the values of the recorded history that are known, each with the mean of the same value over `replays`."""
     replayed = {
         _MOVES: fmean(each.unloads for each in replays),
         "bundles placed because a broker had gone": fmean(each.assignments for each in replays),
@@ -47,8 +47,8 @@ def compared(observed: Observed, replays: Sequence[Measures]) -> list[Compared]:
 
 
 def unlikeness(values: Sequence[Compared]) -> str:
-    """Return a warning that the replay differs much from the recorded history; "" if it does not, or if neither moves
-    nor balance are known.
+    """Return a warning if the replay differs much from the recorded history in the number of moves, in balance or in
+    deviation. Return "" if it does not, or if none of these values is known.
     """
     found = [each for each in values if _differs_much(each)]
     if not found:

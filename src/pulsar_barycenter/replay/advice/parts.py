@@ -32,9 +32,8 @@ _LEAST_STEPS: Final = 40
 
 
 class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The parts into which the history is divided: for each part its first step, inclusive, and its end, exclusive.
-
-    Each part begins where the one before ends.
+    """The parts into which the history is divided, without gaps: first `settling`, then the parts in `choosing`, then
+    those in `telling`, which are held out. A part is a pair of its first step, inclusive, and its end, exclusive.
     """
 
     settling: tuple[int, int]
@@ -47,10 +46,11 @@ class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def parts_of(steps: int, step_ms: int) -> Parts:
-    """Return the parts: the first quarter, at most a day, is for settling; three fifths of the rest are for choosing.
+    """Divide a history of `steps` steps. The first quarter, but at most a day, is for settling. Of the rest, the first
+    three fifths are used for choosing, and the last two fifths are held out, that is, they only check the choice.
 
     Raises:
-        ReplayInputError: the history is too short for that.
+        ReplayInputError: the history is shorter than an hour or than 40 steps.
     """
     if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
         raise ReplayInputError(
@@ -66,8 +66,8 @@ def parts_of(steps: int, step_ms: int) -> Parts:
 
 
 class Trial(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One replayed run of a scenario, with its measures on each part of the history, on all held-out parts together,
-    and on the whole history.
+    """One replay of a scenario, with its measures on each part of the history, on all held-out parts together, and on
+    the whole history.
     """
 
     scenario: Scenario
@@ -81,10 +81,10 @@ class Trial(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def attempt(
     scenario: Scenario, demand: Demand, cluster: Cluster, events: Iterable[Event], base: Mapping[str, str], parts: Parts
 ) -> Trial:
-    """Replay a history with a scenario's strategy, settings and seed, and return the measures.
+    """Replay the whole history with a scenario's strategy, settings and seed, and return the measures on each part.
 
-    Overload is always judged by the limit in `base`, even if the scenario sets another limit, so that the measures of
-    scenarios can be compared.
+    Whether a broker is overloaded is always judged by the limit in the present configuration `base`, even if the
+    scenario sets another limit. So the measures of different scenarios can be compared.
     """
     config = with_overrides(BrokerConfig(), base)
     limit = config.load_balancer_broker_overloaded_threshold_percentage / 100
@@ -100,9 +100,9 @@ def attempt(
 
 
 def within(outcome: Outcome, first: int, end: int) -> Outcome:
-    """Return the outcome of a run reduced to the steps from `first`, inclusive, to `end`, exclusive.
+    """Return the part of an outcome from the step `first`, inclusive, to the step `end`, exclusive.
 
-    The time without service is that of the moves in these steps.
+    Its time without service is only that which the moves in these steps cause.
     """
     since_ms, until_ms = int(outcome.at_ms[first]), int(outcome.at_ms[end - 1]) + outcome.step_ms
     names = ("at_ms", "live", "usage", "cpu", "rate", "throughput", "unserved", "floor")

@@ -45,8 +45,9 @@ TrialsOfScenarios = Mapping[str, Sequence[Trial]]
 
 @dataclass(frozen=True)
 class Question:
-    """The input of a search: `base` is today's configuration as texts, `strategies` are the other strategies to try,
-    `given` the settings that the command line varies, `whole` the steps of the history.
+    """The input of a search: `base` is the present configuration as texts, `strategies` are the other strategies to
+    try, `given` are the settings that the command line varies, `weights` are the constants of the cost, and `whole` is
+    the first step (inclusive) and the end (exclusive) of the history.
     """
 
     base: Mapping[str, str]
@@ -64,8 +65,8 @@ class Question:
         return with_overrides(BrokerConfig(), self.base)
 
     def starts(self) -> list[Scenario]:
-        """Return the scenarios to run first: today's configuration, and each other strategy with today's settings; of
-        scenarios that decide in the same way only one.
+        """Return the scenarios to run first: the present configuration, and each other strategy with the present
+        settings. If several of them make the same decisions, only the first is returned.
         """
         found = {identity(self.today.config(self.base)): self.today}
         for strategy in self.strategies:
@@ -74,8 +75,8 @@ class Question:
         return list(found.values())
 
     def around(self, scenario: Scenario) -> list[Scenario]:
-        """Return the configurations that differ from `scenario` in one setting, which has its next lower or next higher
-        value to try.
+        """Return the configurations that differ from `scenario` in one setting, which has the next lower or next higher
+        of the values to try. Empty if the scenario never balances the load.
         """
         return [] if self.is_idle(scenario) else neighbours(scenario, self.given, self.base)
 
@@ -86,27 +87,33 @@ class Question:
         return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
 
     def is_idle(self, scenario: Scenario) -> bool:
-        """Return whether the scenario never balances the load. Such a scenario is run for comparison, but is only
-        advised if it is today's configuration.
+        """Return whether the scenario never balances the load (the no-op load manager). Such a scenario is replayed for
+        comparison. It is advised only if it is the present configuration.
         """
         return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
 
     def gain(self, known: TrialsOfScenarios, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
-        """Return the gain of a configuration over `over` (None: today's) on the parts used for choosing."""
+        """Return the gain of the configuration `scenario` over the configuration `over` (None: the present one) on the
+        parts used for choosing. `known` has the replays of both.
+        """
         before = known[(over or self.today).name]
         return gain(self.weights.choosing(before), self.weights.choosing(known[scenario.name]))
 
     def gain_held_out(self, known: TrialsOfScenarios, scenario: Scenario) -> Gain:
-        """Return the gain of a configuration over today's on the held-out parts."""
+        """Return the gain of the configuration `scenario` over the present one on the held-out parts. `known` has the
+        replays of both.
+        """
         before = known[self.today.name]
         return gain(self.weights.telling(before), self.weights.telling(known[scenario.name]))
 
 
 def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
-    """Check that every configuration of the question can be run; return the scenarios to run first.
+    """Check that all configurations that the search can reach in one step can be run. Return the scenarios to run
+    first. `sets` are texts of the form key=v1,v2 from the command line.
 
     Raises:
-        ReplayInputError: there is nothing to choose from, a key is unknown, or there are too many configurations.
+        ReplayInputError: there is no other configuration than the present one, a key is unknown, or there are too many
+            configurations.
         StrategyError: a strategy does not exist.
         ConfigError: a value is not allowed.
     """
@@ -126,10 +133,10 @@ def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
 
 
 def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
-    """Return the settings to vary that texts like key=v1,v2 name.
+    """Return the settings to vary that the texts `sets` of the command line give, each of the form key=v1,v2.
 
     Raises:
-        ReplayInputError: a text does not have that form, or its key is unknown.
+        ReplayInputError: a text does not have that form, its key is unknown, or the key selects a strategy.
         ConfigError: a value is not allowed.
     """
     for text in sets:
@@ -147,8 +154,8 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
-    """Return the configurations that the caller has to run next, as scenarios with seed 0; an empty list if `known` has
-    all runs that the advice needs.
+    """Return the configurations that the caller has to replay next, with all seeds; each is a scenario with seed 0.
+    Return an empty list if `known` has all replays that the advice needs.
     """
     missing = _missing(question.starts(), known)
     if missing:
@@ -161,11 +168,12 @@ def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
 
 
 def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
-    """Return the configuration to advise, by the rule in docs/advise.md; today's if no other is better.
+    """Return the configuration to advise, by the rule in docs/advise.md: the best of those whose gain over the present
+    configuration on the parts used for choosing is large enough (`Gain.counts`). If there is none, return the present
+    one.
 
-    Its gain over today's configuration must count (`Gain.counts`) on the parts used for choosing.
-
-    Only configurations that the search reached are candidates, not those that were run to assess a single setting.
+    Only configurations that the search went through are considered, not those that were replayed only to assess a
+    single setting.
     """
     seen, _ = _searched(question, known)
     found = [each for each in seen if not question.is_idle(each) and question.gain(known, each).counts]
@@ -173,14 +181,18 @@ def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
 
 
 def set_back(question: Question, scenario: Scenario) -> dict[str, Scenario]:
-    """Return, for each key that the scenario sets, the scenario with today's value for this key."""
+    """Return, for each key that the scenario sets, the scenario with the present value of this key. The keys that
+    switch balancing on are left out.
+    """
     today = question.today_config
     keys_set = [key for key in scenario.settings if key not in SWITCHES]
     return {key: with_setting(scenario, key, text_of(today, key), today) for key in keys_set}
 
 
 def _searched(question: Question, known: TrialsOfScenarios) -> tuple[list[Scenario], list[Scenario]]:
-    """Return the configurations that the search has reached, and those that must be run before it can continue."""
+    """Return the configurations that the search went through so far, and those that must be replayed before it can
+    continue. The second list is empty if the search is complete.
+    """
     starts = question.starts()
     others = [each for each in starts if each != question.today and not question.is_idle(each)]
     others.sort(key=lambda each: _order(question.weigh(each, known)))

@@ -36,8 +36,10 @@ LEAST_SHARE: Final = 0.03
 
 @dataclass(frozen=True)
 class Loads:
-    """The load of each source of traffic (a topic, or a bundle whose topics are not known): `mean` over the history,
-    and `greatest` in any step. `fair` is the load of a fair share, as the docstring of the module defines it.
+    """The load of each source of traffic (a topic, or a bundle whose topics are not known), as a fraction of an average
+    broker: `mean` over the history, and `greatest` in any step. `fair` is the load of each of the `brokers` brokers if
+    the load is perfectly balanced. `resource` is the resource that the traffic uses most, in which all loads are
+    measured.
     """
 
     mean: Floats
@@ -48,7 +50,8 @@ class Loads:
 
 
 def loads_of(demand: Demand, model: CapacityModel, brokers: Iterable[Capacity]) -> Loads:
-    """Return the load of each source of the demand, as a fraction of the capacity of the average broker.
+    """Return the load of each source of the demand, as a fraction of the capacity of an average broker, in the resource
+    that the traffic uses most. `brokers` are the capacities of all brokers.
 
     `brokers` must not be empty.
     """
@@ -73,10 +76,11 @@ def _cpu(figures: list[Floats], model: CapacityModel, cores: float) -> Floats:
 
 
 def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[AdviceFinding]:
-    """Return the topics that alone need more than a fair share, the largest first.
+    """Return findings for the topics whose load alone is more than a fair share (`loads.fair`), the largest topic
+    first, at most MOST_TOLD.
 
-    `names` has the known names of topics, by hash. Where only the number of topics is known, their mean load is used:
-    at least one of these topics has that load or more.
+    `names` has the known names of topics, by hash. If only the number of topics of a bundle is known, the mean load of
+    these topics is compared: at least one of them has that load or more.
     """
     if loads.fair < LEAST_SHARE:
         return []
@@ -126,8 +130,9 @@ def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mappin
 
 
 def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[AdviceFinding]:
-    """Return the namespaces with bundles that are larger than half a fair share and can be split, those with the most
-    load first."""
+    """Return findings for the namespaces that have bundles larger than half a fair share (`loads.fair`) which a split
+    can make smaller, at most MOST_TOLD. The namespace with the most load comes first.
+    """
     if loads.fair < LEAST_SHARE:
         return []
     of_bundle = summed(demand.bundle_of, loads.mean, len(demand.bundles))

@@ -46,8 +46,10 @@ def advice_of(
     findings: Sequence[AdviceFinding] = (),
     warnings: Sequence[str] = (),
 ) -> Advice:
-    """Return the advice, the result of a search. The caller calls this when `search.wanted` returns no more
-    configurations to run.
+    """Return the advice after the search is complete, that is, when `search.wanted` returns an empty list.
+
+    `known` has the replays of all configurations. `observed` is what happened in the recorded cluster; None: it is not
+    compared. `findings` and `warnings` become parts of the advice.
     """
     teller = _Teller(question, known)
     found = candidate(question, known)
@@ -106,14 +108,16 @@ class _Teller:
         return in_words(scenario.config(self._question.base))
 
     def change(self, scenario: Scenario) -> str:
-        """Return the part of a sentence that recommends to change to the configuration of `scenario`."""
+        """Return the begin of a sentence that recommends the configuration of `scenario`, such as "Change to ..."."""
         if self._config_words(scenario) == self._words and scenario.settings:
             settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
             return f"Set {settings} and keep {self._words}"
         return f"Change to {self.name(scenario)}"
 
     def name(self, scenario: Scenario) -> str:
-        """Return the words by which a sentence names the configuration of `scenario`."""
+        """Return the words by which a sentence names the configuration of `scenario`: its strategies, and its settings
+        that differ from the present ones.
+        """
         words = self._config_words(scenario)
         settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
         return (
@@ -249,7 +253,9 @@ class _Teller:
 
 
 def _disturbed(today: Weighing, advised: Weighing) -> str:
-    """Return the part of a sentence that compares disturbances of the average client a day with both configurations."""
+    """Return a part of a sentence: how often per day the average client is disturbed under the present configuration
+    and under the advised one.
+    """
     was, then = f"{today.disturbed_a_day:.2g}", f"{advised.disturbed_a_day:.2g}"
     if was != then:
         return f"clients disturbed {was} to {then} times a day"
@@ -292,10 +298,10 @@ def _period(demand: Demand, first: int, end: int) -> Period:
 
 
 def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
-    """Return the mean of each measure over the runs.
+    """Return the mean of each measure over `runs`, by name. `hours` is the length of the replayed time.
 
-    For `even_after_s`, which has several values in a run, it is the mean of their sums; "never even" counts as the
-    whole time.
+    `even_after_s` has several values in a run: their sum is used, and a value None (never even) counts as the whole
+    time. Other values None count as 0.
     """
     found = {}
     for each in MEASURES:
@@ -307,7 +313,9 @@ def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
 
 
 def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:
-    """Return warnings about what a short history cannot show: other times of the day, or other days of the week."""
+    """Return warnings if the history is too short: shorter than a day, it does not show other times of the day; shorter
+    than a week, it does not show other days of the week. Otherwise an empty list.
+    """
     whole_ms = demand.steps * demand.step_ms
     told = _span(whole_ms / 3_600_000)
     if whole_ms < _DAY_MS:

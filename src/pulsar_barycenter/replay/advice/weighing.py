@@ -32,8 +32,9 @@ TIE: Final = 0.25
 
 
 class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The constants by which a cost is computed from measures: the price of a disturbance, the sessions and bundles of
-    the cluster, and the hours of each part of the history.
+    """The constants that turn measures into a cost: the price of a disturbance (points of cost for one disturbance per
+    day of the average client), the numbers of sessions and bundles of the cluster, and the length in hours of each part
+    of the history.
     """
 
     price: float
@@ -43,7 +44,9 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     telling_hours: tuple[float, ...]
 
     def disturbed_a_day(self, measures: Measures, hours: float) -> float:
-        """Return how often per day the average client was disturbed; if no sessions are known, the average bundle."""
+        """Return how often per day the average client was disturbed in a part of the history that is `hours` long. If
+        the number of sessions is not known, return how often the average bundle was.
+        """
         if self.sessions:
             return measures.sessions_disturbed / self.sessions * 24 / hours
         return (measures.unloads + measures.splits + measures.assignments) / self.bundles * 24 / hours
@@ -52,11 +55,15 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return 100 * measures.regret + self.price * self.disturbed_a_day(measures, hours)
 
     def choosing(self, trials: Sequence[Trial]) -> Floats:
-        """Return the costs of a configuration on the parts used for choosing: one row per seed, one column per part."""
+        """Return the costs of a configuration on the parts of the history used for choosing: one row per seed, one
+        column per part. `trials` are its replays, one per seed.
+        """
         return self._costs([each.choosing for each in trials], self.choosing_hours)
 
     def telling(self, trials: Sequence[Trial]) -> Floats:
-        """Return the costs of a configuration on the held-out parts: one row per seed, one column per part."""
+        """Return the costs of a configuration on the held-out parts of the history: one row per seed, one column per
+        part. `trials` are its replays, one per seed.
+        """
         return self._costs([each.telling for each in trials], self.telling_hours)
 
     def _costs(self, runs: Sequence[Sequence[Measures]], hours: Sequence[float]) -> Floats:
@@ -65,7 +72,9 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Gain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The gain of one configuration over another, in points of cost; up to `noise` points may be chance."""
+    """How much lower the cost of one configuration is than that of another, in points; negative if it is higher. Up to
+    `noise` points may be due to chance.
+    """
 
     points: float
     noise: float
@@ -77,12 +86,13 @@ class Gain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 def gain(before: Floats, after: Floats) -> Gain:
     """Return how much lower the costs `after` are than the costs `before`. Both have a row for each seed and a column
-    for each part, in the same order.
+    for each part of the history, in the same order.
 
-    The noise is twice the standard error of the differences, over the parts or over the seeds, whichever is greater.
+    The noise is twice the standard error of the mean saving. The error is computed twice: from the means of each part
+    over the seeds, and from the means of each seed over the parts. The greater of the two counts.
 
-    Worked example: differences 3, 5 by two parts (means over seeds), 4, 4 by two seeds: 4 points, and noise
-    2 × sqrt(2) / sqrt(2) = 2.
+    Worked example: two parts with savings of 3 and 5 points (means over the seeds), two seeds with 4 and 4 points
+    (means over the parts): the gain is 4 points; the noise is 2 × sqrt(2) / sqrt(2) = 2 points.
     """
     saved = before - after
     errors = (_error(saved.mean(axis=0)), _error(saved.mean(axis=1)))
@@ -95,8 +105,8 @@ def _error(values: Floats) -> float:
 
 
 class Weighed(msgspec.Struct, frozen=True, kw_only=True):
-    """The key by which configurations are ranked: the mean cost; if configurations are equally good, the other fields
-    in this order.
+    """The key by which configurations are ranked: the mean cost in points. Among configurations with equally good
+    costs, the one with the smaller `unloads`, then `changed_keys`, then `title` is better.
     """
 
     cost: float
@@ -106,15 +116,20 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weighed(weights: Weights, trials: Sequence[Trial], changed_keys: int) -> Weighed:
-    """Return the ranking key of a configuration on the parts used for choosing; `unloads` is the mean of its runs."""
+    """Return the ranking key of a configuration, for the parts of the history used for choosing. `trials` are its
+    replays, one per seed; `unloads` of the result is their mean. `changed_keys` is the number of keys that differ from
+    the present configuration.
+    """
     unloads = fmean(sum(each.unloads for each in trial.choosing) for trial in trials)
     cost = float(weights.choosing(trials).mean())
     return Weighed(cost=cost, unloads=unloads, changed_keys=changed_keys, title=trials[0].scenario.title)
 
 
 def least(candidates: Sequence[_T], weigh: Callable[[_T], Weighed]) -> _T:
-    """Return the candidate with the least cost. Candidates that cost less than TIE more are equally good: the one with
-    the fewest unloads is returned, then the fewest changed keys, then the first title. `candidates` is not empty."""
+    """Return the best candidate. Candidates whose cost is less than TIE points above the least cost are equally good:
+    of these, the one with the fewest unloads is returned, then with the fewest changed keys, then with the first title.
+    `weigh` returns the ranking key of a candidate. `candidates` must not be empty.
+    """
     of = [weigh(each) for each in candidates]
     lowest = min(each.cost for each in of)
     equal = [place for place, each in enumerate(of) if each.cost < lowest + TIE]

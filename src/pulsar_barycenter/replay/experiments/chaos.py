@@ -46,9 +46,10 @@ class Hot(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Chaos:
-    """The input of a replay of the chaos experiment, in which loads change at random.
+    """The input of a replay of the chaos experiment, in which loads change at random at the start of each round.
 
-    For each round, `is_hot` says whether a bundle is hot, and `hot` is the row of that bundle.
+    `is_hot` has for each round whether one bundle is hot, that is, has a large part of all load. `hot` has for each
+    round the row number of that bundle; if no bundle is hot, the number has no meaning.
     """
 
     demand: Demand
@@ -59,8 +60,9 @@ class Chaos:
 
 
 def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
-    """Return a random input of `rounds` periods of MINUTES each: in each period other brokers are healthy, bundles have
-    other rates, and one bundle may be hot, as `hot` says. Equal seeds give equal inputs.
+    """Return a random input of `rounds` rounds of MINUTES minutes each. For each round it is drawn which brokers are in
+    the cluster, which load the bundles have, and whether one bundle is hot; `hot` says how hot such a bundle is. Equal
+    seeds give equal inputs.
     """
     rng = np.random.default_rng([seed, 7])
     cluster = Cluster(dict.fromkeys(broker_names(BROKERS), _CAPACITY), CapacityModel(idle_cpu=8.0))
@@ -91,8 +93,8 @@ def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
 
 
 def _shares(rng: np.random.Generator) -> Floats:
-    """Return the share of each bundle in the total load: the width of its range, which random cuts give, times a random
-    density from 1 to 4.
+    """Return the share of each bundle in the total load. It is proportional to the width of the bundle's range, which
+    random cuts determine, times a random density between 1 and 4.
     """
     cuts = np.sort(rng.random(BUNDLES - 1))
     found: Floats = np.diff(cuts, prepend=0.0, append=1.0) * rng.uniform(1, 4, BUNDLES)
@@ -102,9 +104,10 @@ def _shares(rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Evenness:
-    """The balance at the end of each round: `over` and `under` (see the module), as fractions of a broker.
+    """The balance at the end of each round: `over` and `under` are how much more and how much less load than the mean a
+    broker has, as fractions of a broker (the docstring of the module has the formulas).
 
-    `moves` is the number of unloads in the round, `load` the share of all traffic that they moved.
+    `moves` is the number of unloads in the round, `load` the fraction of all traffic that they moved.
     """
 
     over: Floats
@@ -114,8 +117,8 @@ class Evenness:
 
 
 def evenness(outcome: Outcome) -> Evenness:
-    """Return how balanced the brokers were at the end of each round (period) of the chaos experiment, from the outcome
-    of a replay.
+    """Return how balanced the brokers were at the end of each round of the chaos experiment. `outcome` is that of its
+    replay.
     """
     ends = np.arange(MINUTES - 1, len(outcome.at_ms), MINUTES)
     live, usage = outcome.live[ends], outcome.usage[ends]
@@ -136,7 +139,9 @@ def evenness(outcome: Outcome) -> Evenness:
 
 
 def settings_of_chaos(strategy: str) -> dict[str, str]:
-    """Return the settings with which a strategy reacts fastest, because all loads change every 20 minutes."""
+    """Return the settings for a run of the chaos experiment with `strategy`. They make it react as fast as possible,
+    because all loads change every 20 minutes.
+    """
     fast = {
         "loadBalancerSheddingGracePeriodMinutes": "0",
         "loadBalancerReportUpdateMaxIntervalMinutes": "1",

@@ -50,7 +50,9 @@ END_STEPS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The published value of a measure under a strategy, and the inequality that a replay must satisfy."""
+    """A published result: the value of a measure under a strategy as text, and the inequality that a replay must
+    satisfy.
+    """
 
     published: str
     expected: Expected
@@ -58,8 +60,8 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment of other authors whose results are published. The function `make` draws its input from a seed;
-    times are counted from the minute `since`.
+    """An experiment that other authors published with its results. `make` returns the input of its replay for a seed.
+    Times in the results are counted from the minute `since` of the replay.
     """
 
     name: str
@@ -85,8 +87,8 @@ FIGURES: Final[Mapping[str, str]] = {
 
 
 def figures_of(outcome: Outcome, since: int) -> dict[str, float]:
-    """Return the values of the measures of a run, keyed as in FIGURES. If no bundle moved, the minute of the first or
-    last move is infinite.
+    """Return the values of the measures in FIGURES for a run, keyed by the names there. `since` is the minute from
+    which times are counted. If no bundle moved, the minutes of the first and the last move are infinite.
     """
     begun_ms = START_MS + since * MINUTE_MS
     unloads = [move for move in outcome.moves if move.kind == "unload"]
@@ -119,7 +121,9 @@ def _left(outcome: Outcome, unloads: Sequence[Moved]) -> float:
 
 
 def run_experiment(experiment: Experiment, strategy: str, seed: int) -> dict[str, float]:
-    """Run an experiment under a strategy, and return the values of its measures."""
+    """Replay an experiment with a strategy and a seed. Return the values of the measures in FIGURES, keyed by the names
+    there.
+    """
     setup = experiment.make(seed)
     own = OF_AVG_SHEDDER if strategy == AVG else {}
     texts = {**COMMON, **settings_of(strategy, COMMON), **own, **setup.settings}
@@ -128,7 +132,7 @@ def run_experiment(experiment: Experiment, strategy: str, seed: int) -> dict[str
 
 
 def experiments() -> dict[str, Experiment]:
-    """Return all experiments by name: one file each in `replay/experiments`."""
+    """Return all experiments, keyed by name. Each is a file in `replay/experiments`."""
     package = importlib.import_module("pulsar_barycenter.replay.experiments")
     modules = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
     loaded = (importlib.import_module(f"{package.__name__}.{name}") for name in modules)
@@ -142,8 +146,8 @@ def experiments() -> dict[str, Experiment]:
 def carrying(
     brokers: Sequence[str], mib_in: Sequence[float], bundles: int, seed: int
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Generate bundles for brokers with the given loads: return the MiB/s in and the owner of each bundle, such that
-    the bundles of each broker have together its MiB/s in `mib_in`.
+    """Generate `bundles` bundles such that those of each broker together have its MiB/s in, which `mib_in` gives.
+    Return the MiB/s in and the owner of each bundle.
 
     The number of a broker's bundles is proportional to its load, and at least one. The sizes of a broker's bundles are
     log-normal.
@@ -165,9 +169,8 @@ def carrying(
 
 
 def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None = None) -> Demand:
-    """Return the demand of bundles of one namespace, with one row per minute, in messages of 1 KiB.
-
-    The traffic out is the traffic in unless `mib_out` is given.
+    """Return the demand of bundles of one namespace. `mib_in` and `mib_out` (MiB/s) have one row per minute and one
+    column per bundle; `mib_out` None: the traffic out is the traffic in. Messages have 1 KiB.
     """
     return Demand.of_bundles(
         START_MS,
@@ -180,7 +183,9 @@ def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None =
 
 
 def steadily(mib_in: Floats, minutes: int, seed: int, noise: float = 0.02) -> Floats:
-    """Return a steady load with random noise: `minutes` rows of the MiB/s in of each bundle."""
+    """Return the MiB/s in of each bundle in each of `minutes` minutes (rows): `mib_in` with random noise. `noise` is
+    the standard deviation of its logarithm.
+    """
     found: Floats = np.random.default_rng([seed, 8]).lognormal(0.0, noise, (minutes, len(mib_in))) * mib_in
     return found
 
@@ -193,10 +198,11 @@ def cluster_of(
     *,
     strength: Mapping[str, float] = {},
 ) -> tuple[Cluster, tuple[BrokerSlowed, ...]]:
-    """Return brokers of 8 cores times their strength, and the events that give each broker its `cpu_percent`.
+    """Return a cluster, and the events that give each broker its `cpu_percent` at the traffic `mib_in` (MiB/s).
 
-    Each broker sends as many bytes as it receives. CPU grows linearly with the bytes, from `idle_percent` of eight
-    cores; a broker whose published CPU is not on this line is slowed down, or sped up, by its event.
+    A broker has 8 cores times its `strength` (1 if it is not given). It sends as many bytes as it receives. CPU grows
+    linearly with the bytes, from `idle_percent` percent of eight cores. If the published CPU of a broker is not on this
+    line, its event makes the broker slower or faster.
     """
     cores = np.array([8.0 * strength.get(name, 1.0) for name in brokers])
     wanted, moved, idle = np.array(cpu_percent) * cores, 2 * MIB * np.array(mib_in), 8 * idle_percent
@@ -208,5 +214,7 @@ def cluster_of(
 
 
 def seen(strategy: str, figure: str, relation: str, value: float, published: str, why: str) -> Observed:
-    """Return the published value of a measure, and the inequality that a replay must satisfy; `why` is the reason."""
+    """Return a published result: `published` is its text, and a replay with `strategy` must satisfy the inequality
+    `figure` `relation` `value`, for the reason `why`.
+    """
     return Observed(published, Expected(strategy, figure, relation, value, why))

@@ -29,10 +29,11 @@ IDLE = 15
 def starting(
     mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, bundles: int, seed: int
 ) -> Setup:
-    """Return the input of a replay with five idle brokers, whose bundles reach the given loads within two minutes.
+    """Return the input of a replay of five idle brokers with `bundles` bundles. After IDLE minutes, the load of each
+    broker grows within two minutes to its value in `mib_in` (MiB/s) and `cpu_percent`.
 
-    `idle_percent` is the CPU without traffic, by the linear model of CPU and traffic. According to the published
-    scores, brokers without traffic had 3 %, and one had 20 %.
+    `idle_percent` is the CPU of a broker without traffic in the linear model. While the brokers are idle, one has 20 %
+    CPU and the others 3 %, as the published scores say.
     """
     sizes, owners = carrying(BROKERS, mib_in, bundles, seed)
     rates: Floats = steadily(sizes, MINUTES, seed)

@@ -20,8 +20,8 @@ STRENGTH = {BROKERS[-1]: 3.5}
 
 
 def unlike(mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, seed: int) -> Setup:
-    """Return the input of a replay with three equal brokers and a strong one, each with the given traffic and CPU
-    usage.
+    """Return the input of a replay of three equal brokers and one STRENGTH times as strong (the last one). `mib_in`
+    (MiB/s) and `cpu_percent` are the traffic and the CPU of each broker; `idle_percent` is the CPU without traffic.
     """
     sizes, owners = carrying(BROKERS, mib_in, 64, seed)
     cluster, events = cluster_of(BROKERS, mib_in, cpu_percent, idle_percent, strength=STRENGTH)

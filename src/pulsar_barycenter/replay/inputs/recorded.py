@@ -39,8 +39,8 @@ _FIT_SAMPLES: Final = 8
 
 @dataclass(frozen=True)
 class Samples:
-    """The rows of the table `bundle_samples` as columns, in any order. Times are epoch ms; `figures` has four rows, the
-    rates and throughputs in and out.
+    """The rows of the table `bundle_samples` as columns, in any order. Times are epoch ms. `figures` has one column per
+    sample and four rows: msg/s in and out, bytes/s in and out.
     """
 
     bundle: Sequence[str]
@@ -53,10 +53,11 @@ class Samples:
 
 @dataclass(frozen=True)
 class Usages:
-    """One row per report: the table `broker_usage`, with the traffic of the same report, in + out.
+    """The rows of the table `broker_usage` as columns, one row per report, with the traffic (in + out) in the same
+    report.
 
-    CPU is in percent of one core, limits are in the units of reports; unknown values are -1. `sequence` numbers the
-    reports of one run of a broker from 1.
+    CPU is in percent of one core, limits are in the units of load reports; an unknown value is -1. `sequence` is the
+    number of the report since the broker started, from 1.
     """
 
     broker: Sequence[str]
@@ -72,7 +73,9 @@ class Usages:
 
 @dataclass(frozen=True)
 class Recording:
-    """The input of a replay that was made from a recorded history, with warnings about the data."""
+    """The input of a replay that was made from a recorded history, with warnings about the data. `fit` is the model of
+    CPU that was fitted to the reports; None: there were too few reports, and the default model is used.
+    """
 
     demand: Demand
     cluster: Cluster
@@ -82,13 +85,17 @@ class Recording:
 
 
 def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Recording:
-    """Return the input of a replay for the time from the first sample to the last.
+    """Return the input of a replay of a recorded history, for the time from the first sample to the last, in steps of
+    `step_ms`.
 
     Raises:
-        ReplayInputError: there is no sample, a name or value is wrong, or no broker reported for more than SILENCE_MS.
+        ReplayInputError: there is no sample, a name or value is wrong, or for more than SILENCE_MS there is no sample
+            of any broker.
     """
     if not len(samples.at_ms):
-        raise ReplayInputError("the history has no sample of a bundle in that period; choose one that it covers")
+        raise ReplayInputError(
+            "the history has no sample of a bundle in that period; choose a period that the history covers"
+        )
     start_ms = int(samples.at_ms.min()) // step_ms * step_ms
     end_ms = int(samples.at_ms.max()) // step_ms * step_ms + step_ms
     _check_gaps(np.unique(samples.at_ms))
@@ -140,7 +147,9 @@ def _brokers(
 
 
 def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
-    """Return the times of the first and the last report of each broker (epoch ms)."""
+    """Return for each broker the times of its first and its last report (epoch ms). `told` are pairs of two sequences:
+    the brokers of some reports, and the times of these reports.
+    """
     names = sorted(set().union(*(brokers for brokers, _ in told)))
     first, last = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), np.iinfo(np.int64).min)
     for brokers, at_ms in told:
@@ -230,7 +239,9 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
 
 
 def _movable(samples: Samples) -> Samples:
-    """Return the samples without those of bundles that are bound to one broker, such as its heartbeat."""
+    """Return the samples without those of bundles that always belong to one broker, such as the bundle of a broker's
+    heartbeat.
+    """
     bound = {name for name in set(samples.bundle) if is_broker_bound(_bundle(name).namespace)}
     if not bound:
         return samples
@@ -249,10 +260,13 @@ def _movable(samples: Samples) -> Samples:
 def _at_first(
     leaves: Mapping[str, Sequence[tuple[str, float]]], wholes: Mapping[str, Sequence[str]], first_ms: Mapping[str, int]
 ) -> dict[str, str]:
-    """Return, for each of the smallest bundles, the bundle that contained its range at the beginning.
+    """Return, for each of the smallest bundles of the history, the bundle that contained its range at the beginning: a
+    larger one if it was split later, otherwise the smallest bundle itself.
 
-    This is the bundle of the earliest sample in the range; of several at that time, the widest one. It counts only if
-    it has the earliest sample in each part of its own range. Otherwise the smallest bundle itself is returned.
+    `leaves` has for each bundle the smallest bundles in its range, `wholes` for each smallest bundle all bundles that
+    contain it, and `first_ms` the time of each bundle's first sample. The bundle at the beginning is the one with the
+    earliest sample; of several at the same time, the widest. A larger bundle is used only if it has the earliest sample
+    for every smallest bundle in its range.
     """
     earliest = {leaf: min(of, key=lambda name: (first_ms[name], -len(leaves[name]))) for leaf, of in wholes.items()}
     return {
@@ -264,11 +278,11 @@ def _at_first(
 def _stretches(
     at_ms: Integers, earliest_ms: int, ended_ms: Integers, start_ms: int, step_ms: int, steps: int
 ) -> tuple[Integers, Integers]:
-    """Return the steps for which the samples of a bundle count, and the number of steps for each sample.
+    """Return the steps in which the samples of a bundle give its load, and for how many steps each sample does.
 
-    `at_ms` are the times of the samples, ascending. `earliest_ms` is the time of the earliest sample in the bundle's
-    range. `ended_ms` are the times of the first samples of its parts, ascending: a report of a part shows that the
-    bundle no longer exists.
+    `at_ms` are the times of the samples, ascending. `earliest_ms` is the time of the earliest sample of any bundle that
+    overlaps this one. `ended_ms` are the times of the first samples of the bundle's parts, ascending: a report of a
+    part shows that the bundle was split. The replay has `steps` steps from `start_ms`.
     """
     until = np.minimum(np.append(at_ms[1:], at_ms[-1] + SILENCE_MS), at_ms + SILENCE_MS)
     next_end = np.append(ended_ms, np.iinfo(np.int64).max)[np.searchsorted(ended_ms, at_ms, side="right")]
@@ -282,8 +296,8 @@ def _stretches(
 
 
 def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
-    """Return for each bundle the smallest bundles of the history that are in its range, each with the share of the
-    range that it covers.
+    """Return for each bundle the smallest bundles of the history that are in its range, each with the fraction of the
+    range that it has.
 
     Raises:
         ReplayInputError: a name is not the name of a bundle.

@@ -25,15 +25,15 @@ def demand_of(
     step_ms: int = 60_000,
     seed: int = 0,
 ) -> Demand:
-    """Return the demand (traffic of bundles) that follows the traces, over the time that all of them cover.
+    """Return the demand of topics whose traffic follows `traces`, over the time that all traces cover. Each trace gives
+    the traffic of `topics` topics.
 
-    The owners of bundles are drawn from `seed`. A trace with v events in a step of s seconds becomes v / s * `scale`
-    msg/s, divided evenly among `topics` topics. The steps of the traces are divided into steps of `step_ms`, with the
-    same rate.
+    v events in a step of s seconds become v / s * `scale` msg/s, divided evenly among the trace's topics. The steps of
+    the traces are divided into steps of `step_ms`, with the same rate. The owners of the bundles are drawn with `seed`.
 
     Raises:
-        ReplayInputError: the traces have different steps or no common time, or their step is not a multiple of
-            `step_ms`.
+        ReplayInputError: there are no traces, they have different steps or no common time, or their step is not a
+            multiple of `step_ms`.
     """
     if not traces:
         raise ReplayInputError("there are no traces; give CSV files")

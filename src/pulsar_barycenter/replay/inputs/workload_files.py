@@ -29,7 +29,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A workload of the OpenMessaging benchmark. `producer_rate` is msg/s of all topics together, `message_size` is in
     bytes.
 
-    Each subscription gets all messages.
+    Each subscription of a topic gets all its messages.
     """
 
     name: str = ""
@@ -44,10 +44,12 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def workload_of(name: str, content: bytes) -> Workload:
-    """Return the workload that a YAML file of the OpenMessaging benchmark describes.
+    """Return the workload that `content`, a YAML file of the OpenMessaging benchmark, describes. `name` is the file's
+    name for messages.
 
     Raises:
-        ReplayInputError: the file is not a workload, or its rate is the maximum that brokers can take.
+        ReplayInputError: the file is not a workload, has too many partitions, or its rate is 0, which means as much as
+            brokers can take.
     """
     try:
         found = msgspec.yaml.decode(content, type=Workload)
@@ -55,7 +57,8 @@ def workload_of(name: str, content: bytes) -> Workload:
         raise ReplayInputError(f"{name} is not a workload of the OpenMessaging benchmark: {error}") from None
     if found.producer_rate == 0:
         raise ReplayInputError(
-            f"{name}: producerRate 0 means the maximum that brokers can take, which a replay does not know; give msg/s"
+            f"{name}: producerRate 0 means the maximum that brokers can take, which a replay does not know; set"
+            " producerRate to a rate in msg/s"
         )
     if found.topics * found.partitions_per_topic > MOST_PARTITIONS:
         raise ReplayInputError(f"{name}: more than {MOST_PARTITIONS:,} partitions; give fewer topics")
@@ -65,9 +68,10 @@ def workload_of(name: str, content: bytes) -> Workload:
 def demand_of_workload(
     workload: Workload, *, brokers: int = 5, bundles: int = 64, step_ms: int = 60_000, seed: int = 0
 ) -> Demand:
-    """Return the demand of a workload for its test duration. `seed` draws the owners of bundles.
+    """Return the demand of a workload for its test duration. The owners of bundles are drawn with `seed`.
 
-    Topics get names as in the benchmark, with a random part from `seed`; a name determines the topic's bundle.
+    Topics get names as in the benchmark, with a random part that is drawn with `seed`; the name of a topic determines
+    its bundle.
 
     Raises:
         ReplayInputError: the demand cannot be replayed.

@@ -17,9 +17,10 @@ from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def waves(seed: int, usage: float, part: float) -> Setup:
-    """Return four equal brokers with the same usage.
+    """Return the input of a replay of four equal brokers that have the same usage `usage` (a fraction).
 
-    On the first broker, the share `part` of the consumers' traffic comes and goes.
+    On the first broker, the fraction `part` of the consumers pauses in every second minute. In the next minute it reads
+    the messages of both minutes.
     """
     share, names = sizes(64, seed), broker_names(4)
     rates = steady(share, rate_of_usage(usage, brokers=4), 120, seed)

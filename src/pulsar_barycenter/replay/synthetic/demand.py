@@ -20,12 +20,11 @@ MOST_BUNDLES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parameters of generated demand. `rate` is the rate in of all bundles together (msg/s), as a
-    mean over the day.
+    """The parameters of generated demand. `rate` is the msg/s into all bundles together, as a mean over the day.
 
     The sizes of bundles are log-normal, with `spread` as the standard deviation of their logarithm. `swing` is the
     amplitude of the daily swing (0: none), `noise` the standard deviation of the logarithm of each sample. Each message
-    is read `fan_out` times.
+    is read `fan_out` times. `topics` is the number of topics per bundle.
     """
 
     brokers: int = 10
@@ -43,20 +42,23 @@ class Shape:
 
 
 def broker_names(count: int) -> tuple[str, ...]:
-    """Return the ids of generated brokers; they are sorted if there are fewer than ten thousand."""
+    """Return the ids of `count` generated brokers, `broker-0001:8080` and so on. Up to 9,999 they are in the order of
+    names.
+    """
     return tuple(f"broker-{number:04d}:8080" for number in range(1, count + 1))
 
 
 def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
-    """Return the sorted names of bundles of equal width within a namespace, spread evenly over the namespaces.
+    """Return the names of `bundles` bundles, sorted. They are distributed evenly over `namespaces` generated
+    namespaces; the bundles of a namespace have equal widths.
 
     Raises:
         ReplayInputError: there are fewer bundles than namespaces, or too many bundles.
     """
     if not 1 <= namespaces <= bundles <= MOST_BUNDLES:
         raise ReplayInputError(
-            f"{count_of(bundles, 'bundle')} in {count_of(namespaces, 'namespace')}; give 1 to {MOST_BUNDLES} bundles,"
-            " and no more namespaces"
+            f"{count_of(bundles, 'bundle')} in {count_of(namespaces, 'namespace')} cannot be generated; give 1 to"
+            f" {MOST_BUNDLES} bundles, and 1 or more namespaces, but not more namespaces than bundles"
         )
     each, rest = divmod(bundles, namespaces)
     found = []
@@ -67,7 +69,7 @@ def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
 
 
 def rates(shape: Shape, seed: int) -> Floats:
-    """Return generated rates in msg/s in, with one row per step and one column per bundle."""
+    """Return the generated msg/s in of each bundle: one row per step and one column per bundle."""
     rng = np.random.default_rng(seed)
     size = drawn_sizes(Distribution.LOGNORMAL, shape.bundles, rng, sigma=shape.spread)
     seconds = np.arange(shape.steps) * shape.step_ms / 1000
@@ -78,7 +80,7 @@ def rates(shape: Shape, seed: int) -> Floats:
 
 
 def generated(shape: Shape, seed: int, *, owners: tuple[str, ...] = ()) -> Demand:
-    """Return generated demand; the owners of the bundles are drawn at random unless `owners` are given.
+    """Return generated demand. If `owners` is empty, an owner of each bundle is drawn at random with `seed`.
 
     Raises:
         ReplayInputError: the demand of the shape cannot be replayed.

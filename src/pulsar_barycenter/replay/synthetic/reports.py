@@ -61,9 +61,10 @@ class NamespaceTraces:
 class LoadPlan:
     """The parameters of generated load reports.
 
-    `bundles` is the number in the whole cluster, `interval_ms` the time between two reports of a broker. `mean_rate` is
-    msg/s into a bundle, on average over bundles and time. The time of traces and of the daily swing passes `speedup`
-    times as fast as that of the reports.
+    `bundles` is the number of bundles in the whole cluster, `interval_ms` the time between two reports of a broker.
+    `mean_rate` is the msg/s into a bundle, as a mean over bundles and time. In traces and in the daily swing, time
+    passes `speedup` times as fast as in the reports. If `namespaces` is empty, bundles follow no traces, only a daily
+    swing.
     """
 
     brokers: int
@@ -102,20 +103,19 @@ class LoadGenerator:
         return f"broker-{broker}:8080"
 
     def reports_until(self, end_ms: int) -> int:
-        """Return the number of reports of all brokers whose time is before `end_ms`."""
+        """Return how many reports, of all brokers together, have a time before `end_ms` (epoch ms, exclusive)."""
         plan = self.plan
         return sum(max(0, -(-(end_ms - self.time_of(broker)) // plan.interval_ms)) for broker in range(plan.brokers))
 
     def time_of(self, number: int) -> int:
-        """Return the time (epoch ms) of report `number`, counted from 0 over all brokers, oldest first.
-
-        Brokers take turns.
+        """Return the time (epoch ms) of the report with the index `number`. The reports of all brokers are counted
+        together from 0, oldest first; brokers report in turn, at equal distances.
         """
         turn, broker = divmod(number, self.plan.brokers)
         return self.plan.start_ms + turn * self.plan.interval_ms + broker * self.plan.interval_ms // self.plan.brokers
 
     def report(self, number: int) -> LocalBrokerData:
-        """Return the generated report number `number`, counted as by `time_of`."""
+        """Return the generated report with the index `number`, counted as in `time_of`."""
         plan = self.plan
         turn, broker = divmod(number, plan.brokers)
         at = self.time_of(number)
@@ -141,7 +141,9 @@ class LoadGenerator:
         return with_usage(with_stats(report, stats))
 
     def _shape(self, owned: NDArray[np.int64], at_s: float) -> Floats:
-        """Return the factors by which the rates of bundles differ from their means at `at_s` seconds of trace time."""
+        """Return the factors by which the rates of bundles differ from their means at a time. `owned` are the indexes
+        of the bundles; `at_s` is the time in the traces or in the daily swing, in seconds from the start.
+        """
         if not self.plan.namespaces:
             return daily_swing(at_s + self._shift_s[owned], SWING)
         return np.array([self._followed(index, at_s) for index in owned.tolist()])
@@ -152,7 +154,9 @@ class LoadGenerator:
 
 
 def with_usage(report: LocalBrokerData) -> LocalBrokerData:
-    """Return `report` with the resources that its rates take, according to this module's constants."""
+    """Return `report` with the usage of all resources that its rates cause. The constants of this module say how much
+    that is.
+    """
     messages = report.msg_rate_in + report.msg_rate_out
     traffic = report.msg_throughput_in + report.msg_throughput_out
     cpu = ResourceUsage(100 * messages * CPU_S_PER_MESSAGE, 100.0 * CORES)
@@ -184,9 +188,11 @@ _Shape = Sequence[tuple[Trace, float]]
 
 
 def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
-    """Return the names and traces of all bundles.
+    """Return two lists with one item for each bundle: its name, and the traces that it follows (none if the plan has no
+    traces).
 
-    With traces, bundles are distributed evenly over the traces' namespaces; without, a namespace has 64 bundles.
+    With traces, bundles are distributed evenly over the namespaces of the traces; without, over as many namespaces as
+    are needed for at most 64 bundles each.
     """
     followed = plan.namespaces
     count = len(followed) or -(-plan.bundles // BUNDLES_OF_NAMESPACE)
@@ -202,9 +208,10 @@ def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
 
 
 def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
-    """Distribute traces over bundles: bundle i gets the traces i, i + bundles, and so on.
+    """Return for each of `bundles` bundles the traces that it follows, each with a shift in seconds. Bundle i gets the
+    traces i, i + `bundles`, i + 2 × `bundles` and so on, without a shift.
 
-    Further bundles reuse traces, shifted to a later time of the day.
+    If there are fewer traces than bundles, the other bundles use the same traces again, each time shifted further.
     """
     shapes: list[_Shape] = []
     for place in range(bundles):
@@ -218,6 +225,8 @@ def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
 
 
 def _trace_scale(shapes: Sequence[_Shape]) -> float:
-    """Return the factor that makes the mean rate of `shapes` 1."""
+    """Return the factor by which the rates of `shapes` must be multiplied so that their mean over bundles and time is
+    1.
+    """
     total = sum(sum(trace.values) / trace.length_s for shape in shapes for trace, _ in shape)
     return len(shapes) / total if total > 0 else 1.0

@@ -13,7 +13,7 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 class Distribution(StrEnum):
-    """The distribution of the mean rates of bundles."""
+    """The random distribution from which the mean rates of bundles are drawn."""
 
     EVEN = "even"
     LOGNORMAL = "lognormal"
@@ -25,9 +25,10 @@ class Distribution(StrEnum):
 
 
 def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:
-    """Return `count` random sizes of bundles, which the caller scales to the mean or sum that it needs.
+    """Return `count` random sizes of bundles. They have no unit: the caller scales them to the mean or sum that it
+    needs.
 
-    `sigma` is the standard deviation of the logarithm, only for LOGNORMAL.
+    `sigma` is the standard deviation of their logarithm; it is only used for LOGNORMAL.
     """
     if distribution is Distribution.LOGNORMAL:
         return chance.lognormal(0.0, sigma, count)
@@ -39,10 +40,11 @@ def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Genera
 
 
 def drift(chance: np.random.Generator, steps: int, bundles: int, deviation: float = 0.5, hours: float = 3.0) -> Floats:
-    """Return a factor of the load for each minute (row) and bundle, which drifts away from 1 and comes back.
+    """Return random factors of loads: one row for each of `steps` minutes, one column for each bundle. A factor drifts
+    slowly away from 1 and back.
 
-    The logarithm of the factor reverts to 0 within `hours` hours; `deviation` is the standard deviation of the
-    logarithm.
+    The logarithm of a factor is an autoregressive process around 0. Its standard deviation is `deviation`, and its
+    correlation falls to 1/e within `hours` hours.
     """
     kept = np.exp(-1 / (60 * hours))
     found = np.empty((steps, bundles))
@@ -57,7 +59,7 @@ def daily_swing(at_s: _Number, amplitude: float, phase: _Number | float = 0.0) -
     """Return the factor by which the load at a time of day differs from the mean: between 1 - `amplitude` and 1 +
     `amplitude`, and 1 on average over a day.
 
-    `at_s` are seconds from any midnight on, `phase` is an angle (radians).
+    `at_s` is a time in seconds since a midnight, `phase` an angle (radians) that shifts the swing.
     """
     found: _Number = 1 + amplitude * np.sin(2 * np.pi * at_s / DAY_S + phase)
     return found

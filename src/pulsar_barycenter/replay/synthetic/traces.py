@@ -15,10 +15,11 @@ _BURST_FACTOR = 6.0
 
 
 def synthetic_traces(seed: int, *, topics: int = SYNTHETIC_TOPICS, days: int = 2) -> list[Trace]:
-    """Return traces of topics that are typical of busy clusters: of different sizes, with a daily swing and bursts.
+    """Return generated traces of topics as in busy clusters: of different sizes, with a daily swing and bursts. Each
+    trace covers `days` days in steps of 5 minutes.
 
-    Topic k (from 1) has 1/k of the busiest topic's mean of 120 events in 5 minutes (Zipf's law). It swings by ±60 %
-    over the day, with a random phase. In one of a hundred steps, it bursts to six times its rate.
+    Topic k (from 1) has 1/k of the busiest topic's mean of 120 events per step (Zipf's law), with random noise. It
+    swings by ±60 % over the day, with a random phase. On average in one of a hundred steps, it has six times its rate.
     """
     chance = random.Random(seed)
     return [_synthetic_trace(rank, chance, days) for rank in range(1, topics + 1)]

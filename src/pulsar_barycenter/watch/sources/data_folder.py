@@ -58,12 +58,13 @@ T = TypeVar("T")
 
 
 class DataFolder:
-    """A source that reads the files below the folder `path`; of the load reports only those of the last `span_ms`
-    before the newest one.
+    """A source that reads the files below the folder `path`; of the load reports, it reads only those that are at most
+    `span_ms` ms older than the newest one.
     """
 
     def __init__(self, path: Path, *, span_ms: int) -> None:
-        """Check that `path` is a folder of recorded load.
+        """Check that `path` is a folder of recorded load. `span_ms` is how far before the newest load report reports
+        are read.
 
         Raises:
             WatchError: `path` is not a folder of recorded load, or has no load reports.
@@ -199,14 +200,17 @@ class DataFolder:
         return report
 
     def _damage(self, file: Path, why: str) -> None:
-        """Count a report file that cannot be read; the message about them names the first one."""
+        """Count a report file that cannot be read; `why` is the reason. The message about such files names the first of
+        them.
+        """
         self._damaged_count += 1
         self._first_damaged = self._first_damaged or f"{file}: {why}"
 
     # ---- beside the load ----
 
     def _read_beside(self) -> None:
-        """Read the recorded settings and policies, and the journals of `balance`, again if their files have changed.
+        """Read the recorded settings and policies, and the journals of `barycenter balance`, again if their files have
+        changed. If one cannot be read, its former content stays, and `problems` reports this.
 
         Raises:
             WatchError: the folder has records of two clusters.
@@ -227,7 +231,8 @@ class DataFolder:
             named[identity.cluster] = None
         if len(named) > 1:
             raise WatchError(
-                f"{self._path} has load of several clusters, {' and '.join(named)}: record each in a folder of its own"
+                f"{self._path} has load of several clusters, {' and '.join(named)}: record each cluster in a separate"
+                " folder"
             )
 
     def _identity(self) -> Identity | None:
@@ -285,8 +290,8 @@ def _names(folder: Path) -> list[str]:
 
 
 class _Changing(Generic[T]):
-    """The content of a file, which is read again when the file's size or time of change differs. While the file is
-    missing, the former content stays.
+    """The content of a file. `update` reads the file again if its size or modification time has changed; while the file
+    is missing, the former content stays.
     """
 
     def __init__(self, value: T) -> None:
@@ -294,10 +299,11 @@ class _Changing(Generic[T]):
         self._sign = (0, 0)
 
     def update(self, file: Path, read: Callable[[], T]) -> None:
-        """Read the file if it has changed.
+        """Read the file with the function `read` if the file has changed since the last reading.
 
         Raises:
-            OSError: the file cannot be read. Errors of `read` are raised, too. The former content stays.
+            OSError: the file cannot be read. Errors of `read` are raised, too. After any error the former content
+                stays.
         """
         try:
             state = file.stat()
@@ -309,8 +315,8 @@ class _Changing(Generic[T]):
 
 
 def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], str]:
-    """Return the reasons of the moves in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
-    bundle and destination.
+    """Return the reasons of those moves in the journal of `barycenter balance` that began at `at_ms` (epoch ms) or at
+    most _JOURNAL_MS before. The key is the bundle and the destination.
     """
     return {
         (entry.bundle, entry.destination): entry.why or "no reason was given"
@@ -320,8 +326,8 @@ def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], s
 
 
 def _split_reasons(entries: Sequence[SplitEntry], at_ms: int) -> Mapping[str, str]:
-    """Return the reasons of the splits in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
-    bundle.
+    """Return the reasons of those splits in the journal of `barycenter balance` that began at `at_ms` (epoch ms) or at
+    most _JOURNAL_MS before, by bundle.
     """
     return {
         entry.bundle: entry.why or "no reason was given"

@@ -29,7 +29,7 @@ _REQUEST_TIMEOUT_S: Final = 20.0
 
 
 class _Reports:
-    """A `ReportLog` that keeps the reports of one round of the collector in memory."""
+    """A `ReportLog` that keeps the reports in memory; `LiveCluster` empties it before each round of the collector."""
 
     def __init__(self) -> None:
         self.reports: list[LocalBrokerData] = []
@@ -42,8 +42,8 @@ class _Reports:
 
 
 class LiveCluster:
-    """A source of a running cluster: `collector` queries its brokers and appends their reports to `log`; `folder` has
-    the files that the collector keeps.
+    """A source that reads the load of a running cluster: `collector` queries its brokers and appends their reports to
+    `log`; `folder` is the folder into which the collector writes the recorded settings.
     """
 
     def __init__(self, urls: tuple[str, ...], collector: Collector, log: _Reports, folder: Path) -> None:
@@ -61,7 +61,7 @@ class LiveCluster:
         return tuple(self._troubles)
 
     async def read(self) -> list[Look]:
-        """Query all brokers once, and return what is new.
+        """Query all brokers once, and return one look with the reports of this round.
 
         Raises:
             WatchError: the brokers cannot be listed.
@@ -99,7 +99,8 @@ async def live_cluster(
     interval_s: float,
     service_url: str,
 ) -> AsyncIterator[LiveCluster]:
-    """Open the brokers at `urls` as a source; close it at the end.
+    """Open the running cluster with brokers at `urls` as a source, and close it when the block ends. `interval_s` is
+    the time between two readings. `service_url` is needed if brokers run the extensible load manager, else "".
 
     Raises:
         WatchError: no broker answers, or they belong to several clusters.

@@ -15,7 +15,8 @@ class Source(Protocol):
         ...
 
     async def read(self) -> Sequence[Look]:
-        """Return the looks at what is new, oldest first; none if nothing is new.
+        """Return what is new since the last call as looks (states of the cluster at a time), oldest first; empty if
+        nothing is new.
 
         Raises:
             WatchError: nothing can be read, or the load is of several clusters.
@@ -23,5 +24,5 @@ class Source(Protocol):
         ...
 
     def problems(self) -> tuple[str, ...]:
-        """Return what the last call of `read` could not read, a sentence each."""
+        """Return a sentence for each thing that the last call of `read` could not read."""
         ...

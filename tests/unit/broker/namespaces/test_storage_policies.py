@@ -120,3 +120,32 @@ async def test_a_change_of_one_policy_keeps_the_others_as_java_wrote_them() -> N
     assert msgspec.json.decode(found.value)["retention_policies"] is None
     records.close()
     await store.close()
+
+
+async def test_a_change_within_an_object_keeps_what_this_program_does_not_know_of_it_and_of_its_neighbours() -> None:
+    store = MemoryBackend().connect(SystemClock(), 30_000)
+    records = Records(store, Policies, "/admin/policies")
+    quotas = {
+        "message_age": {"limitTime": 9, "policy": "newer", "limitOfNext": 3},
+        "destination_storage": {"limitSize": 5, "policy": "newer", "limitOfNext": 4},
+    }
+    java = {"backlog_quota_map": quotas, "retention_policies": {"retentionTimeInMinutes": 5, "retentionOfNext": 7}}
+    await store.put("/admin/policies/t/n", msgspec.json.encode(java), expected_version=None)
+
+    async def stored(**changed: Any) -> Any:
+        await records.update("t/n", lambda found: replace(found, **changed))
+        found = await store.get("/admin/policies/t/n")
+        assert found is not None
+        return msgspec.json.decode(found.value)
+
+    held = (await records.get_fresh("t/n") or NONE).backlog_quota_map
+    aged = replace(held["message_age"], limit_time=8)
+    found = (await stored(backlog_quota_map={**held, "message_age": aged}))["backlog_quota_map"]
+    assert found["message_age"].items() >= {"limitTime": 8, "policy": "newer", "limitOfNext": 3}.items()
+    assert found["destination_storage"] == quotas["destination_storage"]
+    found = (await stored(backlog_quota_map={"message_age": aged}))["backlog_quota_map"]
+    assert found.keys() == {"message_age"}, "a quota that was removed is gone, with all of it"
+    found = (await stored(retention_policies=RetentionPolicies(6, 0)))["retention_policies"]
+    assert found == {"retentionTimeInMinutes": 6, "retentionSizeInMB": 0, "retentionOfNext": 7}
+    records.close()
+    await store.close()

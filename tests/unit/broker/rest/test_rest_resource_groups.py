@@ -66,7 +66,7 @@ async def test_a_namespace_is_in_a_group_that_exists_and_that_stays_while_it_is_
         assert (await cluster.expect(200, "GET", f"{NS}/resourcegroup")).body == b"g"
         assert (await cluster.expect(200, "GET", NS)).json["resource_group_name"] == "g"
         refused = await cluster.expect(412, "DELETE", f"{GROUPS}/g")
-        assert "ResourceGroup is in use: public/ns is in g" in refused.reason
+        assert "ResourceGroup is in use: namespace public/ns is in group g" in refused.reason
         await cluster.expect(204, "DELETE", f"{NS}/resourcegroup")
         await cluster.expect(204, "GET", f"{NS}/resourcegroup")
         await cluster.expect(204, "DELETE", f"{GROUPS}/g")

@@ -286,7 +286,7 @@ async def test_tokens_are_believed_by_tls_as_without(pki: Pki) -> None:
             "brokerServicePort= is not allowed: .* unless brokerServicePortTls",
         ),
         ({"web_service_port": None}, ConfigError, "webServicePort= is not allowed"),
-        ({"broker_service_port_tls": 0}, KeyMaterialError, "tlsCertificateFilePath: set the PEM file"),
+        ({"broker_service_port_tls": 0}, KeyMaterialError, "tlsCertificateFilePath: the PEM file is not set"),
     ],
 )
 async def test_what_is_missing_is_told_at_the_start(

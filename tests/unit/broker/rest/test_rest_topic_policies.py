@@ -89,15 +89,15 @@ async def test_what_is_not_valid_is_refused_and_changes_nothing() -> None:
         await cluster.expect(204, "POST", f"{T}/retention", RETENTION)
         for status, method, path, body, reason in (
             (412, "POST", "maxProducers", -1, "maxProducers must be 0 or more"),
-            (400, "POST", "maxProducers", None, "Send a number"),
+            (400, "POST", "maxProducers", None, "send a number"),
             (400, "POST", "messageTTL", None, "messageTTL=<seconds>"),
             (400, "POST", "messageTTL?messageTTL=-1", None, "messageTTL"),
             (400, "POST", "deduplicationEnabled", "yes", "not valid"),
-            (412, "PUT", "schemaCompatibilityStrategy", "SOME", "is not a strategy"),
+            (412, "PUT", "schemaCompatibilityStrategy", "SOME", "is not a schema compatibility strategy"),
             (412, "POST", "retention", {**RETENTION, "retentionSizeInMB": 0}, "Invalid retention policy"),
             (412, "POST", "backlogQuota", {**QUOTA, "limitSize": 21 << 20}, "Backlog Quota exceeds"),
-            (412, "POST", "retention?isGlobal=true", RETENTION, "no replication"),
-            (412, "GET", "retention?isGlobal=true", None, "no replication"),
+            (412, "POST", "retention?isGlobal=true", RETENTION, "not replicated"),
+            (412, "GET", "retention?isGlobal=true", None, "not replicated"),
         ):
             answer = await cluster.expect(status, method, f"{T}/{path}", body)
             assert reason in answer.reason, answer.reason

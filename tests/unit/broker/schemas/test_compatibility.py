@@ -161,7 +161,7 @@ def test_key_value_is_an_object_in_json() -> None:
         (b"", {}, "ends before the length of the key"),
         (struct.pack(">i", 9) + b"x", {}, "ends within the key"),
         (struct.pack(">ii", 0, 0) + b"x", {}, "1 bytes after the end"),
-        (struct.pack(">ii", 0, 0), {"key.schema.type": "KEY_VALUE"}, "itself a KEY_VALUE"),
+        (struct.pack(">ii", 0, 0), {"key.schema.type": "KEY_VALUE"}, "cannot be a KEY_VALUE schema"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "AVRO"}, "not valid JSON"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "NOPE"}, "is not known"),
         (struct.pack(">ii", -1, -1), {"key.schema.type": "INT8", "key.schema.properties": "[]"}, "not a JSON object"),
@@ -230,7 +230,7 @@ def test_damaged_native_schemas_are_refused(changed: dict[str, Any], reason: str
         (Schema(SchemaType.STRING, b"text"), "Invalid schema definition data for STRING schema"),
         (Schema(SchemaType.INT32, b"null"), "a primitive type has no definition"),
         (Schema(SchemaType.AUTO_CONSUME), "only for clients"),
-        (Schema(SchemaType.AVRO, b'["null", "int"]'), "a union at the top"),
+        (Schema(SchemaType.AVRO, b'["null", "int"]'), "a union as the whole schema"),
         (Schema(SchemaType.PROTOBUF_NATIVE, b"[]"), "a JSON object"),
     ],
 )

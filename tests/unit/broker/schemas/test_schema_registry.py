@@ -159,7 +159,9 @@ async def test_the_number_of_versions_is_limited(cluster: Cluster, monkeypatch: 
     monkeypatch.setattr(schema_registry, "MAX_VERSIONS", 2)
     await cluster.registry.add(TOPIC, avro("a"), RULES)
     await cluster.registry.delete(TOPIC, force=False)
-    with pytest.raises(IncompatibleSchemaError, match="at most 2 are allowed: delete them with force"):
+    with pytest.raises(
+        IncompatibleSchemaError, match="at most 2 are allowed: delete the schema of the topic with force"
+    ):
         await cluster.registry.add(TOPIC, avro("a"), RULES)
 
 

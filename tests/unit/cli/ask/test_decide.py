@@ -168,7 +168,7 @@ def test_a_snapshot_comes_as_an_argument_or_through_a_pipe(file: str, tmp_path: 
     assert CliRunner().invoke(main, asked, input=(tmp_path / name).read_bytes()).exit_code == 0
     assert "standard input: is empty; give" in CliRunner().invoke(main, ["decide", "-"], input=b"").stderr
     assert "give one snapshot: " in decide(file, "--snapshot", file, code=2).stderr
-    assert "holds the state at one time only" in decide("-", "--at", "2h", code=1).stderr
+    assert "this input has the load of one time only" in decide("-", "--at", "2h", code=1).stderr
 
 
 def test_large_bundles_are_found(file: str) -> None:
@@ -191,7 +191,7 @@ FORMER = ["--set", "barycenterPulsarCompatibility=4.x"]
     ("words", "code", "said"),
     [
         (["--strategy", "ThreshldShedder"], 2, "did you mean ThresholdShedder?"),
-        (["--strategy", "RoundRobinBrokerSelector"], 2, "name them with --place BUNDLE"),
+        (["--strategy", "RoundRobinBrokerSelector"], 2, "name the bundles to assign with --place BUNDLE"),
         (["--set", f"{THRESHOLD[:-1]}=5"], 2, f"did you mean {THRESHOLD}"),
         (["--set", "zzz=5"], 2, "docs/configuration.md lists the keys"),
         (["--set", THRESHOLD], 2, "give key=value"),
@@ -203,7 +203,7 @@ FORMER = ["--set", "barycenterPulsarCompatibility=4.x"]
         (["--cycles", "0"], 2, "--cycles"),
         (["--url", "http://127.0.0.1:1"], 2, "give SNAPSHOT, or --url for the present state of a cluster"),
         (["--at", "yesterday"], 2, "give a span like 90s"),
-        (["--at", "2h"], 1, "holds the state at one time only"),
+        (["--at", "2h"], 1, "this input has the load of one time only"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(

@@ -75,7 +75,7 @@ def test_it_ends_by_the_worst_finding_of_the_checks_that_are_made(stopped: str) 
 
 def test_where_nothing_can_be_looked_at_it_ends_with_two(tmp_path: Path, stopped: str) -> None:
     result = run("--store", f"sqlite:{tmp_path}/none")
-    assert (result.exit_code, "does not exist; check its URL" in result.output) == (2, True)
+    assert (result.exit_code, "does not exist; check the path in the URL" in result.output) == (2, True)
     assert run("--url", "http://127.0.0.1:9").exit_code == 2
     assert run("--url", "ftp://x").exit_code == 2
 

@@ -149,7 +149,7 @@ def test_the_loads_of_then_say_what_the_round_would_have_done(tmp_path: Path) ->
     reports = [(name, replace(report, last_update=2_000)) for name, report in cluster.reports.items()]
     write_tables(tmp_path / "tables", [reports])
     said = run("a:1", "--data", str(tmp_path), "--at", "1970-01-01T00:00:03").stdout
-    assert "with the load of that time, by" in said
+    assert "with the load at the time given with --at, by" in said
     assert "a:1" in said.partition("with the load")[2]
     said = run(bundle_name(0), "--data", str(tmp_path), "--at", "1970-01-01T00:00:03", "--json").stdout
     assert '"kind":"verdict"' in said

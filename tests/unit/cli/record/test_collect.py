@@ -63,8 +63,9 @@ def test_a_round_is_told_with_who_gave_nothing_and_why(capsys: pytest.CaptureFix
     tell(WELL)
     tell("cannot list the brokers")
     out, err = capsys.readouterr()
-    assert out == "2026-09-21 14:13:20 UTC  2 brokers, 1,500 bundles → data\n"
-    assert err == "  b:1: not now\nbarycenter: cannot list the brokers; trying again in the next round\n"
+    assert out == "2026-09-21 14:13:20 UTC  recorded 2 brokers, 1,500 bundles → data\n"
+    tries = "cannot list the brokers; the next round of `barycenter collect` tries again"
+    assert err == f"  b:1: not now\nbarycenter: {tries}\n"
 
 
 def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(
@@ -77,11 +78,11 @@ def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(
         tell(each)
     out, err = capsys.readouterr()
     assert [line.partition("  ")[2] for line in out.splitlines()] == [
-        "2 brokers, 1,500 bundles, owners of 4,000 → data",
-        *["2 brokers, 1,500 bundles → data"] * 2,
-        "2 brokers, 1,500 bundles, owners of 4,000 → data",
+        "recorded 2 brokers, 1,500 bundles, owners of 4,000 → data",
+        *["recorded 2 brokers, 1,500 bundles → data"] * 2,
+        "recorded 2 brokers, 1,500 bundles, owners of 4,000 → data",
     ]
-    assert err == "  kept elsewhere\n  the owners of the bundles are known again\n"
+    assert err == "  kept elsewhere\n  the owners of the bundles can be read again\n"
 
 
 def test_why_the_rules_cannot_be_read_is_told_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +92,7 @@ def test_why_the_rules_cannot_be_read_is_told_when_it_changes(capsys: pytest.Cap
     for found in (known, unknown, unknown, known, known):
         tell(found)
     assert capsys.readouterr().err == (
-        "  the rules of administrators cannot be read: 403 no rights\n  the rules of administrators are read again\n"
+        "  the rules of administrators cannot be read: 403 no rights\n  the rules of administrators can be read again\n"
     )
 
 

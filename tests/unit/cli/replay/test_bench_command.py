@@ -118,7 +118,7 @@ def test_traces_make_a_scenario_more_of_days_of_its_own_for_each_seed(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "there are no traces"),
+        ("", "the folder has no .csv files"),
         ("timestamp,value\n2026-01-01 00:00:00,1\n2026-01-01 01:00:00,1\n", "fewer than 2 days in common"),
         ("time,value\n", "line 1 must name the columns"),
     ],
@@ -148,7 +148,7 @@ def test_a_scenario_from_a_file_is_told_with_its_expectations(tmp_path: Path) ->
     (tmp_path / "still.toml").write_text(SCENARIO)
     done = run("--file", str(tmp_path / "still.toml"), "--seeds", "1-2")
     assert done.exit_code == 0, done.output
-    assert done.stdout.count("holds: unloads: it is 0; at most 0 is allowed") == 2
+    assert done.stdout.count("as expected: unloads: it is 0; at most 0 is allowed") == 2
 
 
 def test_an_expectation_of_a_file_that_does_not_hold_ends_with_a_sentence(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_expectation_of_a_file_that_does_not_hold_ends_with_a_sentence(tmp_pa
     path.write_text(SCENARIO.replace("regret = 1", "max_over_mean = 0.5"))
     done = run("--file", str(path), "--seeds", "7", "--strategy", "no-op")
     assert done.exit_code == 1
-    assert f"1 expectation did not hold; the first one, of {path} with no-op and seed 7: max_over_mean" in done.stderr
+    assert f"1 expectation not met; the first is of {path} with no-op and seed 7: max_over_mean" in done.stderr
 
 
 def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
@@ -166,4 +166,4 @@ def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
     assert "bad.toml is not a scenario: the file has no key about; add it" in done.stderr
     together = run("--file", str(tmp_path / "bad.toml"), "--list")
     assert together.exit_code == 2
-    assert "--file goes with --strategy and --seeds only; leave out the others" in together.stderr
+    assert "--file can be combined only with --strategy and --seeds; leave out all other options" in together.stderr

@@ -203,7 +203,7 @@ def test_traces_are_read_from_files(tmp_path: Path) -> None:
         (("--input", "{tmp}/none.csv"), 1, "No such file"),
         (("--input", "{tmp}"), 1, "there is no history yet"),
         (("--input", str(RECORDED), "--until", "2001-01-01T00:00"), 1, "no matching rows in this period"),
-        (("--input", "s3a://bucket/load.csv"), 1, "CSV traces are read from this machine"),
+        (("--input", "s3a://bucket/load.csv"), 1, "CSV traces can be read only from this machine"),
         (("--input", "file://host/data"), 1, "names a host, which a file: address cannot have"),
         ((*MADE_UP, "--master", "mesos://x"), 2, "is not a Spark master"),
         ((*MADE_UP, "--master", "local[1]", "--conf", "executor.memory=1g"), 2, "begins with `spark.`"),

@@ -44,7 +44,7 @@ def refusal(folder: Path, *lines: str) -> str:
             "anonymousUserRole=guest and authorizationEnabled=false",
         ),
         ("authenticationEnabled=true", "brokerClientAuthenticationPlugin must be set"),
-        ("webServicePortTls=0", "tlsCertificateFilePath: set the PEM file"),
+        ("webServicePortTls=0", "tlsCertificateFilePath: the PEM file is not set"),
         ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),
         ("loadBalancerLoadSheddingStrategy=NoSuchShedder", "NoSuchShedder"),
         ("clusterName=a b", "clusterName=a b is not allowed: clusterName must be "),
@@ -61,7 +61,7 @@ def refusal(folder: Path, *lines: str) -> str:
         ("advertisedListeners=a:pulsar://b:1,a:pulsar://b:2", "'a:pulsar://b:2' is a second URL of the same listener"),
         ("advertisedListeners=a:pulsar://b", "'a:pulsar://b' lacks a valid host and port"),
         ("advertisedListeners=a:pulsar://[b:1", "'a:pulsar://[b:1' lacks a valid host and port"),
-        ("internalListenerName=b\nadvertisedListeners=a:pulsar://b:1", "the name of one of advertisedListeners"),
+        ("internalListenerName=b\nadvertisedListeners=a:pulsar://b:1", "the name of a listener in advertisedListeners"),
     ],
 )
 def test_what_is_configured_wrongly_is_named(tmp_path: Path, line: str, said: str) -> None:

@@ -36,7 +36,7 @@ def test_a_key_that_standalone_sets_itself_is_told_and_the_advertised_address_is
     conf.write_text("advertisedAddress=outside.example\nwebServicePort=99\nbindAddress=\n")
     configuration = checked_configuration(conf)
     told = capsys.readouterr().err.splitlines()
-    assert told == [f"barycenter: {conf}: webServicePort is ignored; an option of standalone sets it"]
+    assert told == [f"barycenter: {conf}: webServicePort is ignored, because an option of `standalone` sets this key"]
     directory = DataDirectory(tmp_path / "data")
     directory.create()
     cluster = StandaloneCluster(ClusterSettings(directory, configuration=configuration, web_port=8081))

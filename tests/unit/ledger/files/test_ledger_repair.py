@@ -92,7 +92,10 @@ def test_what_is_repaired_is_for_its_owner_alone(root: str) -> None:
 
 async def test_brokers_and_repairs_keep_each_other_out(root: str) -> None:
     first, second = FileLedgerStorage(root), FileLedgerStorage(root)
-    with pytest.raises(LedgerFolderInUseError, match="a broker runs on these ledgers; stop it first"), exclusive(root):
+    with (
+        pytest.raises(LedgerFolderInUseError, match="a broker uses these ledgers; stop the broker first"),
+        exclusive(root),
+    ):
         pass
     await first.close()
     with pytest.raises(LedgerFolderInUseError), exclusive(root):

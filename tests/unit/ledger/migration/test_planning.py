@@ -55,10 +55,16 @@ def test_the_phase_follows_from_what_is_stored(
         (b"0" * 32, b"0" * 32, None, b"", "do not keep messages in this folder, but in '0000"),
         (IN_FILES, ON_BOOKIES, None, b"", "do not keep messages in this folder, but in 'bookkeeper:uuid"),
         (ON_BOOKIES, ON_BOOKIES, None, b"", "do not keep messages in this folder"),
-        (IN_FILES, IN_FILES, UnfinishedMigration("e" * 32, BOOKIES, CLUSTER), b"", "another migration is unfinished"),
-        (IN_FILES, IN_FILES, UnfinishedMigration(FOLDER, "other", CLUSTER), b"", "another migration is unfinished"),
-        (b"0" * 32, b"", BEGUN, b"", "the storage of the cluster was changed during the migration"),
-        (IN_FILES, b"0" * 32, BEGUN, b"", "the storage of the cluster was changed during the migration"),
+        (
+            IN_FILES,
+            IN_FILES,
+            UnfinishedMigration("e" * 32, BOOKIES, CLUSTER),
+            b"",
+            "an earlier migration is unfinished",
+        ),
+        (IN_FILES, IN_FILES, UnfinishedMigration(FOLDER, "other", CLUSTER), b"", "an earlier migration is unfinished"),
+        (b"0" * 32, b"", BEGUN, b"", "changed the storage of the cluster during the migration"),
+        (IN_FILES, b"0" * 32, BEGUN, b"", "changed the storage of the cluster during the migration"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

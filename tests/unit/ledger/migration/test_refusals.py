@@ -108,7 +108,7 @@ async def test_a_broker_that_runs_and_a_store_of_another_cluster_are_refused(tmp
         with pytest.raises(LedgerError, match="do not keep messages in this folder, but in '000"):
             await world.plan()
         await store.delete(FOLDER_KEY)
-        with pytest.raises(LedgerError, match="no identity in common yet"):
+        with pytest.raises(LedgerError, match="does not have the identity of the folder yet"):
             await world.plan()
 
 
@@ -117,7 +117,7 @@ async def test_another_unfinished_migration_is_not_continued(tmp_path: Path) -> 
         await filled(world)
         assert await world.migrate(Steps(3)) is None
         await world.connect().put("/ledgers/INSTANCEID", b"other")
-        with pytest.raises(LedgerError, match="another migration is unfinished"):
+        with pytest.raises(LedgerError, match="an earlier migration is unfinished"):
             await world.plan()
 
 
@@ -150,7 +150,7 @@ async def test_a_ledger_that_another_program_ended_is_not_completed(tmp_path: Pa
         created = ledger_key("/ledgers", Layout.HIERARCHICAL, 1)
         assert await world.migrate(Steps(at_key=created)) is None, "it ends before the first entry of ledger 1"
         await client.recover(1, password=b"secret")
-        with pytest.raises(LedgerError, match="another program, such as BookKeeper's auto recovery, ended it"):
+        with pytest.raises(LedgerError, match="another program, such as BookKeeper's auto recovery, closed it early"):
             await world.migrate()
         await client.delete(1)
         for bookie in world.bookies.bookies:

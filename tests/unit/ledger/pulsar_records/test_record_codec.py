@@ -91,12 +91,12 @@ def _framed(compression: int, size: int, packed: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"\x00" * (MAX_STORED_BYTES + 1), "more than 1,048,576"),
+        (b"\x00" * (MAX_STORED_BYTES + 1), "more than the maximum of 1,048,576"),
         (b"\x47\x78\x00", "ends before the size"),
-        (b"\x47\x78\xff\xff\xff\xff", "head of the compressed value has -1"),
-        (b"\x47\x78\x7f\xff\xff\xff\x08\x01", "more than there are"),
+        (b"\x47\x78\xff\xff\xff\xff", "its head should have -1 bytes"),
+        (b"\x47\x78\x7f\xff\xff\xff\x08\x01", "which the value does not have"),
         (b"\x47\x78\x00\x00\x00\x02\xff\xff", "cannot be read"),
-        (_framed(5, 3, b"abc"), "does not name a known compression"),
+        (_framed(5, 3, b"abc"), "has no size, or names no known compression"),
         (_framed(ZLIB, MAX_PLAIN_BYTES + 1, b""), "16,777,217 bytes uncompressed"),
         (_framed(NONE, 4, b"abc"), "does not have the 4 bytes"),
         (_framed(ZLIB, 3, b"abc"), "ZLIB cannot decompress"),

@@ -120,7 +120,7 @@ async def test_a_record_that_cannot_be_kept_changes_nothing(place: Place, value:
 
 async def test_two_open_ledgers_are_not_stored(place: Place) -> None:
     keeper = place.list_()
-    with pytest.raises(LedgerUnavailableError, match="ledger 3 is open but not the last one"):
+    with pytest.raises(LedgerUnavailableError, match="ledger 3 is open, and another ledger follows it"):
         await keeper.write(ManagedLedgerRecord(ledgers=(LedgerRecord(3), LedgerRecord(4))))
     assert await place.store.get(PATH) is None
 

@@ -168,7 +168,8 @@ async def test_a_value_of_a_mebibyte_is_told_to_be_too_large_and_a_little_less_i
     store = await backend.connect()
     events = Heard.session_events(store)
     with pytest.raises(
-        ValueTooLargeError, match=r"1048576 bytes is too large: ZooKeeper accepts at most 10\d+ bytes at this path"
+        ValueTooLargeError,
+        match=r"1048576 bytes is too large: for a key with this path, the maximum in ZooKeeper is 10\d+ bytes",
     ):
         await store.put("/key", bytes(1 << 20))
     largest = bytes((1 << 20) - 1 - 256 - len("/key"))

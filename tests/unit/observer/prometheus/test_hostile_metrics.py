@@ -88,7 +88,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path, content: bytes) -> No
     file = tmp_path / "day.json"
     file.write_bytes(content)
     result = imported(tmp_path, file)
-    assert (result.exit_code, "is not an answer of query_range" in result.output) == (1, True)
+    assert (result.exit_code, "is not an answer of Prometheus's query_range" in result.output) == (1, True)
 
 
 @pytest.mark.parametrize("name", ["day.json", "day.txt"])

@@ -107,7 +107,7 @@ def test_wrong_usage_is_told(words: tuple[str, ...], told: str, tmp_path: Path) 
     [
         (("--file", "METRICS", "--step", "30s"), "give --step 60s or more"),
         (("--file", "METRICS"), "to find the bundles of topics, give --admin-url or --bundles"),
-        (("--file", "BUNDLES"), "is not an answer of query_range"),
+        (("--file", "BUNDLES"), "is not an answer of Prometheus's query_range"),
         (("--url", "http://127.0.0.1:1"), "asked 6 times"),
     ],
     ids=["step", "no boundaries", "form", "nobody"],

@@ -36,9 +36,24 @@ async def test_a_command_that_fails_is_a_sentence_with_its_last_line() -> None:
 
 async def test_a_command_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     file = tmp_path / "child"
-    with pytest.raises(RollStopped, match=r"did not end within 0\.3 s and was ended"):
+    with pytest.raises(RollStopped, match=r"did not end within 0\.3 s and was stopped"):
         await hooks(f"sleep 600 & echo $! > {file}; wait", timeout_s=0.3).restart(BROKER)
     child = int(file.read_text())
+    async with asyncio.timeout(10):
+        while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("waits", ["wait", "exit 0"])
+async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path, waits: str) -> None:
+    """Also if the command itself ends at SIGTERM."""
+    file = tmp_path / "child"
+    command = f"(trap '' TERM; echo > {file}.ready; exec sleep 600) & echo $! > {file}; trap '{waits}' TERM; wait"
+    ended = asyncio.ensure_future(CommandHooks(command, "", 1.0, [].append, ends_within_s=0.2).restart(BROKER))
+    with pytest.raises(RollStopped, match="was stopped"):
+        await ended
+    child = int(file.read_text())
+    assert Path(f"{file}.ready").exists()
     async with asyncio.timeout(10):
         while Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text():
             await asyncio.sleep(0.01)

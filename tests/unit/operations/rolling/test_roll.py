@@ -409,7 +409,7 @@ def test_what_an_operator_cannot_mean_is_refused() -> None:
     for wanted, words in (
         (Wanted(only=("x:1",)), "there is no broker x:1"),
         (Wanted(batch=3), "cannot restart at once"),
-        (Wanted(pool=NAMES), "none to replace"),
+        (Wanted(pool=NAMES), "no broker would be replaced"),
         (Wanted(pool=("d:1",), batch=2), "leave --batch out"),
     ):
         with pytest.raises(RefusedError, match=words):

@@ -145,7 +145,9 @@ def test_a_damaged_or_missing_part_is_named(layout: PipelineLayout) -> None:
             StateFolder(layout).before(3)
         path.write_bytes(content)
     shutil.rmtree(layout.state / "000000000001")
-    with pytest.raises(DamagedStateError, match="000000000002 is damaged: it follows the state of batch 1, which is"):
+    with pytest.raises(
+        DamagedStateError, match="000000000002 is damaged: the state has only the changes since batch 1, whose state is"
+    ):
         StateFolder(layout).before(3)
 
 

@@ -31,7 +31,7 @@ from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file
 
 RECORDED = Path(__file__).parents[3] / "data" / "pipeline" / "cluster"
 BUNDLE = "public/default/0x00000000_0x55555555"
-CHANGED_BYTES = 15
+CHANGED_BYTES = 6
 """Places of a file at which a byte is changed, one at a time."""
 
 

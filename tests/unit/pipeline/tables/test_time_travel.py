@@ -86,7 +86,8 @@ def test_a_file_that_an_earlier_release_compacted_is_not_divided(tmp_path: Path)
     """The stored folder has one of batches 0 and 1: known as of 1, not as of 0."""
     layout = copied(tmp_path / "cluster")
     with pytest.raises(
-        TimeTravelError, match=r"has the batches 0 to 1, but does not record .* ask for batch 1 or a later"
+        TimeTravelError,
+        match=r"has the batches 0 to 1, but does not record .* ask for the tables after batch 1 or a later",
     ):
         parts_as_of(layout, TABLE, 0)
     assert len(parts_as_of(layout, TABLE, 1)) == 1

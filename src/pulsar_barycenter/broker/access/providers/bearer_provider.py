@@ -25,7 +25,7 @@ class BearerProvider:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "BearerProvider":
-        """Return a provider with both parts from the configuration.
+        """Return a provider that combines the two providers, each created from the configuration.
 
         Raises:
             ConfigError: values in broker.conf exclude each other, or a key is missing.

@@ -17,13 +17,15 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 @dataclass(frozen=True, slots=True)
 class ProviderRow:
-    """A module of this package and its class; the class method `of` creates a provider from a configuration."""
+    """Where the class of a provider is: `module` is the name of a module of this package, `implementation` the name of
+    the class in it. The class method `of` of that class creates a provider from a configuration.
+    """
 
     module: str
     implementation: str
 
     def of(self, config: BrokerConfig) -> Provider:
-        """Import the class and return a provider.
+        """Import the class that this row names, create a provider from `config`, and return the provider.
 
         Raises:
             ConfigError: values in broker.conf exclude each other.
@@ -48,7 +50,8 @@ _BEARER: Final = ProviderRow("bearer_provider", "BearerProvider")
 
 
 def providers_of(config: BrokerConfig) -> Mapping[str, Provider]:
-    """Return the providers that a configuration names, by method of the binary protocol, in the configured order.
+    """Return the providers that a configuration names, in the configured order. The keys of the result are the names of
+    the providers' methods in the binary protocol.
 
     Raises:
         ConfigError: a name is unknown, or values in broker.conf exclude each other.
@@ -62,7 +65,7 @@ def providers_of(config: BrokerConfig) -> Mapping[str, Provider]:
 
 
 def short_name_of(name: str) -> str:
-    """Return the key in PROVIDERS for an entry of `authenticationProviders`.
+    """Return the key in PROVIDERS for `name`, an entry of the configuration key `authenticationProviders`.
 
     Raises:
         ConfigError: there is no provider of that name.

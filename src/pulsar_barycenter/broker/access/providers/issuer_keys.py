@@ -40,8 +40,11 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyTimes:
-    """Times in seconds. `refresh_s`: the age of the keys at which new keys are fetched. `expiration_s`: the age at
-    which the keys expire. `missing_key_refresh_s`: the least time between two fetches because a key is missing.
+    """Times in seconds for the cached keys of an issuer.
+
+    `refresh_s`: from this age of the keys on, the next token makes the broker fetch new keys. `expiration_s`: from this
+    age on, the keys are not used any more. `missing_key_refresh_s`: if a token names a key that is not cached, new keys
+    are fetched only if the last request to the issuer is at least this long ago.
     """
 
     refresh_s: float
@@ -51,8 +54,8 @@ class KeyTimes:
 
 @dataclass(frozen=True, slots=True)
 class KeptKeys:
-    """The state of the cache for one issuer: its last keys and when they were fetched; when they were last requested,
-    and whether that failed.
+    """The state of the cache for one issuer: the keys that were fetched last and when; when keys were last requested,
+    whether this request is still running, and whether it failed.
     """
 
     keys: IssuerKeys | None = None
@@ -67,8 +70,11 @@ class KeptKeys:
 
 
 def next_step(kept: KeptKeys, key_id: str, now_s: float, times: KeyTimes) -> Step:
-    """Return the next step for a token that names this key: check it (USE), check it and fetch new keys (REFRESH), wait
-    for new keys (WAIT), or refuse it.
+    """Return the next step for a token that names the key `key_id`.
+
+    USE: check the token with the cached keys. REFRESH: check it with the cached keys, and also fetch new keys. WAIT:
+    fetch new keys and wait for them, because the key is missing or the keys have expired. REFUSE: refuse the token for
+    the same reasons, when it is too early for another request to the issuer.
     """
     may_retry = not kept.has_failed or now_s - kept.asked_s >= RETRY_S
     usable = kept.at(now_s, times)
@@ -82,7 +88,9 @@ def next_step(kept: KeptKeys, key_id: str, now_s: float, times: KeyTimes) -> Ste
 
 
 class KeysOfIssuer:
-    """The cached keys of one issuer. `fetch` requests them, and may raise CredentialsError."""
+    """The cached keys of one issuer. `fetch` is called with the issuer, requests its keys and returns them; it may
+    raise CredentialsError. `now_s` is a monotonic clock.
+    """
 
     def __init__(
         self,
@@ -101,10 +109,12 @@ class KeysOfIssuer:
         self._asking: asyncio.Task[None] | None = None
 
     async def for_key(self, key_id: str) -> IssuerKeys:
-        """Return the issuer's keys for checking a token that names `key_id`. They do not always contain that key.
+        """Return the issuer's keys for checking a token that names the key `key_id`. If that key is not cached, this
+        fetches the keys first, unless the last request was too short a time ago. The result may lack the key; then the
+        caller has to refuse the token.
 
         Raises:
-            AuthenticationError: the keys could not be fetched.
+            AuthenticationError: there are no keys that have not expired.
         """
         step = next_step(self._kept(), key_id, self._now_s(), self._times)
         if step in (Step.WAIT, Step.REFRESH):
@@ -134,7 +144,9 @@ class KeysOfIssuer:
             self._asking = asyncio.create_task(self._renew(), name=f"keys of {self._issuer}")
 
     async def _renew(self) -> None:
-        """Fetch the keys from the issuer, and replace all cached ones. A failure is logged and recorded."""
+        """Fetch the keys from the issuer, and replace all cached ones. After a failure the cached keys stay; the
+        failure is logged, and delays the next attempt.
+        """
         try:
             self._keys = await self._fetch(self._issuer)
         except CredentialsError as error:

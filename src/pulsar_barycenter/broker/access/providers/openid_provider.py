@@ -102,7 +102,9 @@ class OpenIDProvider:
         return None if data is None else Credentials(self.method, data)
 
     def is_of_allowed_issuer(self, token: str) -> bool:
-        """Return whether a token claims an allowed issuer. The claim is not verified: it only selects this provider."""
+        """Return whether a token names an allowed issuer as the one that issued it. This is not verified here: the
+        result only selects the provider that verifies the token.
+        """
         return names_allowed_issuer(token, self._rules)
 
     async def identify(self, credentials: Credentials, now_s: float) -> Identity:

@@ -16,18 +16,22 @@ class Provider(Protocol):
 
     @property
     def invitation(self) -> str | None:
-        """The value of the HTTP header `WWW-Authenticate`; None if a request cannot be repeated with this method."""
+        """The value of the HTTP header `WWW-Authenticate`, which asks a client to repeat a refused request with
+        credentials of this method. None if the credentials are not in the request itself (TLS client certificates), so
+        that a repeated request would not help.
+        """
         ...
 
     @property
     def wanted(self) -> str:
-        """What a client without credentials has to do, as text for the error message."""
+        """What a client that sent no credentials has to send, as a part of the error message for it."""
         ...
 
     def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:
-        """Return the credentials in an HTTP request for this provider, None if it has none.
+        """Return the credentials in an HTTP request that this provider can check; None if the request has no such
+        credentials.
 
-        `certificate_name` is the CN of the TLS client certificate, None without one.
+        `certificate_name` is the CN of the TLS client certificate; None if the client sent no certificate.
         """
         ...
 

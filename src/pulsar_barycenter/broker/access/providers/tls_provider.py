@@ -20,7 +20,8 @@ class TlsProvider:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "TlsProvider":
-        """Return a provider, if the configuration makes the TLS ports request certificates from clients.
+        """Return a provider. This checks that, with this configuration, the TLS ports request certificates from
+        clients.
 
         Raises:
             ConfigError: the TLS ports request no certificates; the error names the key that has to change.

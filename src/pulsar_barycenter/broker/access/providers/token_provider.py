@@ -30,7 +30,9 @@ class TokenProvider:
         """
         if bool(config.token_audience) != bool(config.token_audience_claim):
             raise ConfigError(
-                "tokenAudience", config.token_audience, "set if tokenAudienceClaim is set, and blank if it is blank"
+                "tokenAudience",
+                config.token_audience,
+                "set if tokenAudienceClaim is set, and blank if tokenAudienceClaim is blank",
             )
         return cls(
             TokenRules(
@@ -61,8 +63,8 @@ def _token_key(config: BrokerConfig) -> VerifyingKey:
         raise ConfigError(
             "tokenPublicKey",
             config.token_public_key,
-            "set if tokenSecretKey is blank, and blank if it is set: exactly one of both keys verifies "
-            "tokens. `barycenter tokens create-secret-key` and `create-key-pair` create keys",
+            "set if tokenSecretKey is blank, and blank if tokenSecretKey is set: exactly one of both keys "
+            "verifies tokens. `barycenter tokens create-secret-key` and `create-key-pair` create keys",
         )
     if config.token_secret_key:
         return secret_key(config.token_secret_key)

@@ -17,13 +17,17 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class ExtensibleAssigning:
-    """The decisions of one broker's load manager without numpy. It has the same methods as `ExtensibleDecisions`."""
+    """Decides for the load manager of one broker on which numpy is not installed: it assigns bundles, but does not shed
+    or split. It has the same methods as `ExtensibleDecisions`.
+    """
 
     def __init__(self, parts: DecidingParts) -> None:
         self._parts = parts
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the load that this broker knows now, for files and REST. It contains no state of a shedder."""
+        """Return the loads that this broker knows now, as a document for a file or the REST API. Unlike a snapshot with
+        numpy, it has no memory of earlier shedding rounds.
+        """
         known = ExtensibleDocument(
             loads=self._parts.load_data.loads(),
             top_bundles=self._parts.load_data.tops(),
@@ -39,7 +43,9 @@ class ExtensibleAssigning:
         )
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle, but none of the brokers `without`; None if policies allow no broker."""
+        """Choose an owner for a bundle, but none of the brokers `without`. The result is None, or a placement with
+        `broker` None, if policies allow no broker.
+        """
         namespace = str(bundle.namespace)
         await self._parts.context.policies.refresh(namespace)
         excluded = {*without, *await self._parts.load_data.leaving()}  # read first: a broker that left is in neither

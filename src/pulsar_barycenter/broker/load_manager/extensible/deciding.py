@@ -59,7 +59,9 @@ async def _keep_children() -> bool:
 
 
 class ExtensibleDecisions:
-    """The decisions of one broker's load manager."""
+    """Decides for the load manager of one broker: which broker gets a bundle, and which bundles are unloaded
+    or split.
+    """
 
     def __init__(self, parts: DecidingParts) -> None:
         self._parts = parts
@@ -72,8 +74,8 @@ class ExtensibleDecisions:
     # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return the known loads and the pipeline's averages (short- and long-term). If decisions do not use the
-        pipeline now, there are no averages.
+        """Return the loads that this broker knows, and the averages of bundles (short- and long-term) that the
+        pipeline, a separate program, published. The averages are empty while decisions do not use the pipeline.
         """
         published = await self._parts.load_data.published()
         known = ExtensibleDocument(
@@ -95,7 +97,7 @@ class ExtensibleDecisions:
         return TrafficFigures.LATE if self._parts.load_data.uses_pipeline else TrafficFigures.NEWEST
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         config = self._parts.context.config.current
         known, windows = await self._known()
         by_windows = known.traffic is TrafficFigures.WINDOWS
@@ -133,10 +135,12 @@ class ExtensibleDecisions:
         )
 
     async def snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return a snapshot for assigning a bundle of `namespace`. The snapshot has owners and bundles only if the
-        namespace is in an anti-affinity group.
+        """Return a snapshot for choosing the owner of a bundle of `namespace`. The snapshot contains bundles and their
+        owners only if the namespace is in an anti-affinity group.
 
-        Without bundles, the pipeline's averages of brokers are those at the time of its publication.
+        In a snapshot without bundles, averages of brokers that come from the pipeline (the separate program that
+        publishes averages) are used as they were published. They are not computed again from the bundles that the
+        brokers own now.
         """
         policies = self._parts.context.policies
         await policies.refresh(namespace)
@@ -159,7 +163,9 @@ class ExtensibleDecisions:
     # ---- placement ----
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle, but none of the brokers `without`; None if no broker qualifies."""
+        """Choose an owner for a bundle, but none of the brokers `without`. The result is None, or a placement with
+        `broker` None, if no broker qualifies.
+        """
         config = self._parts.context.config.current
         # Read before the registrations: a broker that left is in neither.
         leaving = await self._parts.load_data.leaving()
@@ -181,7 +187,7 @@ class ExtensibleDecisions:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """As leader, unload bundles from the most loaded brokers, each for the destination in the strategy's plan."""
+        """As leader, unload bundles from the most loaded brokers. The strategy's plan names the next owner of each."""
         config, now_ms = self._parts.context.config.current, self._parts.context.env.clock.now_ms()
         if not (
             self._parts.context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled

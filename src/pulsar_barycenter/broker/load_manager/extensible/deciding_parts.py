@@ -14,8 +14,8 @@ from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 
 @dataclass(frozen=True, slots=True)
 class DecidingParts:
-    """The parts that decisions are made with. `stats` returns the stats of this broker's bundles; `executor` carries
-    out and logs decisions.
+    """The objects with which a load manager decides. `load_data` has the known loads, `stats` returns the stats of this
+    broker's bundles, and `executor` carries out and logs decisions.
     """
 
     context: LoadManagerContext

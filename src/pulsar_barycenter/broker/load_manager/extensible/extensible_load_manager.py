@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class ExtensibleLoadManager:
-    """The load manager of one broker; `LoadManager` describes the calls of the broker."""
+    """The extensible load manager of one broker. `LoadManager` says what each method does for the broker."""
 
     is_centralized = False
 
@@ -63,8 +63,9 @@ class ExtensibleLoadManager:
         loads: LoadStore | None = None,
         tops: LoadStore | None = None,
     ) -> None:
-        """`environment` is by default the environment of this machine (`of_machine`); `loads` is the table of the
-        brokers' loads, `tops` that of their heaviest bundles; by default the ones that all brokers share.
+        """`loads` is the table in which brokers publish their loads, `tops` the table in which they publish their
+        heaviest bundles; by default, tables that all brokers share. `environment` has the files and meters; by default
+        those of this machine (`LoadManagerEnvironment.of_machine`).
         """
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
@@ -91,7 +92,9 @@ class ExtensibleLoadManager:
         context.ownership.on_record(self._on_record)
 
     async def deciding(self) -> "ExtensibleDecisions | ExtensibleAssigning":
-        """Return the object that decides. It is created at the first call; concurrent calls get the same object."""
+        """Return the object that decides. It is created at the first call, because importing it takes some time;
+        concurrent calls get the same object.
+        """
         if self._decisions is None:
             made = await self._environment.offload(partial(_decisions_class, balances=self._context.balances))
             if self._decisions is None:
@@ -102,7 +105,7 @@ class ExtensibleLoadManager:
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker, and start to publish its load and to read the loads of the others."""
+        """Register this broker, start to publish its load, and start to read the loads of the other brokers."""
         await self._context.registration.register(self._context.urls.broker_id, lookup_data(self._context))
         self._loads.start()
         self._tops.start()
@@ -143,7 +146,7 @@ class ExtensibleLoadManager:
         return self._context.registration.brokers
 
     def load_report(self) -> LocalBrokerData:
-        """Return this broker's present load, in the form of the modular load manager's report."""
+        """Return this broker's present load, as a load report of the modular load manager."""
         return self._reporter.current()
 
     @property
@@ -152,10 +155,11 @@ class ExtensibleLoadManager:
         return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load and its heaviest bundles, each if it is due or with `force`.
+        """Publish two values of this broker: its load and the list of its heaviest bundles. Each is published if it is
+        due, or if `force`.
 
-        Return whether at least one of the two was published. The report log for the pipeline gets a report of all
-        bundles, when the rule of the modular load manager says that a report is due.
+        Return whether at least one of the two was published. In addition, a report of all bundles is appended to the
+        report log for the pipeline, if `force`, or if it is due by the rule that the modular load manager uses.
         """
         self._reporter.log_report(force=force)
         logged = self._reporter.written if self._load_data.uses_pipeline else None
@@ -167,8 +171,9 @@ class ExtensibleLoadManager:
         return published
 
     async def _judge_pipeline(self) -> None:
-        """Update the metrics about the pipeline, if one is configured. On the leader, log a change of the pipeline's
-        state (current, late or absent).
+        """Set the metrics about the pipeline (the separate program that publishes averages), if one is configured. On
+        the leader, also log when the pipeline becomes late or is late no more, and when it stops or begins again to
+        check for new reports.
         """
         if not self._load_data.uses_pipeline:
             self.metrics.pipeline(None)
@@ -185,8 +190,8 @@ class ExtensibleLoadManager:
             self._changed.set()
 
     async def _withdraw(self) -> None:
-        """Wait until this broker gets or loses a bundle. Then withdraw the load and the heaviest bundles that it has
-        published, because these values are outdated.
+        """Wait until this broker next gets or loses a bundle. Then withdraw, once, the load and the heaviest bundles
+        that it has published, because these values are outdated.
         """
         await self._changed.wait()
         self._changed.clear()
@@ -196,15 +201,21 @@ class ExtensibleLoadManager:
     # ---- decisions ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none; None if no broker qualifies."""
+        """Choose an owner for a bundle that has none. The result is None, or a placement with `broker` None, if no
+        broker qualifies.
+        """
         return await (await self.deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, but none of the brokers `without`; None if no broker qualifies."""
+        """Choose the next owner of a bundle, but none of the brokers `without`. The result is None, or a placement with
+        `broker` None, if no broker qualifies.
+        """
         return await (await self.deciding()).select(bundle, without)
 
     async def shed(self) -> None:
-        """As leader, unload bundles from the most loaded brokers, each for a known destination."""
+        """As leader, unload bundles from the most loaded brokers. The next owner of each bundle is chosen before its
+        unload.
+        """
         if self._context.is_leader():
             await (await self.deciding()).shed()
 
@@ -220,7 +231,7 @@ class ExtensibleLoadManager:
                 await (await self.deciding()).split_own()
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         return await (await self.deciding()).snapshot_document()
 
 
@@ -232,8 +243,8 @@ def _store(context: LoadManagerContext, topic: str) -> LoadStore:
 
 
 def _decisions_class(*, balances: bool) -> "type[ExtensibleDecisions | ExtensibleAssigning]":
-    """Import the class that decides, with numpy and the strategies, and return it; this takes a few hundred
-    milliseconds. Without numpy it is the class that only assigns.
+    """Import the class that decides and return it. If `balances`, it is the class that needs numpy and the strategies,
+    whose import takes a few hundred milliseconds. Otherwise it is the class that only assigns bundles.
     """
     if not balances:
         from pulsar_barycenter.broker.load_manager.extensible.assigning import ExtensibleAssigning

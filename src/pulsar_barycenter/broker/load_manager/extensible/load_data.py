@@ -35,7 +35,9 @@ _NO_REPORT: Final = ReportName("", 0)
 
 
 class _Decoded:
-    """The decoded values of a table of loads. Each value is decoded once."""
+    """Decodes the values of a table of loads. A value is decoded only once, and decoded again only after it was
+    replaced.
+    """
 
     def __init__(self, store: LoadStore, what: str) -> None:
         self.store = store
@@ -101,8 +103,8 @@ class ExtensibleLoadData:
         return self._of_registered(self._tops.of(decode_top_bundles))
 
     def _of_registered(self, published: Mapping[str, T]) -> dict[str, T]:
-        """Return the published values of registered brokers only. The values of a broker that ended without withdrawing
-        them are still in the table.
+        """Return those of the `published` values that belong to registered brokers. The table may still have the values
+        of brokers that ended without withdrawing them.
 
         Difference: Pulsar's leader uses the values of such a broker until they are older than
         `loadBalancerBrokerLoadDataTTLInSeconds`.
@@ -112,12 +114,15 @@ class ExtensibleLoadData:
 
     @property
     def uses_pipeline(self) -> bool:
-        """Whether the configuration allows the pipeline's averages. They are used while the pipeline is not late."""
+        """Whether the configuration allows decisions to use the averages that the pipeline (a separate program that
+        reads the load reports) published. Even then, they are used only while the pipeline is not late.
+        """
         return self._context.config.current.barycenter_extensible_pipeline_enabled
 
     def note_reports(self) -> None:
-        """Record, for each broker, the newest load report that the pipeline should publish, and since when this broker
-        knows the report.
+        """Record, for each registered broker, the name of its newest load report, and when this broker first received
+        that name. A report that the pipeline (the separate program that publishes averages) has not used within a limit
+        of time makes the pipeline late.
         """
         now_ms = self._context.env.clock.now_ms()
         self.pipeline.retain(self._context.registration.brokers)
@@ -129,7 +134,9 @@ class ExtensibleLoadData:
                 self.pipeline.received(broker, report, now_ms)
 
     async def published(self) -> Published | None:
-        """Return the pipeline's publication; None if decisions do not use it now."""
+        """Read the newest publication of the pipeline (the separate program that publishes averages) and return it.
+        None if there is none, or if decisions do not use the pipeline now, by configuration or because it is late.
+        """
         if not self.uses_pipeline:
             return None
         self.note_reports()
@@ -146,12 +153,12 @@ class ExtensibleLoadData:
         return found
 
     async def leaving(self) -> set[str]:
-        """Return the registered brokers that accept no more bundles."""
+        """Return the ids of the registered brokers that have announced that they accept no more bundles."""
         return {broker for broker, data in (await self.lookups()).items() if LEAVING in data.properties}
 
     async def _with_version(self, broker: str, data: BrokerLookupData) -> BrokerLookupData:
-        """Return a broker's registration with its version. Brokers with other load managers register the version in
-        another field.
+        """Return a broker's registration with the version of its software. If `data` has no version, because a broker
+        with another load manager registers it in another field, the version is read from there.
         """
         if data.broker_version is not None:
             return data
@@ -159,5 +166,5 @@ class ExtensibleLoadData:
         return data if report is None else msgspec.structs.replace(data, broker_version=report.broker_version_string)
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle, from the ownership channel."""
+        """Return the id of the owner of every owned bundle, by the bundle as text, as the ownership records say."""
         return {str(bundle): owner for bundle, owner in self._context.ownership.owners()}

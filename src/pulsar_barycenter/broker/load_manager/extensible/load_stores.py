@@ -19,7 +19,9 @@ _PUBLISH_S: Final = 5.0
 
 
 class LoadStore(Protocol):
-    """A table in which brokers publish their load. Values are JSON and may come from any client."""
+    """A table in which every broker publishes one value, its load. Values are JSON; readers must not trust them,
+    because any client may have written them.
+    """
 
     def values(self) -> dict[str, bytes]:
         """Return the newest received value of each broker."""
@@ -34,8 +36,8 @@ class LoadStore(Protocol):
         ...
 
     async def publish(self, broker_id: str, value: bytes | None) -> bool:
-        """Publish the value of a broker, None to withdraw it. Return True after that; False if the table was not
-        reached within a few seconds. Raises no error.
+        """Publish `value` as the value of a broker; None removes the broker's value. Return True when it is published,
+        False if the table could not be reached within a few seconds. Raises no error.
         """
         ...
 

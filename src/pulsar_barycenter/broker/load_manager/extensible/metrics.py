@@ -48,18 +48,18 @@ class ExtensibleMetrics(ManagerMetrics):
         )
 
     def report(self, load: BrokerLoadData) -> None:
-        """Set the gauges that show this broker's use of CPU, memory and network, from its load data."""
+        """Set the gauges of this broker's usage of CPU, memory and network to the values in `load`."""
         self._show_usages(load)
         for feature, value in (("max_ema", load.weighted_max_ema), ("max", load.max_resource_usage)):
             self._usage.labels(**self._labels, metric="loadBalancing", feature=feature).set(value)
 
     def unreported(self, brokers: int) -> None:
-        """Set the gauge of registered brokers whose load this broker does not know."""
+        """Set the gauge that counts the registered brokers whose load this broker does not know to `brokers`."""
         self._unreported.labels(**self._labels).set(brokers)
 
     def usage_stats(self, mean: float, deviation: float) -> None:
-        """Set the gauges of mean and standard deviation of all brokers' usages, but only if both are positive, as in
-        Pulsar.
+        """Set the gauges of the mean and the standard deviation of the usages of all brokers. If one of the two is 0 or
+        negative, change nothing, as Pulsar does.
         """
         if mean > 0 and deviation > 0:
             for stat, value in (("avg", mean), ("std", deviation)):
@@ -67,8 +67,9 @@ class ExtensibleMetrics(ManagerMetrics):
                 self._usage_stats.labels(**labels).set(value)
 
     def unloaded(self, *, brokers: int, bundles: int, reasons: Mapping[tuple[str, str], int]) -> None:
-        """Count the results of one shedding round: the number of unloaded bundles, of the brokers that they were
-        unloaded from, and `reasons`, the number of brokers by result and reason.
+        """Count the results of one shedding round. `bundles` is the number of unloaded bundles, `brokers` the number of
+        brokers that they were unloaded from. `reasons` maps (result, reason) to the number of brokers with this result
+        for this reason.
         """
         self._count_unloads(brokers, bundles)
         for (result, reason), count in reasons.items():
@@ -84,8 +85,8 @@ class ExtensibleMetrics(ManagerMetrics):
         self._assigned.labels(**self._labels, metric="assign", result=result).inc()
 
     def pipeline(self, state: PipelineState | None) -> None:
-        """Set the gauges that say whether decisions use the pipeline and how late it is. None: no pipeline is
-        configured.
+        """Set the gauges that say whether decisions use the averages of the pipeline, a separate program, and how late
+        it is. None: no pipeline is configured.
         """
         self._pipeline_in_use.labels(**self._labels).set(state is not None and state.in_use)
         if state is None:

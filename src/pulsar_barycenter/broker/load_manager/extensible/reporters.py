@@ -24,7 +24,7 @@ from pulsar_barycenter.load.service_units.report_tombstones import TOMBSTONE_INT
 
 
 class _OwnValue:
-    """The value that this broker publishes in a table of loads."""
+    """Publishes and withdraws this broker's value in a table of loads."""
 
     def __init__(self, context: LoadManagerContext, store: LoadStore) -> None:
         self._context = context
@@ -35,8 +35,8 @@ class _OwnValue:
         return await self._store.publish(self._context.urls.broker_id, encode_without_none(data))
 
     async def withdraw(self) -> None:
-        """Withdraw the published value, unless this was done less than TOMBSTONE_INTERVAL_MS ago. A failed attempt does
-        not count.
+        """Withdraw the published value. Do nothing if this object withdrew it less than TOMBSTONE_INTERVAL_MS ago; an
+        attempt that failed does not count as a withdrawal.
         """
         now_ms, before_ms = self._context.env.clock.now_ms(), self._withdrawn_ms
         if before_ms is not None and now_ms - before_ms < TOMBSTONE_INTERVAL_MS:
@@ -56,7 +56,9 @@ class BrokerLoadReporter:
         """The last measured load."""
 
     def measure(self) -> BrokerLoadData:
-        """Measure the load of this broker. Each call adds one measurement to the averages."""
+        """Measure the load of this broker and return it. Each call adds one measurement to the moving averages of the
+        usages.
+        """
         stats, config = self._load.stats(), self._context.config.current
         self.current = self.current.updated(
             self._load.usage(stats),
@@ -69,11 +71,12 @@ class BrokerLoadReporter:
         return self.current
 
     async def report(self, *, force: bool = False, logged: NamedReport | None = None) -> bool:
-        """Measure the load of this broker. Publish it if it changed enough, if the published value is too old, or with
+        """Measure the load of this broker. Publish it if it changed enough, if the published value is too old, or if
         `force`. Return whether it was published.
 
-        `logged` is the newest report in the log for the pipeline, None if the pipeline is not used. The load is also
-        published if the published value names another report than `logged`.
+        `logged` is the newest report in the report log, which the pipeline (the separate program that publishes
+        averages) reads; None if the pipeline is not used. The published load names this report, so it is also published
+        when `logged` is another report than the one in the last published load.
         """
         current, now_ms = self.measure(), self._context.env.clock.now_ms()
         rule = BrokerLoadReportRule.of(self._context.config.current)
@@ -90,7 +93,9 @@ class BrokerLoadReporter:
         return True
 
     async def withdraw(self) -> None:
-        """Withdraw the load and restart the averages, after this broker got or lost a bundle."""
+        """Withdraw the published load, and begin the averages again from nothing. Called after this broker got or lost
+        a bundle.
+        """
         self.current = self.current.cleared()
         await self._value.withdraw()
 
@@ -103,7 +108,9 @@ class TopBundlesReporter:
         self._published_stats: dict[str, NamespaceBundleStats] | None = None
 
     async def report(self, *, force: bool = False) -> bool:
-        """Publish the heaviest bundles if their stats changed, or if `force`; return whether they were published."""
+        """Publish the heaviest bundles of this broker if the stats of its bundles changed since the last publication,
+        or if `force`. Return whether they were published.
+        """
         stats, config = self._load.stats(), self._context.config.current
         if not force and stats == self._published_stats:
             return False
@@ -122,7 +129,7 @@ class TopBundlesReporter:
         return True
 
     async def _with_policies(self, namespaces: set[str]) -> set[str]:
-        """Return the namespaces that have an isolation policy or an anti-affinity group."""
+        """Return those of `namespaces` that have an isolation policy or an anti-affinity group."""
         policies = self._context.policies
         for namespace in sorted(namespaces):
             await policies.learn_groups(namespace, tuple)

@@ -19,19 +19,24 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class ModularAssigning:
-    """The leader's part of one broker's load manager without numpy. It has the same methods as `ModularLeader`."""
+    """Makes the leader's decisions for the load manager of one broker on which numpy is not installed: it assigns
+    bundles, but does not shed or split. It has the same methods as `ModularLeader`.
+    """
 
     def __init__(self, parts: LeaderParts) -> None:
         self._parts = parts
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the load that this broker knows now, for files and REST. It contains no state of a shedder."""
+        """Return the loads that this broker knows now, as a document for a file or the REST API. Unlike a snapshot with
+        numpy, it has no memory of earlier shedding rounds.
+        """
         await self._parts.watch.catch_up(with_every_change=True)
         return self._parts.load_data.document(MemoryDocument())
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none, and count the load of the bundle for that owner until a load
-        report contains the bundle; None if policies allow no broker.
+        """Choose an owner for a bundle that has none, and remember the choice: the bundle counts as one of this owner's
+        until a load report contains it. The result is None, or a placement with `broker` None, if policies allow no
+        broker.
         """
         started = asyncio.get_running_loop().time()
         name, namespace = str(bundle), str(bundle.namespace)
@@ -57,8 +62,9 @@ class ModularAssigning:
         return placement if placement.broker is not None else None
 
     def _brokers(self) -> dict[str, BrokerCount]:
-        """Return how many bundles each registered broker with the modular load manager has or will get; if no load
-        report is known, how many each registered broker will get.
+        """Return a number of bundles for each registered broker with the modular load manager whose load report is
+        known: the bundles in its report plus those that were assigned to it and are in no report yet. If no load report
+        is known, return for every registered broker the number of bundles that were assigned to it.
         """
         registered = self._parts.context.registration.brokers
         arriving = Counter(found.broker for found in self._parts.load_data.preallocations.values())

@@ -57,7 +57,9 @@ _RANKED_IN_ONE_STEP: Final = 1_000
 
 
 class ModularLeader:
-    """The leader's part of one broker's load manager."""
+    """Makes the decisions of the leader for the load manager of one broker: which broker gets a bundle, and which
+    bundles are unloaded or split.
+    """
 
     def __init__(self, parts: LeaderParts) -> None:
         self._parts = parts
@@ -69,7 +71,7 @@ class ModularLeader:
     # ---- snapshots ----
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         await self._snapshot()
         try:
             memory = self._shedding_memory.document(shedder_of(self._parts.context.config.current, ManagerKind.MODULAR))
@@ -78,7 +80,8 @@ class ModularLeader:
         return self._parts.load_data.document(memory)
 
     async def _snapshot(self) -> LoadSnapshot:
-        """Return a snapshot of the present load, refreshed if something changed and the store answers.
+        """Return a snapshot of the present load. If something changed since the last snapshot, the load data is read
+        again first; if the store does not answer, the snapshot is made from what is known.
 
         Raises:
             MetadataError: no broker is known, and the store does not answer.
@@ -103,8 +106,8 @@ class ModularLeader:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none, and count the load of the bundle for that owner until a load
-        report contains the bundle; None if no broker qualifies.
+        """Choose an owner for a bundle that has none, and add the load of the bundle to this owner's load until a load
+        report contains the bundle. The result is None, or a placement with `broker` None, if no broker qualifies.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -124,7 +127,9 @@ class ModularLeader:
         return placement if placement.broker is not None else None
 
     async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
-        """Return whether policies, which may have changed since `broker` was chosen, allow it to serve the bundle."""
+        """Return whether the present policies allow `broker` to serve the bundle; they may have changed since `broker`
+        was chosen.
+        """
         if not self._parts.context.policies.current.narrows:
             return True
         snapshot = await self._snapshot_for(str(bundle.namespace))
@@ -147,7 +152,7 @@ class ModularLeader:
         return Placement.because(msgspec.structs.replace(reason, flags=flags), bundle, placement.broker)
 
     def _registered_only(self) -> LoadSnapshot:
-        """Return a snapshot of the registered brokers without any load, with the policies."""
+        """Return a snapshot of the registered brokers, with their policies but without any load and bundles."""
         blank = LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name)
         snapshot = build_snapshot(dict.fromkeys(self._parts.context.registration.brokers, blank), {}, {})
         return replace(snapshot, policies=self._parts.context.policies.current)
@@ -155,7 +160,9 @@ class ModularLeader:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Unload bundles from overloaded brokers, one at a time. Choose the destination of each before its unload."""
+        """As leader, unload bundles from overloaded brokers, one after the other. Choose the next owner of each bundle
+        before its unload.
+        """
         config, load_data = self._parts.context.config.current, self._parts.load_data
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return
@@ -179,7 +186,9 @@ class ModularLeader:
         await self._carry_out(plan, shedder, selection)
 
     async def _carry_out(self, plan: SheddingPlan, shedder: Shedder[Any], selection: FilteredSelection) -> None:
-        """Unload the bundles of the plan one after the other, each for the destination that is best at its unload."""
+        """Unload the bundles of the plan one after the other. The next owner of a bundle is chosen just before its
+        unload, by the loads at that moment.
+        """
         namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
         snapshot = await self._snapshot_for(*sorted(namespaces))
         destinations = selection.destinations(
@@ -192,7 +201,9 @@ class ModularLeader:
         self._parts.metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Make the owner unload a bundle. After a success, the next snapshot counts the bundle for its destination."""
+        """Make the owner unload a bundle. After a success, snapshots count the bundle as a bundle of its new owner
+        (`unload.destination`), until a load report contains the bundle.
+        """
         load_data = self._parts.load_data
         if not await self._parts.executor.unload(unload, unload.destination):
             return UnloadOutcome(False)
@@ -242,7 +253,7 @@ class ModularLeader:
     # ---- what is stored ----
 
     async def write_resource_quotas(self) -> None:
-        """Store the averages of bundles and brokers, as leader."""
+        """As leader, store the averages of the loads of bundles and brokers in the metadata store."""
         if not self._may_act():
             return
         await self._parts.watch.refresh()
@@ -260,10 +271,10 @@ class ModularLeader:
         )
 
     async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
-        """Return the names of the bundles whose data has to be stored. With
-        `loadBalancerMaxNumberOfBundlesInBundleLoadReport` these are the heaviest of the cluster, heaviest first: that
-        number multiplied by the number of brokers. Without it, these are all bundles except those of excluded
-        namespaces.
+        """Return the names of the bundles whose averages have to be stored. If
+        `loadBalancerMaxNumberOfBundlesInBundleLoadReport` is set, these are the bundles of the cluster with the highest
+        load, heaviest first; their number is that value multiplied by the number of brokers. Otherwise, these are all
+        bundles except those of namespaces that balancing excludes.
         """
         config = self._parts.context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces

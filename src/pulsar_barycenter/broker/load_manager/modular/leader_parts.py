@@ -13,7 +13,9 @@ from pulsar_barycenter.broker.load_manager.modular.load_data import LoadData
 
 @dataclass(frozen=True, slots=True)
 class LeaderParts:
-    """The parts for the leader. `watch` keeps `load_data` current; `executor` carries out and logs decisions."""
+    """The objects with which the leader decides. `load_data` has the known loads, `watch` keeps it current, and
+    `executor` carries out and logs decisions.
+    """
 
     context: LoadManagerContext
     load_data: LoadData

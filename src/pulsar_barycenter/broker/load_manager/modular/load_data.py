@@ -49,8 +49,8 @@ SAME_ANSWER_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Preallocation:
-    """A bundle that was assigned to `broker` at `at_ms` (ms since 1970). `data` is the load that is added to the
-    broker's load until a report contains the bundle.
+    """The choice of `broker` as owner of a bundle, made at `at_ms` (ms since 1970). `data` is the bundle's load, which
+    is added to the load of `broker` until a load report contains the bundle.
     """
 
     broker: str
@@ -59,7 +59,9 @@ class Preallocation:
 
 
 class LoadData:
-    """What this broker knows of the cluster's load. `refresh` updates it."""
+    """The load of the cluster as this broker knows it: load reports, averages, and bundles that were assigned but are
+    in no report yet. `refresh` reads the newest reports.
+    """
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
         self._context = context
@@ -78,8 +80,8 @@ class LoadData:
         return frozenset(self.fold.reports)
 
     async def refresh(self) -> tuple[list[str], list[str]]:
-        """Read the load reports of the registered brokers, and add the new ones to the averages (windows). Return the
-        brokers that left, and the bundles whose averages were dropped.
+        """Read the load reports of the registered brokers, and add each new report to the averages of its bundles.
+        Return two lists: the brokers that left since the last refresh, and the bundles whose averages were dropped.
 
         Only one call may run at a time.
         """
@@ -111,8 +113,9 @@ class LoadData:
         return left, forgotten
 
     async def _report_of(self, broker: str) -> LocalBrokerData | None:
-        """Return the report of a broker; None if the broker has the extensible load manager, whose registration has no
-        load, so that the broker would look idle.
+        """Return the load report of a broker; if it cannot be read, the one that was read last. None if the broker is
+        not registered, or has the extensible load manager: the registration of such a broker contains no load, so the
+        broker would look idle.
         """
         try:
             report = await self._context.registration.data_of(broker)
@@ -130,15 +133,17 @@ class LoadData:
                     self.fold.remember(name, data, report.last_update)
 
     async def obtain(self, bundle: str) -> BundleData:
-        """Return the windows (short- and long-term averages) of a bundle: from memory, from the store, from the
-        bundle's quota, or the default.
+        """Return the averages of a bundle, short- and long-term. They are taken from the first of these that has the
+        bundle: the averages that the pipeline, a separate program, published; this broker's memory; the averages in the
+        store; the bundle's quota in the store. Otherwise they are the default averages.
         """
         await self.pipeline.read()
         return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
 
     def known(self, bundle: str) -> BundleData | None:
-        """Return the windows (short- and long-term averages) of a bundle, as in `bundle_data`; None if there are
-        none.
+        """Return the averages of a bundle, short- and long-term: those that the pipeline, a separate program,
+        published, if decisions use them and they contain the bundle, else this broker's own. None if neither has the
+        bundle.
         """
         published = self.pipeline.published()
         found = None if published is None else published.bundles.get(bundle)
@@ -159,7 +164,9 @@ class LoadData:
     # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count the load of `bundle` as load of `broker`, until the load report of a broker contains the bundle."""
+        """Add the load of `bundle` to the load of `broker` in decisions, until the load report of a broker contains the
+        bundle.
+        """
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
@@ -169,8 +176,8 @@ class LoadData:
         self.changed()
 
     def preallocated_broker(self, bundle: str) -> str | None:
-        """Return the broker that was chosen for `bundle` less than SAME_ANSWER_MS ago; None if no broker was chosen, or
-        the chosen broker is not registered.
+        """Return the broker that was chosen as owner of `bundle` less than SAME_ANSWER_MS ago. None if no broker was
+        chosen in this time, or if the chosen one is not registered any more.
         """
         found = self.preallocations.get(bundle)
         if found is None or self._context.env.clock.now_ms() - found.at_ms > SAME_ANSWER_MS:
@@ -187,11 +194,11 @@ class LoadData:
         self._reported.clear()
 
     def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
-        """End the preallocations of the bundles in a report, even if a broker reports them that is not their
-        destination.
+        """End the preallocation of each bundle that is in a report: its assignment counts no longer as expected load.
+        This is also done if another broker than the chosen one reports the bundle.
 
-        A report that was received before the bundle was assigned may list the bundle with its former owner, so it does
-        not end the preallocation.
+        A report that was received before the bundle was assigned does not end the preallocation: it may list the bundle
+        because its sender is the former owner.
         """
         for bundle in self.preallocations.keys() & report.last_stats.keys():
             if received_ms > self.preallocations[bundle].at_ms:
@@ -200,8 +207,9 @@ class LoadData:
     # ---- values for decisions ----
 
     def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
-        """Return the present windows (averages) of all bundles: those published by the pipeline, and this broker's own
-        for the other bundles.
+        """Return the present averages of all bundles: for each bundle those in `published`, if it is there, else those
+        that this broker computed. `published` is what the pipeline, a separate program, published; None: nothing, so
+        only this broker's averages are used.
         """
         return {**self.fold.bundles, **(published.bundles if published is not None else {})}
 
@@ -212,8 +220,9 @@ class LoadData:
         data: Mapping[str, BundleData],
         published: Published | None,
     ) -> TimeAverageBrokerData:
-        """Return a broker's time averages: those published by the pipeline if `report` is the newest report of the
-        broker that the publication includes, else the sums over the windows (averages) of the broker's bundles.
+        """Return a broker's time averages. If the publication was made with `report` as the newest report of the
+        broker, these are the published ones. Otherwise they are the sums of the averages in `data` of the bundles in
+        `report`.
         """
         if published is not None and is_exactly(published, broker, report):
             found = published.averages.get(broker)
@@ -222,8 +231,8 @@ class LoadData:
         return self._sums(broker, report, data)
 
     def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
-        """Return the sums of the windows (averages) of a broker's bundles. The result is cached while report and
-        windows do not change.
+        """Return a broker's time averages: the sums of the averages in `data` of the bundles in `report`. The result is
+        cached until the report or one of these averages changes.
         """
         known = list(map(data.get, report.last_stats))
         before = self._summed.get(broker)
@@ -234,8 +243,8 @@ class LoadData:
         return sums
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return the load data as a document, from which another process can build the same snapshot and take the same
-        decisions.
+        """Return all load data as a document, from which another process can build the same snapshot and take the same
+        decisions. `memory` is what strategies remember of earlier rounds.
         """
         live, published = self._context.registration.brokers, self.pipeline.published()
         data = self.bundle_data(published)
@@ -258,7 +267,7 @@ class LoadData:
 
 
 def by_broker(preallocations: Mapping[str, Preallocation]) -> dict[str, dict[str, BundleData]]:
-    """Return the preallocated bundles (assigned and not yet reported) of each broker."""
+    """Return, for each broker, the bundles that were assigned to it and are in no load report yet, with their loads."""
     found: dict[str, dict[str, BundleData]] = {}
     for bundle, preallocation in preallocations.items():
         found.setdefault(preallocation.broker, {})[bundle] = preallocation.data

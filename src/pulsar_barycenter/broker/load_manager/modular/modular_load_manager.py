@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class ModularLoadManager:
-    """The load manager of one broker; `LoadManager` describes the calls of the broker."""
+    """The modular load manager of one broker. `LoadManager` says what each method does for the broker."""
 
     is_centralized = True
 
@@ -69,8 +69,8 @@ class ModularLoadManager:
         self._leading: ModularLeader | ModularAssigning | None = None
 
     async def leader(self) -> "ModularLeader | ModularAssigning":
-        """Return the leader's part of this load manager. It is created at the first call; concurrent calls get the same
-        object.
+        """Return the object that makes the leader's decisions. It is created at the first call, because importing it
+        takes some time; concurrent calls get the same object.
         """
         if self._leading is None:
             made = await self._environment.offload(partial(_leaders_class, balances=self._context.balances))
@@ -83,7 +83,7 @@ class ModularLoadManager:
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker with its first load report, and begin to read the reports of the others."""
+        """Register this broker with its first load report, and begin to read the reports of the other brokers."""
         report = self.reporter.next_report()
         await self._context.registration.register(self._context.urls.broker_id, report)
         self.reporter.wrote(report)
@@ -106,8 +106,8 @@ class ModularLoadManager:
         await self.disable()
 
     async def _refresh(self) -> None:
-        """Refresh the load data; on the leader, also delete the stored data of brokers that left and of bundles that no
-        longer exist.
+        """Read the newest load reports into the load data. On the leader, also delete the stored averages of brokers
+        that left and of bundles that no longer exist.
         """
         left, forgotten = await self.load_data.refresh()
         await self._judge_pipeline()
@@ -147,8 +147,8 @@ class ModularLoadManager:
         return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Update the metrics about the pipeline. On the leader, log a change of the pipeline's state (current, late or
-        absent).
+        """Set the metrics about the pipeline (the separate program that publishes averages). On the leader, also log
+        when the pipeline becomes late or is late no more, and when it stops or begins again to check for new reports.
         """
         state = await self.load_data.pipeline.judge(decides_with="averages computed by the leader itself")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
@@ -159,14 +159,14 @@ class ModularLoadManager:
     # ---- the leader's part ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none, and count the load of the bundle for that owner until a load
-        report contains the bundle; None if no broker qualifies.
+        """Choose an owner for a bundle that has none, and add the load of the bundle to this owner's load until a load
+        report contains the bundle. The result is None, or a placement with `broker` None, if no broker qualifies.
         """
         return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
-        """As leader, unload bundles from overloaded brokers one after the other. Choose the destination of each before
-        its unload.
+        """As leader, unload bundles from overloaded brokers, one after the other. Choose the next owner of each bundle
+        before its unload.
         """
         if self._context.is_leader():
             await (await self.leader()).shed()
@@ -178,18 +178,19 @@ class ModularLoadManager:
                 await (await self.leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
-        """As leader, store the averages of bundles and brokers."""
+        """As leader, store the averages of the loads of bundles and brokers in the metadata store."""
         if self._context.is_leader():
             await (await self.leader()).write_resource_quotas()
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         return await (await self.leader()).snapshot_document()
 
 
 def _leaders_class(*, balances: bool) -> "type[ModularLeader | ModularAssigning]":
-    """Import the class of the leader's part, with numpy and the strategies, and return it; this takes a few hundred
-    milliseconds. Without numpy it is the class that only assigns.
+    """Import the class that makes the leader's decisions and return it. If `balances`, it is the class that needs numpy
+    and the strategies, whose import takes a few hundred milliseconds. Otherwise it is the class that only assigns
+    bundles.
     """
     if not balances:
         from pulsar_barycenter.broker.load_manager.modular.assigning import ModularAssigning

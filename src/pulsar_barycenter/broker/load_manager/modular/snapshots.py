@@ -27,7 +27,9 @@ _KEPT_ROWS_IN_ONE_STEP: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """The inputs of a snapshot. If they are equal, the snapshot is the same."""
+    """What a snapshot is made from: the state of the load data (`generation`), the registered brokers (`live`) and the
+    pipeline's publication. From the same basis the same snapshot results, so it is not made again.
+    """
 
     generation: int
     live: frozenset[str]
@@ -43,8 +45,9 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A snapshot without preallocations (bundles assigned and not yet reported), and the preallocations at the time
-    when the work on the snapshot began. `number` counts the snapshots.
+    """A snapshot made from load reports only, and the preallocations (bundles that were assigned but are in no report
+    yet) at the time when the work on it began; these are not in the snapshot. `number` counts the snapshots that were
+    made.
     """
 
     basis: _Basis
@@ -55,7 +58,7 @@ class _Made:
 
 
 class Snapshots:
-    """Makes a snapshot if the load data changed, and returns the last one otherwise."""
+    """Has the last snapshot. `current` returns it, or makes a new one if the load data has changed."""
 
     def __init__(self, context: LoadManagerContext, load_data: LoadData) -> None:
         self._context = context
@@ -67,9 +70,11 @@ class Snapshots:
         self._current: LoadSnapshot | None = None
 
     async def current(self) -> LoadSnapshot:
-        """Return a snapshot of the load at the time of this call or later, without brokers that are not registered.
+        """Return a snapshot that contains at least the load data that was known when this was called, without brokers
+        that are not registered.
 
-        Calls that arrive while a snapshot is made share the next one.
+        A call that arrives while a snapshot is being made waits for it, and gets it only if nothing has changed since
+        it was begun; otherwise all calls that wait get the next snapshot.
         """
         called_at = self.begun
         async with self._making:
@@ -89,11 +94,13 @@ class Snapshots:
 
     @property
     def averages(self) -> Mapping[str, TimeAverageBrokerData]:
-        """The time averages of every broker in the last snapshot."""
+        """The time averages of every broker, as they are in the last snapshot."""
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count the load of `bundle` as load of `broker`, until the load report of a broker contains the bundle."""
+        """Add the load of `bundle` to the load of `broker` in later snapshots, until the load report of a broker
+        contains the bundle.
+        """
         made, is_new = self._made, bundle not in self._load_data.preallocations
         if self._current is not None and made is not None and is_new and bundle not in made.preallocations:
             self._current = self._current.adding_preallocation(broker, bundle, data)
@@ -102,7 +109,7 @@ class Snapshots:
         self._load_data.preallocate(bundle, broker, data)
 
     async def _make(self, basis: _Basis) -> _Made:
-        """Make and return the snapshot whose inputs are `basis`."""
+        """Make a snapshot from `basis` and return it. Other tasks run in between."""
         self.begun += 1
         number, load_data, builder = self.begun, self._load_data, self._builder
         published, preallocations = load_data.pipeline.published(), dict(load_data.preallocations)
@@ -126,11 +133,11 @@ class Snapshots:
         return _Made(basis, number, reported, averages, preallocations)
 
     def _made_since(self, called_at: int) -> _Made | None:
-        """Return the last snapshot if it is new enough for the call with the number `called_at`; None if a new snapshot
-        is needed.
+        """Return the last snapshot if a caller of `current` may get it, else None. `called_at` is the number of the
+        snapshot that had been begun last when the caller called.
 
-        The last snapshot is new enough if nothing has changed since, or if its number is higher than `called_at`. It is
-        never new enough if a broker in it has left the cluster.
+        The caller may get a snapshot with a higher number, or an older one if nothing has changed since it was made. It
+        never gets one with a broker that has left the cluster.
         """
         made = self._made
         if made is None or not made.basis.live <= self._context.registration.brokers:

@@ -53,15 +53,18 @@ class Traffic:
 
 
 class UsageMeter(Protocol):
-    """Measures the usage of the broker's machine. A simulation passes its own."""
+    """Measures the usage of the broker's machine. In a simulation, another meter is passed instead."""
 
     def measure(self, now_s: float, traffic: Traffic) -> SystemResourceUsage:
-        """Return the usage since the last call; `now_s` is monotonic time. Does not block, and raises no error."""
+        """Measure and return the usage in the time since the last call; `now_s` is monotonic time. Does not block, and
+        raises no error.
+        """
         ...
 
     def carrying(self, measured: SystemResourceUsage, traffic: Traffic) -> SystemResourceUsage:
-        """Return the usage `measured`, which was measured before. If this meter takes its bandwidths from the broker's
-        topics, those of the present `traffic` replace the measured ones.
+        """Return the usage `measured` of an earlier measurement, for a report that is made now. In the scope `process`,
+        its bandwidths are replaced by those of the present `traffic` of the broker's topics, because they need no
+        measurement.
         """
         ...
 
@@ -210,7 +213,9 @@ def machine_capacity(nics: tuple[str, ...], nic_speed_gbps: float | None, root: 
 
 
 def network_interfaces(override: tuple[str, ...], root: Path = Path("/")) -> tuple[str, ...]:
-    """Return `override`, or the sorted names of the Ethernet interfaces that are up and not virtual."""
+    """Return `override` if it is not empty. Otherwise return the names of the Ethernet interfaces that are up and not
+    virtual, sorted.
+    """
     if override:
         return tuple(override)
     folder = root / "sys/class/net"

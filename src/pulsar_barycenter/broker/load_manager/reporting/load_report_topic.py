@@ -30,7 +30,9 @@ _TIMEOUT_S: Final = 10
 
 
 class ReportSender(Protocol):
-    """A connection to the topic. `send` and `close` may block, and may raise any error."""
+    """A connection to the topic to which load reports are published. `send` and `close` may block, and may raise any
+    error.
+    """
 
     def send(self, report: LocalBrokerData) -> None:
         """Publish `report`; when this returns, the report is stored."""
@@ -40,7 +42,9 @@ class ReportSender(Protocol):
 
 
 class TopicReportLog:
-    """Publishes load reports in a thread. `connect` may block and raise errors; `append` and `close` do neither."""
+    """Publishes load reports in a topic, from a thread of its own. `connect` is called in the thread to create the
+    sender; it may block and raise errors. `append` and `close` neither block nor raise errors.
+    """
 
     def __init__(self, connect: Callable[[], ReportSender], *, pause_s: float = _PAUSE_S) -> None:
         self._connect = connect
@@ -89,7 +93,7 @@ class TopicReportLog:
         _close(sender)
 
     def _next(self) -> LocalBrokerData | None:
-        """Wait for the oldest report that is not published and return it; None after `close`."""
+        """Wait until there is a report that is not published, and return the oldest; None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             return None if self._closed else self._waiting[0]
@@ -148,7 +152,7 @@ class ClientReportSender:
 
 
 class ReportLogs:
-    """Appends each load report to several logs of load reports."""
+    """A log of load reports that consists of several others: each report is appended to all of them."""
 
     def __init__(self, *logs: ReportLog) -> None:
         self._logs = logs

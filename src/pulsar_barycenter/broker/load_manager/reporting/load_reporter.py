@@ -36,8 +36,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportRule:
-    """When a load report has to be written: after `max_interval_ms`, or if the load changed by more than
-    `threshold_percent`.
+    """The rule when a load report has to be written: when the last one is older than `max_interval_ms`, or when the
+    load changed by more than `threshold_percent` since then (see `largest_change`).
     """
 
     max_interval_ms: float = 900_000
@@ -46,8 +46,8 @@ class ReportRule:
 
 
 def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule: ReportRule) -> bool:
-    """Return whether the report `current` has to be written: the last written one is too old, or the load has changed
-    enough since.
+    """Return whether the report `current` has to be written: the report that was `written` last is too old, or the load
+    has changed enough since then, by `rule`.
     """
     if now_ms - written.last_update > rule.max_interval_ms:
         return True
@@ -55,8 +55,9 @@ def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule
 
 
 def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: ResourceWeights) -> float:
-    """Return the largest change between two reports: of message rate, throughput and number of bundles in percent, of
-    the usage in percentage points.
+    """Return the largest of four changes between two reports: of message rate, of throughput and of the number of
+    bundles, each in percent, and of the usage, in percentage points. The usage is the highest one of CPU, direct memory
+    and the two bandwidths, each multiplied by its weight.
     """
     usage = weighted_resource_usage(written, weights) - weighted_resource_usage(current, weights)
     return max(
@@ -71,7 +72,7 @@ def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: 
 
 
 class LoadReporter:
-    """Measures the load of one broker, and writes its load reports."""
+    """Measures the load of one broker, and writes its load reports to the metadata store and to the report log."""
 
     def __init__(
         self,
@@ -104,7 +105,9 @@ class LoadReporter:
         self._report_log.close()
 
     def current(self) -> LocalBrokerData:
-        """Return this broker's present load; the usage of the machine is as old as the last measurement."""
+        """Return this broker's present load. The stats of topics are present ones; the usage of the machine is that of
+        the last measurement.
+        """
         stats = self._load.stats()
         usage = self._load.usage(stats)
         data = msgspec.structs.replace(
@@ -121,7 +124,7 @@ class LoadReporter:
         return data
 
     def next_report(self) -> LocalBrokerData:
-        """Return the present load as a load report to write, with its time and the next sequence number."""
+        """Return the present load as a new load report: with the present time and the next sequence number."""
         return msgspec.structs.replace(
             self.current(), last_update=self._context.env.clock.now_ms(), sequence=next(self._context.sequences)
         )
@@ -143,9 +146,9 @@ class LoadReporter:
         """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
         it was written.
 
-        A report is also written after this broker lost and regained its registration or its session. If this broker is
-        not registered, or not connected to the store, nothing is written. If the write fails, this is logged. In both
-        cases the next call tries again.
+        A report is also written if this broker lost and regained its registration or its session since the last one. If
+        this broker is not registered, or not connected to the store, nothing is written. If the write fails, this is
+        logged. After these two, the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:
@@ -162,8 +165,8 @@ class LoadReporter:
             return True
 
     def log_report(self, *, force: bool = False) -> bool:
-        """Write a load report to the log only, if the load changed enough, the last report is too old, or `force` is
-        set. Return whether it was written.
+        """Append a load report to the report log, but do not write it to the metadata store. This is done if the load
+        changed enough, the last report is too old, or `force` is set. Return whether it was done.
         """
         if not self._load.may_write or (not force and self._written is not None and not self._is_due(self._written)):
             return False
@@ -183,8 +186,8 @@ class LoadReporter:
 
 
 def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of `names`, bundles that this broker got or lost, that are not in the written report and so have to
-    be reported.
+    """Return those of `names` that are not in `written`. `names` are bundles that this broker got or lost, `written`
+    those that the written report names as got or lost; the others have to be reported again.
     """
     reported = set(written)
     return tuple(name for name in names if name not in reported)

@@ -59,9 +59,9 @@ class LocalLoad:
         return {name: measured.get(name, _NO_STATS) for name in names}
 
     def usage(self, stats: dict[str, NamespaceBundleStats]) -> SystemResourceUsage:
-        """Return the machine's usage. It is measured again if the last measurement is at least
-        `loadBalancerHostUsageCheckIntervalMinutes` old. In the scope `process`, its bandwidths are always those of the
-        topics in `stats`.
+        """Return the machine's usage. It is measured again only if the last measurement is at least
+        `loadBalancerHostUsageCheckIntervalMinutes` old. In the scope `process`, the bandwidths are always the present
+        ones of the topics in `stats`.
         """
         now_s = asyncio.get_running_loop().time()
         interval_s = self._context.config.current.load_balancer_host_usage_check_interval_minutes * 60

@@ -41,7 +41,9 @@ _QUOTAS_IN_ONE_STEP: Final = 2_000
 
 
 class SimpleLoadData:
-    """What this broker knows of the cluster's load: reports, quotas and the ranking. `refresh` updates it."""
+    """The load of the cluster as this broker knows it: load reports, quotas (expected loads of bundles), and the
+    ranking of the brokers. `refresh` reads the newest reports.
+    """
 
     def __init__(self, context: LoadManagerContext, settings: SimpleSettingsWatch) -> None:
         self._context = context
@@ -74,15 +76,19 @@ class SimpleLoadData:
 
     @property
     def ranking(self) -> Ranking | None:
-        """The present ranking of the brokers, with the cluster's policies; None before the first report."""
+        """The present ranking of the brokers, with the present policies of the cluster; None before the first load
+        report is known.
+        """
         ranking, policies = self._ranking, self._context.policies.current
         if ranking is not None and ranking.snapshot.policies is not policies:
             ranking = self._ranking = replace(ranking, snapshot=replace(ranking.snapshot, policies=policies))
         return ranking
 
     async def begin(self) -> None:
-        """Read the reports for the first time. Use the factors in the store, and use the default quota as the average
-        quota.
+        """Read the load reports for the first time. Begin with the factors for CPU and memory that a former leader
+        stored, and with the default quota as the average quota.
+
+        The factors are estimates: percent of one core per message a second, and MiB of memory per group of topics.
         """
         await self.refresh()
         stored = self._settings.stored
@@ -95,7 +101,8 @@ class SimpleLoadData:
         )
 
     async def refresh(self) -> None:
-        """Read the registered brokers' reports, learn quotas from them, and rank the brokers again.
+        """Read the load reports of the registered brokers. From these compute the quotas (expected loads) of bundles
+        and the ranking of the brokers again.
 
         Only one call may run at a time. If there is no report, the ranking stays as it was.
         """
@@ -136,7 +143,9 @@ class SimpleLoadData:
         return None if report is None else self._complete(broker, report)
 
     def _complete(self, broker: str, report: LoadReport) -> LoadReport:
-        """Return a broker's report with its derived values. The result is cached until the broker has a new report."""
+        """Return a broker's report with the values that are computed from other values in it. The result is cached
+        until the broker has a new report.
+        """
         before = self._completed.get(broker)
         if before is None or before[0] is not report:
             before = self._completed[broker] = (report, complete(report))
@@ -152,15 +161,16 @@ class SimpleLoadData:
     # ---- quotas ----
 
     async def learn(self, bundles: Iterable[str]) -> None:
-        """Read the quotas of those bundles from the store whose quota is not known yet."""
+        """Read the quotas of some bundles from the store: of those in `bundles` whose quota is not known yet."""
         unknown = self.quotas.unknown(bundles)
         if unknown:
             stored = await self._stored.of(unknown)
             self.quotas = self.quotas.learning(stored)
 
     def allotted(self, loaded: Iterable[str], broker: str) -> tuple[ResourceQuota, ResourceQuota, float]:
-        """Return the total quota of the bundles `loaded`, the total quota of other bundles that are assigned to
-        `broker`, and the factor for CPU.
+        """Return three values for a report of `broker`, which has loaded the bundles `loaded`: the total quota of these
+        bundles; the total quota of the bundles that are assigned to it and that it has not loaded; and the estimated
+        CPU usage of a message, as percent of one core per message a second.
         """
         names = set(loaded)
         coming = [
@@ -169,10 +179,11 @@ class SimpleLoadData:
         return self.quotas.total(sorted(names)), self.quotas.total(sorted(coming)), self.quotas.cpu_factor
 
     async def write_quotas(self) -> None:
-        """Store the learned factors, and the quotas that changed enough.
+        """Store the estimated factors for CPU and memory, the average quota as the next default quota, and the quotas
+        of bundles; of quotas only those that changed enough.
 
         Raises:
-            MetadataError: the store did not accept a value.
+            MetadataError: the store did not accept a value; values before it are stored.
         """
         quotas = self.quotas
         await self._settings.write(CPU_FACTOR, repr(quotas.cpu_factor))
@@ -197,8 +208,8 @@ class SimpleLoadData:
         return replace(snapshot, bundles=unloaded_recently(snapshot.bundles, self.recently_unloaded))
 
     def document(self) -> SnapshotDocument:
-        """Return the present load as a document on which other strategies can be tried; it has reports but no averages
-        (windows).
+        """Return the present load reports and policies as a document, on which other strategies can be tried. Averages
+        (windows) are not in it, because this load manager computes none.
         """
         live = self._context.registration.brokers
         return SnapshotDocument(
@@ -214,8 +225,8 @@ class SimpleLoadData:
         )
 
     def availability(self, namespace: str) -> dict[int, list[str]]:
-        """Return the brokers that may serve a namespace, by rank, lowest rank first. While no report is known, all have
-        rank 0.
+        """Return the ids of the brokers that may serve a namespace, by rank, lowest rank first. While no load report is
+        known, all brokers have rank 0.
         """
         ranking = self.ranking
         live = self._context.registration.brokers
@@ -224,7 +235,9 @@ class SimpleLoadData:
         return availability(ranking, namespace)
 
     def select(self, request: PlacementRequest) -> Placement:
-        """Choose an owner for a bundle; if the strategy preallocates, the bundle counts for the owner at once."""
+        """Choose an owner for a bundle. If the configured strategy preallocates, the bundle's load is added to the
+        owner's at once, before a report contains it.
+        """
         ranking, live = self.ranking, self._context.registration.brokers
         settings, rng = self._settings.current, self._context.env.random
         if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):

@@ -20,8 +20,8 @@ _MAX_CACHED: Final = 2_000_000
 
 
 class QuotaStore:
-    """Reads quotas through a cache that follows changes in the store, and writes them. Close this object before the
-    store. Only the leader writes.
+    """Reads quotas (expected loads of bundles) through a cache that follows changes in the store, and writes them. Only
+    the leader writes. The owner of this object must close it before the store.
     """
 
     def __init__(self, store: MetadataStore, refresh_after_s: float) -> None:

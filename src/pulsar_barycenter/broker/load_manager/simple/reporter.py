@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures the load of one broker, and writes its load reports. The load data has the quotas of this broker's
-    bundles.
+    """Measures the load of one broker, and writes its load reports. `load_data` has the quotas of the broker's bundles,
+    which are totalled in each report.
     """
 
     def __init__(
@@ -64,7 +64,9 @@ class SimpleLoadReporter:
         return self._written
 
     def current(self, settings: SimpleSettings) -> LoadReport:
-        """Return this broker's present load; the usage of the machine is as old as the last measurement."""
+        """Return this broker's present load. The stats of topics are present ones; the usage of the machine is that of
+        the last measurement.
+        """
         stats = self._stats()
         usage = self._usage(stats)
         before = {} if self._written is None else self._written.bundle_stats
@@ -84,7 +86,7 @@ class SimpleLoadReporter:
         return complete(with_quotas(plain, allocated, preallocated, cpu_factor))
 
     def next_report(self, settings: SimpleSettings) -> LoadReport:
-        """Return the present load as a report to write: with the next sequence number."""
+        """Return the present load as a new load report, with the next sequence number."""
         return msgspec.structs.replace(self.current(settings), sequence=next(self._context.sequences))
 
     def wrote(self, report: LoadReport) -> None:
@@ -98,9 +100,9 @@ class SimpleLoadReporter:
         """Write a load report if the load changed enough, the last report is too old, or `force` is set. Return whether
         it was written.
 
-        A report is also written after this broker lost and regained its registration or its session. If this broker is
-        not registered, or not connected to the store, nothing is written. If the write fails, this is logged. In both
-        cases the next call tries again.
+        A report is also written if this broker lost and regained its registration or its session since the last one. If
+        this broker is not registered, or not connected to the store, nothing is written. If the write fails, this is
+        logged. After these two, the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:
@@ -132,8 +134,8 @@ class SimpleLoadReporter:
         return verdict.due or self._load.was_reconnected
 
     def _stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the stats of the bundles that this broker owns, without its own (heartbeat) bundles that have no
-        topics.
+        """Return the stats of the bundles that this broker owns. The bundles of its own heartbeat namespaces are left
+        out if they have no loaded topics.
         """
         return {
             name: stats

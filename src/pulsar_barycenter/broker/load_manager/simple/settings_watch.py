@@ -57,7 +57,9 @@ class SimpleSettingsWatch:
         await self._watch.close()
 
     async def write(self, name: str, value: str) -> None:
-        """As leader, store a setting for the whole cluster. It replaces the former value."""
+        """As leader, store a setting for the whole cluster. It replaces the value that was stored before. Errors of the
+        store are raised.
+        """
         await self._store.put(SETTING_NODES[name], msgspec.json.encode({name: value}))
         self._stored[name] = value
 

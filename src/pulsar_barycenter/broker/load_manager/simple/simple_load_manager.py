@@ -52,7 +52,7 @@ _PAUSE_SHARE: Final = 4.0
 
 
 class SimpleLoadManager:
-    """The load manager of one broker; `LoadManager` describes the calls of the broker."""
+    """The simple load manager of one broker. `LoadManager` says what each method does for the broker."""
 
     def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
         """`environment` is by default the environment of this machine (`of_machine`)."""
@@ -74,13 +74,13 @@ class SimpleLoadManager:
 
     @property
     def is_centralized(self) -> bool:
-        """Whether only the leader places bundles. This depends on the present placement strategy."""
+        """Whether only the leader assigns bundles. This depends on the placement strategy that is configured now."""
         return self.settings.current.is_centralized
 
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker with its first load report, and begin to read the reports of the others."""
+        """Register this broker with its first load report, and begin to read the reports of the other brokers."""
         await self.settings.start()
         report = self.reporter.next_report(self.settings.current)
         await self._context.registration.register(self._context.urls.broker_id, report)
@@ -109,10 +109,11 @@ class SimpleLoadManager:
         self.metrics.ranked(self.load_data.ranking)
 
     async def _current_load_data(self) -> SimpleLoadData:
-        """Return the load data of the last reports; read the reports if none is known or a known broker left.
+        """Return the load data of the last reports. Read the reports first if none is known, or if a broker in them has
+        left the cluster.
 
-        For placement the data must not contain brokers that left, because they would count for policies and for even
-        distribution.
+        Brokers that left must not be in the data when an owner is chosen: they would be counted as brokers that
+        policies allow and to which bundles are distributed.
 
         Raises:
             MetadataError: no report is known, and the store does not answer.
@@ -135,7 +136,7 @@ class SimpleLoadManager:
 
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load if it changed enough, or if `force`; return whether it was published. After it was
-        published, split this broker's bundles that are too large.
+        published, make this broker split those of its bundles that are too large.
         """
         written = await self.reporter.write(self.settings.current, force=force)
         report = self.reporter.written
@@ -154,7 +155,9 @@ class SimpleLoadManager:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle that has none; None if no broker qualifies."""
+        """Choose an owner for a bundle that has none. The result is None, or a placement with `broker` None, if no
+        broker qualifies.
+        """
         loop = asyncio.get_running_loop()
         started = loop.time()
         await self._context.policies.refresh(str(bundle.namespace))
@@ -177,8 +180,8 @@ class SimpleLoadManager:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """As leader, unload at most one bundle from each overloaded broker. The bundle's next look-up chooses its new
-        owner.
+        """As leader, unload at most one bundle from each overloaded broker. After that the bundle has no owner, and its
+        next look-up assigns one.
         """
         config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
         if not self._may_act() or not config.load_balancer_enabled:
@@ -204,8 +207,9 @@ class SimpleLoadManager:
         self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Unload a bundle, or, if shedding is off, log that it would have been unloaded. The bundle is not selected
-        again during the grace period.
+        """Make the owner unload a bundle. If `loadBalancerSheddingEnabled` is false, only log that it would be
+        unloaded. In both cases, the bundle is not selected again for `loadBalancerSheddingGracePeriodMinutes`; after a
+        failure it may be selected again at once.
         """
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:
@@ -222,7 +226,7 @@ class SimpleLoadManager:
         self.load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the snapshot on which this broker would decide now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, as a document for a file or the REST API."""
         return (await self._current_load_data()).document()
 
     # ---- splitting ----
@@ -249,13 +253,15 @@ class SimpleLoadManager:
         self.executor.refuse("split", split.bundle, split.broker, reason)
 
     async def _children_may_leave(self) -> bool:
-        """Return whether there is a broker to which the new bundles could move."""
+        """Return whether the new bundles of a split may move to another broker: whether more than one broker is
+        registered.
+        """
         return len(self.available_brokers()) > 1
 
     # ---- what is stored ----
 
     async def write_resource_quotas(self) -> None:
-        """As leader, store the learned factors, and the quotas that changed enough."""
+        """As leader, store the estimated factors for CPU and memory, and the quotas that changed enough."""
         if not self._may_act():
             return
         load_data = await self._current_load_data()

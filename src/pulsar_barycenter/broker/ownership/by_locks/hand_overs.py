@@ -33,8 +33,8 @@ class HandOvers:
         self.close = store.add_listener(self._on_notification)
 
     async def begin(self, bundle: Bundle, request_id: str) -> None:
-        """Publish the id of the request because of which a bundle will be released. "" means that there is no request,
-        so nothing is published.
+        """Publish the id of the request because of which this broker is about to release a bundle, so that the next
+        owner can log the same id. If the id is "", there is no request, and nothing is published.
         """
         if request_id:
             with suppress(MetadataError):
@@ -46,8 +46,8 @@ class HandOvers:
                 await self._store.delete(_path(bundle, request_id))
 
     def taken(self, bundle: Bundle) -> str:
-        """Return the id of the request because of which a bundle was released, and forget this id, because the bundle
-        is acquired now; "" if no id was published in the last _VALID_S seconds.
+        """Return the id of the request because of which the former owner released a bundle, and forget it. Called when
+        this broker has acquired the bundle. "" if no id was published in the last _VALID_S seconds.
         """
         request_id, until = self._released_for.pop(bundle, ("", 0.0))
         return request_id if asyncio.get_running_loop().time() < until else ""

@@ -78,8 +78,8 @@ _STATES: Final[Mapping[HoldingState, LockState]] = {
 
 
 def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
-    """Return the state of a bundle from the state of what this broker holds of it (None: this broker holds nothing).
-    `has_paused`: the process may have been paused, so another broker may own the bundle.
+    """Return the state of a bundle on this broker. `held` is the state of this broker's `Holding` of it, None if there
+    is none. `has_paused`: the process may have been paused, so another broker may own the bundle.
     """
     if held is None:
         return LockState.ABSENT
@@ -87,5 +87,5 @@ def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
 
 
 def course_of(state: LockState, request: LockRequest) -> LockCourse:
-    """Return the steps that carry out `request` on a bundle in `state`."""
+    """Return how a `request` about a bundle has to be carried out while the bundle is in `state` on this broker."""
     return COURSES.get((state, request), OTHERWISE[request])

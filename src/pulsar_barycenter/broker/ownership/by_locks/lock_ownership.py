@@ -53,9 +53,10 @@ LockHolding: TypeAlias = Holding[BundleLock]
 
 
 class LockOwnership:
-    """The state machine that owns bundles by locks. It changes `terms`. Implements `OwnershipMachine`.
+    """Owns bundles by locks: acquires and releases the locks, and begins and ends the `terms` of this broker
+    accordingly. Implements `OwnershipMachine`.
 
-    `incarnation` identifies this run of the process in its lock records.
+    `incarnation` is in this broker's lock records, and identifies this run of its process.
     """
 
     def __init__(self, store: MetadataStore, terms: LocalTerms[BundleLock], *, incarnation: str) -> None:
@@ -133,7 +134,9 @@ class LockOwnership:
         return None if bundle in self._holdings else self._others.get(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while the owner does not serve the bundle, or None if no broker has the lock."""
+        """Return the owner of the bundle. InTransit: a broker has the lock, but does not serve the bundle. None: no
+        broker has the lock.
+        """
         owner = self.owner_cached(bundle)
         if owner is not None:
             return owner
@@ -161,7 +164,8 @@ class LockOwnership:
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`. If this broker serves it already, return at once.
+        """Acquire `bundle` and begin to serve it; return this broker as the owner. If this broker serves it already,
+        return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -174,7 +178,10 @@ class LockOwnership:
             if holding is None:
                 return (await self._take(bundle, reason)).owner
             if self._course(holding, LockRequest.ACQUIRE) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(bundle, f"the bundle is {holding.state.value} on this broker")
+                raise BundleNotAcquiredError(
+                    bundle,
+                    f"on this broker the bundle is {holding.state.value}, so it cannot be acquired now: try again",
+                )
             return holding.owner
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
@@ -194,10 +201,11 @@ class LockOwnership:
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Split `parent`, which this broker serves, into `children` without closing a topic.
 
-        Acquire the children, call `write_boundaries`, which writes them as the namespace's bundles by compare-and-set
-        and returns the new bundles, then replace the parent by the children in one step. If anything fails before the
-        boundaries are written, the children are released and the parent continues. If it is not known whether the
-        boundaries were written, the children are released and the term of the parent ends.
+        First this broker acquires the children. Then `write_boundaries` is called, which stores them as bundles of the
+        namespace by compare-and-set and returns the new bundles of the namespace. Then the children replace the parent
+        in one step. If anything fails before the boundaries are written, the children are released and this broker
+        continues to serve the parent. If it is not known whether the boundaries were written, the children are released
+        and the term of the parent ends.
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent.
@@ -206,7 +214,7 @@ class LockOwnership:
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)
             if holding is None or self._course(holding, LockRequest.SPLIT) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(parent, "the bundle is not served on this broker")
+                raise BundleNotAcquiredError(parent, "this broker does not serve the bundle, so it cannot split it")
             await self._divide(holding, children, write_boundaries)
 
     async def _take(self, bundle: Bundle, reason: str) -> LockHolding:
@@ -222,7 +230,9 @@ class LockOwnership:
         return holding
 
     async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> LockHolding:
-        """Acquire the lock of a bundle, and register the object for the term in the state PREPARED."""
+        """Acquire the lock of a bundle; return the object for the new term, which has not begun yet (state PREPARED).
+        `is_child`: the bundle is a child of a split in progress.
+        """
         won = await self._locks.acquire(bundle, is_child=is_child)
         holding = self._holdings.prepare(bundle, won, self._terms.urls.owner(is_local=True, epoch=won.epoch))
         won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "another session has acquired the lock"))
@@ -288,8 +298,9 @@ class LockOwnership:
     def _replace_by_children(
         self, parent: LockHolding, children: list[LockHolding], boundaries: NamespaceBundles
     ) -> None:
-        """Replace the parent in one step: cache the new boundaries, end the parent's term, begin the children's terms,
-        and move the topics to them.
+        """After the boundaries were written, replace the parent in one step: cache the new boundaries, begin the
+        children's terms, move the topics to them, and end the parent's term. If the parent's term was lost meanwhile,
+        the children's terms do not begin.
         """
         self._terms.bundles.accept(boundaries)
         was_serving = self._holdings.is_serving(parent)
@@ -310,9 +321,10 @@ class LockOwnership:
     # ---- loss ----
 
     async def _clear(self, holding: LockHolding, reason: str) -> bool:
-        """Close the topics of a term that ended unexpectedly, and release the lock if this broker still has it.
+        """Close the topics of a term that ended unexpectedly, and release the lock if this broker still has it. Return
+        True after that.
 
-        Return False if another change has done this before; then the caller must not acquire the bundle again.
+        Return False if this was done before by another change; then the caller must not acquire the bundle again.
         """
         bundle = holding.term.bundle
         async with self._locks.serial(bundle):
@@ -330,7 +342,9 @@ class LockOwnership:
             self._terms.report_lost(holding.term.bundle)
 
     async def _recover(self, holding: LockHolding, reason: str) -> None:
-        """Close the topics of a term that ended, release the lock, and try to own the bundle again."""
+        """Close the topics of a term that ended, release the lock, and try once to acquire the bundle again. If this
+        fails, report that the bundle was lost.
+        """
         bundle = holding.term.bundle
         if not await self._clear(holding, reason):
             return
@@ -368,8 +382,8 @@ class LockOwnership:
             self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
     async def _forget(self, holding: LockHolding) -> None:
-        """Release the lock, then remove the object for the term. In this order, look-ups wait until the lock is
-        free.
+        """Release the lock, then remove the object for the term. In this order, this broker answers look-ups of the
+        bundle with InTransit until the lock is free.
         """
         await self._locks.release(holding.term.bundle, holding.won.lock)
         self._holdings.forget(holding)

@@ -33,13 +33,17 @@ class ChannelCounters:
         self._counts[name, tuple(labels.items())] += 1
 
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        """Yield each count: its Prometheus name, its own labels, its value."""
+        """Yield, for each counter, its Prometheus name, its labels in addition to those of the broker, and
+        its value.
+        """
         for (name, labels), count in self._counts.items():
             yield f"pulsar_sunit_state_chn_{name}_total", dict(labels), count
 
 
 class CountedRecords:
-    """Counts the changes of ownership records that pass through it. Implements `OwnershipRecords`."""
+    """Passes all calls to another `OwnershipRecords`, and counts the changes of ownership records. Implements
+    `OwnershipRecords`.
+    """
 
     def __init__(self, records: OwnershipRecords, counters: ChannelCounters) -> None:
         self._records = records

@@ -39,8 +39,8 @@ _MAX_DOUBLINGS = 4
 
 
 class LeaderRepairs:
-    """Repairs ownership records on the leader. `choose(bundle, brokers)` returns an owner for the bundle, but none of
-    `brokers`; None if no broker can own it.
+    """Repairs, on the leader, ownership records that name lost brokers or were not completed. `choose(bundle, brokers)`
+    returns an owner for the bundle, but none of `brokers`; None if no broker can own it.
     """
 
     def __init__(
@@ -150,7 +150,9 @@ class LeaderRepairs:
         return frozenset(found)
 
     def _wait_for(self, missing: set[str], delay_ms: int) -> None:
-        """Schedule another check for the time when the missing brokers count as lost; log each missing broker once."""
+        """Schedule a check `delay_ms` from now, when the `missing` brokers, which have no session, count as lost if
+        they are still missing. Log each missing broker once.
+        """
         for broker in sorted(missing - self._logged_missing):
             self._counters.count("inactive_broker_cleanup_ops", result="Schedule")
             log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
@@ -161,8 +163,8 @@ class LeaderRepairs:
             self._next_check = asyncio.get_running_loop().call_later(delay_ms / 1000, self.due.set)
 
     async def _clean_up(self, lost: Collection[str]) -> int:
-        """Assign the bundles of brokers whose sessions have expired to other brokers, bundles of system namespaces
-        last, as in Pulsar. Return the number of failures.
+        """Assign the bundles of lost brokers, whose sessions have expired, to other brokers. Bundles of system
+        namespaces come last, as in Pulsar. Return the number of bundles for which this failed.
         """
         log.warning("brokers_lost", brokers=lost)
         for _ in lost:

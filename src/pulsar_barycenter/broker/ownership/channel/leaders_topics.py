@@ -39,10 +39,11 @@ _RETRY_S: Final = 0.2
 
 
 class LeadersTopics:
-    """The term in which the leader serves the internal topics. Implements `LeadersTerm`.
+    """The term in which the leader serves the internal topics: the topics with ownership records and loads. The leader
+    serves them even if other brokers own their bundles. Implements `LeadersTerm`.
 
-    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when the broker
-    that serves the topics may have changed.
+    `owner_named` returns the addresses of a broker, None if they are not known. `changed` is called when another broker
+    may have begun to serve the topics.
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class LeadersTopics:
         return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
-        """Return this broker's term as the server of the internal topics; None if there is no such term, or if it has
-        ended.
+        """Return the term in which this broker serves the internal topics. None if it does not serve them: it is not
+        the leader, or the process may have been paused.
         """
         term = self._term
         return term if term is not None and term.active and not self._pauses.has_paused() else None
@@ -91,11 +92,15 @@ class LeadersTopics:
         return self._owner_named(leader.broker_id, None if term is None else term.epoch)
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Wait until another broker may serve the internal topics, or until `timeout_s` seconds have passed."""
+        """Return when another broker may have begun to serve the internal topics, or after `timeout_s` seconds; in both
+        cases without an error.
+        """
         await self._change.wait(timeout_s)
 
     def look(self) -> None:
-        """Begin the term for the internal topics if this broker is leader, or end it if not. Report a new owner."""
+        """Begin the term for the internal topics if this broker has become the leader, or end it if it is the leader no
+        more. If another broker may serve the topics now, call `changed`.
+        """
         if self._closed:
             return
         if not self._leadership.is_leader():

@@ -36,21 +36,21 @@ T = TypeVar("T")
 
 
 def configured_place(config: BrokerConfig) -> StorageType:
-    """Return where the configuration stores the ownership records: in a topic or in the metadata store."""
+    """Return where the ownership records are stored, as the configuration says: in a topic or in the metadata store."""
     in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == OWNERS_IN_STORE
     return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
 
 
 def first_place(config: BrokerConfig) -> StorageType:
     """Return where the ownership records of a new cluster are stored: in a topic or in the metadata store. If the
-    configuration moves records (a syncer), return the storage from which they are moved.
+    configuration says that the records are moved from one to the other, return the one from which they are moved.
     """
     return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 
 
 class OwnershipChannel:
-    """Owns bundles by records, for one broker. Implements `OwnershipChanges`. `choose(bundle, brokers)` returns an
-    owner for the bundle, but none of `brokers`; None if no broker can own it.
+    """Owns bundles by ownership records, for one broker. Implements `OwnershipChanges`. `choose(bundle, brokers)`
+    returns an owner for the bundle, but none of `brokers`; None if no broker can own it.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class OwnershipChannel:
         )
 
     async def close(self) -> None:
-        """End the ownership of all bundles, the leader's repairs, and the connection to the internal topics.
-        Idempotent.
+        """End the ownership of all bundles without handing them over, end the leader's repairs, and close the
+        connection to the internal topics. Idempotent.
         """
         self._repairs.close()
         await self.syncer.close()
@@ -135,7 +135,9 @@ class OwnershipChannel:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker is configured to own bundles: by locks or by records. Known when the broker's id is known."""
+        """How the configuration of this broker says that it owns bundles: by locks or by records. It can be read only
+        after the broker's id is known.
+        """
         return self.ownership.mode._replace(place=configured_place(self._config.current).value)
 
     # ---- for load managers (OwnershipChanges) ----
@@ -186,8 +188,8 @@ class OwnershipChannel:
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
-        """Return the work of the leader (duty) that repairs ownership. The leader runs it each time a broker joins or
-        leaves, and periodically.
+        """Return the leader's duty that repairs ownership: the leader does it each time a broker joins or leaves, and
+        periodically.
         """
         return Duty(
             "ownership monitor",
@@ -198,8 +200,8 @@ class OwnershipChannel:
         )
 
     def syncer_duty(self) -> Duty:
-        """Return the work of the leader (duty) that moves the ownership records between the topic and the metadata
-        store. The leader runs it after each change of a record, and periodically.
+        """Return the leader's duty that moves the ownership records between the topic and the metadata store: the
+        leader does it after each change of a record, and periodically.
         """
         return Duty(
             "ownership records' syncer",

@@ -50,7 +50,9 @@ _GIVING: Final = frozenset({Role.GIVER, Role.LEAVER})
 
 
 class RecordOwnership:
-    """The state machine that owns bundles by records. It changes `terms`. Implements `OwnershipMachine`."""
+    """Owns bundles by ownership records: does what the records require of this broker, and begins and ends its `terms`
+    accordingly. Implements `OwnershipMachine`.
+    """
 
     def __init__(
         self,
@@ -66,9 +68,10 @@ class RecordOwnership:
         choose: Choose,
         counters: ChannelCounters,
     ) -> None:
-        """`holds_locks` returns whether terms also need locks; it is called at the start. `in_flight_s` returns how
-        many seconds to wait for a change of ownership; `keeps_clients` returns whether the clients of a transferred
-        bundle stay connected; `choose(bundle, brokers)` returns an owner for the bundle, but none of `brokers`.
+        """`holds_locks` returns whether terms also need locks; it is called once, by `start`. `in_flight_s` returns for
+        how many seconds a request to change ownership waits, not counting the time for closing topics. `keeps_clients`
+        returns whether the clients of a transferred bundle stay connected until they are sent to the next owner.
+        `choose(bundle, brokers)` returns an owner for the bundle, but none of `brokers`; None if no broker can own it.
         """
         self._store = store
         self._terms = terms
@@ -115,7 +118,7 @@ class RecordOwnership:
     # ---- lifecycle ----
 
     def start(self) -> None:
-        """Begin to read the ownership records and to do what they require."""
+        """Begin to read the ownership records, and to acquire and release bundles as they require."""
         self._taking.refusal = None
         self._records.start(self._on_record)
         read = self._registration.data_of
@@ -142,8 +145,8 @@ class RecordOwnership:
         )
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles. Owned bundles stay until they are released; if another broker assigns a bundle to
-        this broker, this broker assigns it to a third one.
+        """Acquire no more bundles. Bundles that this broker owns stay its own until they are released. If another
+        broker assigns a bundle to this broker, this broker passes it on to a third one.
         """
         self._taking.refusal = why
 
@@ -159,11 +162,13 @@ class RecordOwnership:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker owns bundles: by locks or by records. Known when the broker's id is known."""
+        """How this broker owns bundles: by locks or by records. It can be read only after the broker's id is known."""
         return OwnershipMode(self._records.storage.value, holds_locks=self._states.guard.holds_locks)
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
-        """Call `listener` if this process was paused for so long that other brokers may have taken over its bundles."""
+        """Call `listener` each time it was found that this process was paused for so long that other brokers may own
+        its bundles now.
+        """
         self._interrupted.append(listener)
 
     def on_record(self, listener: RecordListener) -> None:
@@ -205,7 +210,9 @@ class RecordOwnership:
             listener(bundle, before, after)
 
     def _time(self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> None:
-        """Record the times of the phases of a change in which this broker has a role, for `HandoverTimes`."""
+        """Record, for `HandoverTimes`, when this broker begins or ends its part in a handover of the bundle, as the
+        change of the record from `before` to `after` shows.
+        """
         was, now = role_of(before, self._terms.broker_id), role_of(after, self._terms.broker_id)
         handovers = self._terms.handovers
         if was not in _GIVING and now in _GIVING:
@@ -240,8 +247,8 @@ class RecordOwnership:
             self.lost(holding.term, "another session has acquired the lock")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait until this broker serves the bundle, or until it is clear that it will not serve it soon; for at most
-        _ARRIVES_S seconds. Raises no error in either case.
+        """Wait until this broker serves the bundle, or until the bundle's record shows that this broker will not serve
+        it soon, for at most _ARRIVES_S seconds. If this time is over, return without an error.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S
@@ -252,8 +259,8 @@ class RecordOwnership:
             await self._terms.changes.wait(bundle, left_s)
 
     def owner_named(self, broker_id: str, epoch: int | None) -> Owner | None:
-        """Return the addresses of a broker; None if they are not known. If `broker_id` is this broker, `epoch` is the
-        epoch of its term.
+        """Return the addresses of the broker `broker_id`; None if they are not known. `epoch` is only used if this is
+        the id of this broker: it becomes the epoch in the result.
         """
         if self._terms.has_identity and broker_id == self._terms.broker_id:
             return self._terms.urls.owner(is_local=True, epoch=epoch)
@@ -273,7 +280,8 @@ class RecordOwnership:
         return self._brokers.get(named) or self._states.guard.known(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while the owner does not serve the bundle, or None if the bundle has no owner.
+        """Return the owner of the bundle. InTransit: the bundle has an owner or a next owner, which does not serve it
+        now. None: the bundle has no owner.
 
         Raises:
             LookupNotReadyError: the ownership records have not been read yet.
@@ -296,8 +304,8 @@ class RecordOwnership:
         return await self._states.guard.owner(bundle)
 
     async def _owner_by_lock(self, bundle: Bundle, named: str | None) -> Owner | InTransit | None:
-        """Return the owner that the bundle's lock names, if the broker that its record names (`named`) does not own
-        bundles by records now; else None.
+        """Return the owner that the bundle's lock names. None if the lock does not count: the broker `named` by the
+        bundle's record owns bundles by records, or the record names no broker.
         """
         if named is None or named == self._terms.broker_id or named in self._brokers:
             return None
@@ -312,7 +320,9 @@ class RecordOwnership:
         ]
 
     def concerned(self) -> set[str]:
-        """Return the ids of the brokers that own a bundle, or have a role in a change of ownership in progress."""
+        """Return the ids of all brokers that the ownership records name as an owner, or as the former or next owner in
+        a change of ownership in progress.
+        """
         brokers: set[str | None] = set()
         records = self._records.items()
         for _, record in records:
@@ -325,7 +335,7 @@ class RecordOwnership:
     # ---- changes ----
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make the broker `source` unload a bundle; see `RecordRequests.move`."""
+        """Make the broker `source` unload a bundle, for `destination` as the next owner; see `RecordRequests.move`."""
         return await self._requests.move(bundle, source, destination, guard)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
@@ -348,7 +358,9 @@ class RecordOwnership:
 
 
 def _named(record: ServiceUnitStateData | None) -> str | None:
-    """Return the id of the broker that serves the bundle according to its ownership record; None if no broker does."""
+    """Return the id of the broker that serves the bundle, as its ownership record says; None if the record
+    names none.
+    """
     if record is None:
         return None
     match record.state:

@@ -24,10 +24,10 @@ class ChannelUnavailableError(LookupFailedError):
 
 
 class OwnershipRecords(Protocol):
-    """The ownership records of all bundles, as this broker has read them. All brokers read the same records in the same
-    order.
+    """The ownership records of all bundles, as this broker has read them. For each bundle, all brokers read the same
+    records in the same order.
 
-    All methods run on the event loop. Listeners are called on it, for each bundle in the order of its changes.
+    All methods run on the event loop, and listeners are called on it.
     """
 
     @property
@@ -53,11 +53,15 @@ class OwnershipRecords(Protocol):
         ...
 
     def start(self, listener: RecordListener) -> None:
-        """Begin to read the ownership records in the background, and to call `listener` with each change."""
+        """Begin to read the ownership records in the background. `listener` is called with the bundle, the former and
+        the new record after each change.
+        """
         ...
 
     async def refresh(self, bundle: Bundle) -> None:
-        """Read the record of one bundle again, in case a notification was lost. Errors are ignored."""
+        """Read the record of one bundle again, because the notification of a change may have been lost. Errors are
+        ignored.
+        """
         ...
 
     async def catch_up(self) -> None:
@@ -75,12 +79,13 @@ class OwnershipRecords(Protocol):
         after: ServiceUnitStateData | None,
         guard: Guard | None = None,
     ) -> bool:
-        """Write `after` (None: delete the record) as the replacement of the ownership record `before`. Return False,
-        and change nothing, if the present record is not `before`, or the rules for records refuse the change.
+        """Replace an ownership record: `before` is the present one, `after` the new one (None: delete the record).
+        Return True after that. Return False, and change nothing, if the present record is not `before`, or the rules
+        for changes of records refuse this change.
 
-        When this returns, this broker has read the outcome and called the listener. If the records are in the metadata
-        store, the store checks `guard` (another key that must have a certain version) in one step with the write;
-        otherwise the caller has to check `guard` before this call.
+        When this returns, this broker has read the outcome and called the listener. `guard` is a key that must have a
+        certain version. If the records are in the metadata store, the store checks `guard` in one step with the write;
+        if they are in a topic, the caller has to check it before this call.
 
         Raises:
             GuardError: the guard's key has another version.

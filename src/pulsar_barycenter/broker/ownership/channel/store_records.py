@@ -56,8 +56,8 @@ class _Known(NamedTuple):
 
 
 class _Reading:
-    """A read of an ownership record that is in progress. `is_old` is set if this broker changes the record meanwhile;
-    then the result must be dropped.
+    """A read of an ownership record that is in progress. `is_old` is set when this broker changes the record meanwhile:
+    then the result of the read is outdated, and must be dropped.
     """
 
     is_old = False
@@ -167,7 +167,10 @@ class StoreRecords:
             if known is None and (stored := await self._store.get(path)) is not None:
                 version = stored.stat.version
             if not holds():
-                raise ChannelUnavailableError("another broker is the leader, or the ownership records are being moved")
+                raise ChannelUnavailableError(
+                    "this broker does not copy ownership records any more: another broker is the leader, or the "
+                    "records are being moved to another place"
+                )
             if after is not None:
                 stat = await self._store.put(path, encode_record(after), expected_version=version)
                 self._apply(bundle, _Known(after, stat.version))

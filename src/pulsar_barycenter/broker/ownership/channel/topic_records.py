@@ -60,7 +60,9 @@ def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
 
 
 class _Offer:
-    """An ownership record that this broker published, and whether it was accepted (None: not known yet)."""
+    """An ownership record that this broker published in the topic. `accepted`: whether it became the record of its
+    bundle; None: not known, because this broker has not read it yet.
+    """
 
     __slots__ = ("accepted", "value")
 
@@ -125,13 +127,13 @@ class TopicRecords:
 
     async def catch_up(self) -> None:
         if self._reader is None:
-            raise ChannelUnavailableError("this broker has no connection to the topic with the records")
+            raise ChannelUnavailableError("this broker has no connection to the topic of the ownership records")
         try:
             async with asyncio.timeout(_PUBLISH_S):
                 await self._reader.reach_end()
         except (TimeoutError, SystemTopicError) as error:
             raise ChannelUnavailableError(
-                str(error) or "the topic with the records cannot be read to its end"
+                str(error) or "the topic of the ownership records was not read to its end in time"
             ) from error
 
     async def put(
@@ -144,7 +146,7 @@ class TopicRecords:
         if self._known.get(bundle) is not before or conflict(before, after, self.storage):
             return False
         if self._publisher is None:
-            raise ChannelUnavailableError("this broker has no connection to the topic with the records")
+            raise ChannelUnavailableError("this broker has no connection to the topic of the ownership records")
         key, offer = str(bundle), _Offer(None if after is None else encode_record(after))
         offers = self._offers.setdefault(key, [])
         offers.append(offer)
@@ -165,8 +167,8 @@ class TopicRecords:
                 self._offers.pop(key, None)
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Write a copy of a record; see `CopiedRecords.copy`. If the rule of all brokers
-        (`load.service_units.conflicts`) would refuse the record, a message that deletes the former record is published
+        """Write a copy of a record; see `CopiedRecords.copy`. If brokers would ignore the message because of the rules
+        for changes of records (`load.service_units.conflicts`), a message that deletes the former record is published
         first.
         """
         before = self.get(bundle)
@@ -184,13 +186,18 @@ class TopicRecords:
         holds: Callable[[], bool],
     ) -> None:
         if not holds():
-            raise ChannelUnavailableError("another broker is the leader, or the ownership records are being moved")
+            raise ChannelUnavailableError(
+                "this broker does not copy ownership records any more: another broker is the leader, or the records "
+                "are being moved to another place"
+            )
         if not await self.put(bundle, before, after):
-            raise ChannelUnavailableError("another broker wrote an ownership record that only the leader may copy")
+            raise ChannelUnavailableError(
+                "an ownership record was not copied, because another broker changed it during the copy"
+            )
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
-        """Wait until this broker has read a record that it published; the caller limits the time. Return whether the
-        record was accepted; False also if compaction removed the record before it was read.
+        """Wait until this broker has read a record that it published; there is no time limit here, the caller has to
+        set one. Return whether the record was accepted. False also if compaction removed the record before it was read.
         """
         while offer.accepted is None and (
             message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id
@@ -216,8 +223,9 @@ class TopicRecords:
                 return
 
     def _accept(self, key: str, value: bytes | None) -> bool:
-        """Apply a message of the topic to the ownership records, and return whether it was accepted. A message that
-        cannot be decoded is logged once and ignored.
+        """Apply a message of the topic to the ownership records. Return True if it changed or deleted the record of a
+        bundle; False if the rules for changes of records refuse it, or it cannot be decoded. A message that cannot be
+        decoded is logged, once for each key.
         """
         try:
             bundle = Bundle.parse(key)

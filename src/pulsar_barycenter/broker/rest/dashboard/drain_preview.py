@@ -32,7 +32,9 @@ leave.
 
 
 class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle in the preview, which would leave or stay. `sentence` is the short reason, with the compared values."""
+    """A bundle of the broker to drain. `sentence` is the short reason, with the compared values, why it would go to the
+    destination of its group, or why no other broker can take it.
+    """
 
     bundle: str
     sentence: str
@@ -51,10 +53,13 @@ class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The effect of draining one broker.
 
-    `value` is the value of the setting `key` that drains this broker in addition to those that are drained now;
-    `without` is the value with which it is not drained. Both can be stored only while `stored` is the present value.
-    `count` is the number of bundles that the broker reports and that may leave; `groups` have the first MOST_PLACED of
-    them by name. `sides` are the loads of all brokers before and after these bundles leave.
+    `key` is the name of the configuration key that lists the drained brokers, and `stored` its present value. `value`
+    is the value that adds this broker to the list, `without` the value that removes it from the list. The dashboard
+    sends `stored` along with a change, so that the change fails if the key has another value by then.
+
+    `count` is the number of the broker's bundles, without those that never leave their broker. `groups` have the
+    destinations of the first MOST_PLACED of them by name. `sides` are the loads of all brokers before and after the
+    bundles in `groups` leave.
     """
 
     broker: str
@@ -108,8 +113,12 @@ class DrainPreviews:
 def _leaving(
     document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind, broker: str
 ) -> tuple[int, list[LeavingGroup], list[Any]]:
-    """Return the number of bundles that may leave the broker, the destinations of the first MOST_PLACED, and the loads
-    before and after. Each destination is chosen with the load of the bundles that were assigned before.
+    """Return three things: the number of the broker's bundles, without those that never leave their broker; in groups,
+    the destinations of the first MOST_PLACED of them by name; and the loads of all brokers before and after these
+    leave.
+
+    Destinations are chosen one after the other; each choice takes into account the load of the bundles for which a
+    destination was already chosen.
     """
     from pulsar_barycenter.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
     from pulsar_barycenter.load.rounds.round import selection_of

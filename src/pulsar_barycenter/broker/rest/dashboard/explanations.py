@@ -39,7 +39,10 @@ MOST_PARTITIONS: Final = 200
 
 @dataclass(slots=True)
 class _Decided:
-    """The `explained.SnapshotDecisions` computed at `at` (event loop time), and the balance, if it was requested."""
+    """What this broker computed last for the dashboard. `decisions` is an `explained.SnapshotDecisions`, computed at
+    the time `at` (seconds of the event loop). `balance` is the balance of the cluster for the same snapshot; None until
+    a request needs it.
+    """
 
     at: float
     decisions: Any

@@ -136,8 +136,8 @@ class LeadersView:
 
 
 async def _drain_change(services: BrokerServices) -> NotedChange | None:
-    """Return the last change of the setting that lists drained brokers; None if the store does not answer, or the
-    change was not recorded.
+    """Return the last change of the configuration key that lists drained brokers, with its author. Return None if the
+    store does not answer, or nothing is recorded about the change that set the present value.
     """
     dynamic = services.control.dynamic_configuration
     try:
@@ -148,7 +148,9 @@ async def _drain_change(services: BrokerServices) -> NotedChange | None:
 
 
 def _strategy(config: BrokerConfig) -> str:
-    """Return the name of the configured shedder, in full if the shedder can be loaded."""
+    """Return the name of the configured shedder: its full name if the class of the shedder can be loaded, else the last
+    part of the configured class name.
+    """
     try:
         return shedder_name(config)
     except StrategyError:

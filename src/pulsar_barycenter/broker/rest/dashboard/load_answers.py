@@ -59,17 +59,21 @@ class LoadAnswers:
         self._cached: Recent[LoadQuestion, tuple[float, bytes]] = Recent(_MAX_CACHED)
 
     def remembered(self, moments: Sequence[Moment]) -> bytes:
-        """Return the JSON of the loads that are in memory, each with its own time."""
+        """Return the loads in memory as JSON. `moments` are these loads, each with the time at which it was measured,
+        oldest first.
+        """
         now_ms = self._services.control.env.clock.now_ms()
         since_ms = moments[0].at if moments else now_ms
         recent = LoadOverTime(since=since_ms, until=now_ms, step=0, whole_since=since_ms, note="", moments=[*moments])
         return msgspec.json.encode(recent)
 
     def question(self, request: web.Request) -> LoadQuestion | None:
-        """Build the query from the parameters of a request; return None if they have no time, no broker and no bundle.
+        """Build the query from the parameters of a request. Return None if the request has none of the parameters
+        `since`, `until`, `step`, `broker` and `bundle`, or all are blank.
 
         Raises:
-            RestError: 400, a parameter is not valid, or exceeds its limits.
+            RestError: 400, a parameter is not valid, or the query asks for a larger time span or more values than
+                allowed.
             InvalidNameError: the bundle's name is not valid.
         """
         query = request.rel_url.query
@@ -94,10 +98,11 @@ class LoadAnswers:
             raise RestError(400, str(error)) from error
 
     async def answer(self, question: LoadQuestion, moments: Sequence[Moment]) -> bytes:
-        """Return the answer to a query as JSON, from the moments in memory and from tables.
+        """Return the answer to a query as JSON. The loads come from `moments`, which are in memory, and from the tables
+        on disk for the times before. An answer younger than FRESH_S seconds is used again.
 
         Raises:
-            RestError: 503, MOST_WAITING requests wait already.
+            RestError: 503, MOST_WAITING requests are waiting already.
         """
         if self._waiting >= MOST_WAITING:
             raise RestError(503, f"{MOST_WAITING} requests for loads over time are waiting already. Try again.")

@@ -17,7 +17,7 @@ from pulsar_barycenter.config.sources import NotedChange, Source, source_of
 class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A configuration key. `value` is the value that this broker uses. `override` is the value that is stored for all
     brokers, None if there is none; the two differ if this broker cannot apply the stored value. `changed` says who
-    stored the override, None if this is not known.
+    stored the override and when, None if this is not known.
     """
 
     key: str
@@ -33,8 +33,8 @@ class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class SettingChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The effect that a change of a setting would have. `changes` has every key whose value would change, this
-    one and others that depend on it, with the new value.
+    """The effect that the change of one configuration key would have. `changes` has every key whose value would change,
+    with its new value: that key, and other keys whose values depend on it.
     """
 
     key: str

@@ -16,15 +16,17 @@ from pulsar_barycenter.naming.bundle import Bundle, BundleRange
 
 
 class SplitPart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that the split would create, and how many of the present topics it would have."""
+    """A bundle that the split would create. `topics` is the number of the persistent topics existing now that would be
+    in it.
+    """
 
     range: str
     topics: int
 
 
 class SplitPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where an algorithm would split a bundle. `parts` are the new bundles; empty if the algorithm finds no
-    boundary.
+    """The result that a split of a bundle with an algorithm would have. `parts` are the new bundles. It is empty if the
+    algorithm finds no boundary at which to split, so that the bundle would stay as it is.
     """
 
     bundle: str
@@ -47,7 +49,7 @@ class SplitPreviews:
             raise RestError(412, f"Unsupported split algorithm {algorithm[:100]}: use one of {', '.join(supported)}")
         answer = await services.control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is None:
-            raise RestError(412, f"{bundle} has no owner: look up one of its topics, then split it")
+            raise RestError(412, f"{bundle} has no owner: look up a topic of the bundle, then try again")
         go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}")
         cuts = await services.control.namespaces.boundaries_of(bundle, algorithm)
         hashes = [topic.hash32 for topic in await services.control.namespaces.topics_in(bundle)]

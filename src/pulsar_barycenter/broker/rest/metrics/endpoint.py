@@ -74,7 +74,9 @@ class Metrics:
         return {**self._cluster, "broker": self._services.urls.broker_id}
 
     async def _read_topics(self) -> tuple[TopicsRead, list[Sample]]:
-        """Return the values of all topics, and the samples of bundles, which are sums over their topics."""
+        """Read the values of all topics. Return them, and the samples of bundles, each of which is a sum over the
+        bundle's topics.
+        """
         topics = TopicsRead(self._services.config)
         bundles = _Bundles(self._services.control.ownership.owned_bundles())
         done = 0
@@ -144,7 +146,9 @@ class Metrics:
         yield "pulsar_broker_lookup_failures_total", self._cluster, counts.failures
 
     def _clients(self) -> Iterator[Sample]:
-        """Yield the counts of connections and of accepted and refused credentials."""
+        """Yield the samples about connections (open, created, accepted, refused and closed), and the numbers of
+        accepted and refused credentials.
+        """
         connections = self._services.control.env.instruments.connections
         labels = {**self._broker, "metric": "broker_connection"}
         open_now = connections.created - connections.closed
@@ -159,8 +163,8 @@ class Metrics:
 
 
 def _provider(method: str) -> dict[str, str]:
-    """Return the labels that Pulsar has for an authentication provider. For requests without credentials, the name is
-    that of Pulsar's list of all providers.
+    """Return the labels that Pulsar's metrics have for an authentication method. Requests without credentials (method
+    "none") are counted for `AuthenticationProviderList`, the name of Pulsar's class that tries all providers.
     """
     name = "List" if method == "none" else method.capitalize()
     return {"provider_name": f"AuthenticationProvider{name}", "auth_method": method}
@@ -195,7 +199,9 @@ class _Bundles:
 
 
 class _Read(Collector):
-    """Returns metric families whose values were read earlier, as a collector of the Prometheus client library."""
+    """A collector of the Prometheus client library that returns the given metric families. Their values were read
+    before the library calls `collect`.
+    """
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

@@ -47,8 +47,8 @@ class Lines:
                 lines[name] = [line]
 
     def pieces(self, help_of: Mapping[str, str], *, openmetrics: bool) -> Iterator[bytes]:
-        """Yield the help, type and lines of each name, and release the memory of its lines: to release all at once
-        would take long.
+        """Yield the text of one metric name after the other: help, type and samples. A name's lines are removed from
+        this object when its text is yielded, because releasing the memory of all lines at once would take long.
         """
         for name in list(self._lines):
             yield (_head(name, help_of[name], openmetrics) + "".join(self._lines.pop(name))).encode()
@@ -60,7 +60,9 @@ def labels_text(**labels: str) -> str:
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Return whether an `Accept` header prefers OpenMetrics. Without a preference the format is the plain one."""
+    """Return whether the `Accept` header prefers OpenMetrics to the plain text format of Prometheus. If it prefers
+    neither, return False.
+    """
     try:
         _, content_type = choose_encoder(accept)
     except (TypeError, ValueError):  # the version is not a number
@@ -76,8 +78,9 @@ def write_text(
     openmetrics: bool,
     compress: bool,
 ) -> list[bytes]:
-    """Return all samples in the OpenMetrics or the plain text format, in pieces, optionally compressed by gzip. Runs on
-    any thread.
+    """Return the text of all samples, those of `collectors` and those in `lines`, in pieces. The format is OpenMetrics
+    or the plain text format of Prometheus; with `compress`, the text is compressed by gzip. This may be called on any
+    thread.
     """
     all_collectors = _All(collectors)
     text: bytes = (
@@ -109,7 +112,9 @@ def escaped(value: str) -> str:
 
 
 class Samples(Collector):
-    """Collects samples that were read earlier, grouped by name, with help and type."""
+    """A collector that returns the given samples as metric families: the samples of one name together, with help and
+    type. A name that ends in `_total` is a counter, any other a gauge.
+    """
 
     def __init__(self, samples: Iterable[Sample], help_of: Mapping[str, str]) -> None:
         self._samples = samples
@@ -127,10 +132,10 @@ class Samples(Collector):
 
 
 class Labelled(Collector):
-    """Collects the samples of a registry, and adds labels: `pulsar` to metrics whose name begins with `pulsar_`, `ours`
-    to all others.
+    """A collector that returns the samples of `registry` with more labels: the labels `pulsar` if the metric's name
+    begins with `pulsar_`, else the labels `ours`. A label that a sample has already stays.
 
-    The `_created` samples of counters are left out: the plain format would show each of them as a further gauge.
+    The `_created` samples of counters are left out: in the plain text format each of them would be one more gauge.
     """
 
     def __init__(self, registry: Collector, ours: Mapping[str, str], pulsar: Mapping[str, str]) -> None:

@@ -44,8 +44,8 @@ _NAMESPACE = (*(name for name in _TOPIC if name != "pulsar_msg_backlog"), *_OF_N
 
 
 class TopicsRead:
-    """Reads the values of topics, one topic after the other, into `lines`: one sample for each topic, or for each
-    namespace, as configured.
+    """Reads the values of topics, one topic after the other, and adds them to `lines` as samples: one for each topic,
+    or one sum for each namespace, as `exposeTopicLevelMetricsInPrometheus` says.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -58,8 +58,8 @@ class TopicsRead:
         self.lines = Lines()
 
     def take(self, topic: Topic) -> Iterator[None]:
-        """Read the values of a topic in steps of some microseconds. The caller may run other tasks between two
-        steps.
+        """Read the values of one topic, and yield after each step of some microseconds. The caller may run other tasks
+        before it continues.
         """
         values = topic_values(topic)
         namespace = str(topic.name.namespace)
@@ -112,7 +112,9 @@ class TopicsRead:
                 yield
 
     def finish(self) -> None:
-        """Add the lines of namespaces. Call this after all topics were read."""
+        """Add the samples of the namespaces to `lines`: their numbers of topics, and, unless samples are given for each
+        topic, the sums of their topics' values. Call this after all topics were read.
+        """
         for namespace, sums in self._namespaces.items():
             labels = labels_text(cluster=self._cluster, namespace=namespace)
             self.lines.add(("pulsar_topics_count",), labels, (self._counts[namespace],))
@@ -225,7 +227,9 @@ def compaction_values(topic: PersistentTopic) -> Sequence[float]:
 
 
 def quota_values(topic: PersistentTopic) -> Sequence[float]:
-    """Return the backlog quotas of a topic; () if it has none."""
+    """Return the backlog quotas of a topic: the limit in bytes, and the limit in seconds (-1 if only the size is
+    limited). Return () if the topic has no quota.
+    """
     size, age_s = topic.storage.backlog.size, topic.storage.backlog.age_s
     return (size, age_s or -1) if size >= 0 or age_s else ()
 

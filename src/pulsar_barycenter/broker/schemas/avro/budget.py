@@ -4,7 +4,7 @@ from pulsar_barycenter.broker.schemas.bounds import MAX_NESTED_PAIRS, MAX_STEPS
 
 
 class TooComplexError(Exception):
-    """The comparison of two schemas would exceed MAX_STEPS or MAX_NESTED_PAIRS."""
+    """Raised when the comparison of two schemas would take more than MAX_STEPS steps or MAX_NESTED_PAIRS levels."""
 
 
 class Budget:
@@ -12,10 +12,11 @@ class Budget:
         self._left = MAX_STEPS
 
     def spend(self, steps: int, depth: int) -> None:
-        """Count `steps` of the comparison, at this depth of nesting.
+        """Add `steps` to the steps counted for this comparison. `depth` is the depth of nesting that the comparison has
+        reached.
 
         Raises:
-            TooComplexError: there are too many steps, or the depth is too great.
+            TooComplexError: there are more than MAX_STEPS steps, or `depth` exceeds MAX_NESTED_PAIRS.
         """
         self._left -= steps
         if self._left < 0 or depth > MAX_NESTED_PAIRS:

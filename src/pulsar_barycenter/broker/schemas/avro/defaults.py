@@ -24,14 +24,13 @@ _LARGEST_BYTE: Final = 0xFF
 
 
 def is_valid_default(schema: AvroSchema, type_: AvroType, value: Any, budget: Budget, depth: int) -> bool:
-    """Return whether `value` is a valid default for a type of `schema`; for a union, whether it is valid for one of the
-    branches.
+    """Return whether `value` is a valid default for the type `type_` of `schema`. For a union it must be valid for at
+    least one branch. For a record, a field that `value` lacks gets the default of that field.
 
-    `depth` is the depth of nesting of the comparison that calls this. For a record, fields that `value` lacks get their
-    own defaults.
+    The check counts its steps in `budget`. `depth` is the depth of nesting at which it begins.
 
     Raises:
-        TooComplexError: the check takes more steps than are left in `budget`, for example because a default contains
+        TooComplexError: `budget` allows no more steps or no greater depth, for example because a default contains
             itself.
     """
     budget.spend(1, depth)

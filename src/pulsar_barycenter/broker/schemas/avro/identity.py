@@ -26,7 +26,9 @@ from pulsar_barycenter.broker.schemas.avro.types import (
 
 
 def identity(schema: AvroSchema) -> str:
-    """Return a digest that two definitions share if and only if they are the same schema."""
+    """Return a digest of a parsed schema. Two definitions have the same digest if and only if they parse to the same
+    types, names, fields, defaults and properties. White space and the order of JSON members do not matter.
+    """
     named = {name: _named(definition) for name, definition in schema.named.items()}
     form = msgspec.json.encode([_type(schema.root), named], order="deterministic")
     return hashlib.sha256(form).hexdigest()

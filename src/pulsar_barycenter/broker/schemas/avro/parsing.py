@@ -42,8 +42,8 @@ _KEPT: Final = 16
 
 @lru_cache(maxsize=_KEPT)
 def parse(data: bytes) -> AvroSchema:
-    """Return the Avro schema that `data` defines; the results for the last definitions are cached, because a definition
-    is read several times.
+    """Return the Avro schema that `data` defines. The results for the definitions used last are cached, because a
+    definition is parsed several times.
 
     Raises:
         InvalidSchemaError: the definition is not valid, has more than MAX_TYPES types or more than MAX_DEPTH levels.
@@ -68,8 +68,8 @@ def read_json(data: bytes) -> Any:
 
 
 class _Parser:
-    """Parses one definition. `named` has the named types that were read; `_heights` has the number of nested levels of
-    each of them, 0 while it is being read.
+    """Parses one definition. `named` has the named types that were completely read. `_heights` has, for each named
+    type, how many levels of nesting its definition has; 0 while it is being read.
     """
 
     def __init__(self) -> None:
@@ -78,8 +78,8 @@ class _Parser:
         self._count = 0
 
     def type_of(self, value: Any, namespace: str, depth: int) -> tuple[AvroType, int]:
-        """Return the type that a JSON value at this depth of nesting defines, and how many nested levels the type
-        has.
+        """Return the type that the JSON value defines, and how many levels of nesting it has. `namespace` is the Avro
+        namespace for names without one; `depth` is the depth of nesting at which the value is.
         """
         self._count += 1
         if self._count > MAX_TYPES:
@@ -200,7 +200,9 @@ class _Parser:
         return self._defined(Fixed(name, size, aliases, properties), 1)
 
     def _new_name(self, value: dict[str, Any], namespace: str) -> str:
-        """Return the full name of the named type that an object defines. From now on other types may refer to it."""
+        """Return the full name of the named type that a JSON object defines. From this call on, other types in the
+        definition may refer to that name.
+        """
         name = _required(value, "name", f"a {value['type']}")
         own = value.get("namespace")
         space = own if isinstance(own, str) else namespace

@@ -42,9 +42,11 @@ _MAX_NAMED: Final = 5
 
 
 def why_unreadable(reader: AvroSchema, writer: AvroSchema) -> str | None:
-    """Return why data of the schema `writer` cannot be read with the schema `reader`; None if it can.
+    """Return the reason why data of the schema `writer` cannot be read with the schema `reader`; None if it can be
+    read.
 
-    A comparison that takes more than MAX_STEPS steps, or MAX_NESTED_PAIRS levels, ends with a reason.
+    If the comparison would take more than MAX_STEPS steps or MAX_NESTED_PAIRS levels, it ends, and the schemas count as
+    not compatible: the reason says that they are too complex.
     """
     try:
         return _Comparison(reader, writer).unreadable(reader.root, writer.root, (), 0)
@@ -66,7 +68,9 @@ class _Comparison:
         """Pairs of named types, reader's first, that can be read or are being compared, in the order of their start."""
 
     def unreadable(self, reader: AvroType, writer: AvroType, path: Path, depth: int) -> str | None:
-        """Return why data of the type `writer` cannot be read with the type `reader`; None if it can."""
+        """Return why data of the type `writer` cannot be read with the type `reader`; None if it can. `path` leads to
+        the two types in the schema and is part of that text. `depth` is the depth of nesting of this comparison.
+        """
         self._budget.spend(1, depth)
         wanted, written = self._reader.definition(reader), self._writer.definition(writer)
         if isinstance(written, Union):
@@ -114,8 +118,8 @@ class _Comparison:
         return reason
 
     def _forget_since(self, pair: tuple[str, str]) -> None:
-        """Remove the result that a pair of types is readable, and the results of all pairs that were found readable
-        after it, because these may depend on it.
+        """Undo the assumption that a pair of types is readable, because the comparison found that it is not. Undo it
+        also for all pairs added after this pair: they may have been found readable only by that assumption.
         """
         while self._readable.popitem()[0] != pair:
             pass
@@ -135,8 +139,8 @@ class _Comparison:
         return None
 
     def _missing(self, field: Field, path: Path, depth: int) -> str | None:
-        """Return why a field of the reader that the writer does not have cannot be filled; None if it has a valid
-        default.
+        """Return why a record cannot be read if the writer does not have this field of the reader. Return None if the
+        field has a valid default, which is used then.
         """
         if field.default is NO_DEFAULT:
             return _at(path, "the writer does not have this field, and it has no default")
@@ -150,7 +154,9 @@ class _Comparison:
     # ---- unions of the reader ----
 
     def _in_union(self, reader: Union, writer: AvroType, written: Defined, path: Path, depth: int) -> str | None:
-        """Return why the branch of a reader's union that Java chooses cannot read the writer's type; None if it can."""
+        """Return why data of the writer's type cannot be read with a union of the reader; None if it can. Only one
+        branch of the union is tried: the branch that Avro's Java library would choose.
+        """
         self._budget.spend(sum(map(self._names_of, reader.branches)), depth)
         chosen = next((branch for branch in reader.branches if self._is_exact(branch, written)), None)
         if chosen is None and isinstance(written, Record):
@@ -176,8 +182,9 @@ class _Comparison:
     def _matching_record(
         self, reader: Union, writer: AvroType, written: Record, path: Path, depth: int
     ) -> AvroType | None:
-        """Return the first record branch with the same unqualified name that can read a record, else the first record
-        branch of any name that can.
+        """Return the record branch of the reader's union that is used for a record of the writer: the first one that
+        can read it and has the same name without namespace, else the first one of any name that can read it. None if no
+        branch can.
         """
         readable = [
             branch

@@ -99,7 +99,9 @@ Named: TypeAlias = Record | Enum | Fixed
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """The type of the data, and the named types by full name; names and aliases are full names."""
+    """A parsed Avro schema: `root` is the type of the data, `named` has the definition of each named type by its full
+    name. All names and aliases in it are full names.
+    """
 
     root: AvroType
     named: Mapping[str, Named]

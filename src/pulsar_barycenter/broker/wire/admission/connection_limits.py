@@ -9,7 +9,9 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class ConnectionLimits:
-    """Counts the open connections: each from `admit` until `left`."""
+    """Counts the open connections, in total and by address. A connection counts from the call of `admit` to the call of
+    `left`.
+    """
 
     __slots__ = ("_by_host", "_count")
 
@@ -18,8 +20,8 @@ class ConnectionLimits:
         self._count = 0
 
     def admit(self, host: str, config: BrokerConfig) -> str | None:
-        """Count a new connection from an address and return None; above a limit, return the reason why the connection
-        is refused.
+        """Count a new connection from the address `host`, and return None. If a limit is reached, do not count it, and
+        return the reason why it is refused.
         """
         if config.broker_max_connections and self._count >= config.broker_max_connections:
             return f"Reached the maximum number of connections (brokerMaxConnections={config.broker_max_connections})"

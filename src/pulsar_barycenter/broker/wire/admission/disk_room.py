@@ -21,7 +21,9 @@ ASK_S: Final = 1.0
 
 
 class DiskRoom:
-    """Checks with `has_room` whether the disk has room. There is one object for all topics of a broker."""
+    """Lets producers wait while the disk is full. `has_room` is a function that checks whether the disk has room. There
+    is one object for all topics of a broker.
+    """
 
     def __init__(self, has_room: Callable[[], Awaitable[bool]]) -> None:
         self._has_room = has_room
@@ -29,10 +31,11 @@ class DiskRoom:
         self._check_at_s = float("-inf")
 
     async def require(self, topic: str, room: DiskFullState) -> None:
-        """Wait until a producer may attach to a topic: at once, unless the topic's last write found the disk full.
+        """Return when a producer may attach to a topic. `room` is the state of that topic: if its last write did not
+        find the disk full, this returns at once. Otherwise it waits until the disk has room.
 
         Raises:
-            LedgerFullError: the disk was still full after HOLD_S.
+            LedgerFullError: the disk was still full after HOLD_S seconds.
             LedgerError: the check of the disk failed.
         """
         if not room.is_full:
@@ -51,7 +54,7 @@ class DiskRoom:
             await asyncio.sleep(min(ASK_S, give_up_at_s - now_s))
 
     async def _has_room_now(self) -> bool:
-        """Return whether the disk has room; the answer is at most ASK_S old."""
+        """Return whether the disk has room. The result of the last check is used again for ASK_S seconds."""
         now_s = asyncio.get_running_loop().time()
         if self._check is None or now_s >= self._check_at_s:
             self._check_at_s = now_s + ASK_S

@@ -19,17 +19,18 @@ class PausedConnection(Protocol):
 
 
 class PublishBuffer:
-    """The memory of unanswered SENDs of all connections, in bytes.
+    """The bytes of all SENDs of all connections that the broker has not answered yet. When they exceed the limit,
+    connections stop reading.
 
-    `paused` has the connections that the broker does not read from, for any reason. When the buffer has room again,
-    each of these connections checks whether reading may resume.
+    `paused` has the connections from which the broker does not read now, for any reason. When half of the limit is free
+    again, each of these connections checks whether it may resume reading.
     """
 
     __slots__ = ("_limit", "is_full", "paused", "size")
 
     def __init__(self, limit_mib: int) -> None:
-        """Set the limit, in MiB; 0 or less means no limit. Each connection may exceed the limit by the bytes of one
-        read.
+        """`limit_mib` is the limit of the buffer in MiB; 0 or less means no limit. Each connection may exceed it by the
+        bytes of one read.
         """
         self._limit = limit_mib * _MIB
         self.size = 0
@@ -65,21 +66,21 @@ class Unanswered:
         self._buffer.add(size)
 
     def remove(self, count: int, size: int = 0) -> None:
-        """Record that `count` SENDs were answered, or get no answer. After this, the caller checks `are_few` and may
-        resume reading.
+        """Record that `count` SENDs, with `size` bytes in total, were answered or will get no answer. The caller then
+        checks `are_few`, and resumes reading if it is True.
         """
         self.count -= count
         self.size -= size
         self._buffer.remove(size)
 
     def are_many(self, limit: int) -> bool:
-        """Return whether there are so many unanswered SENDs that reading has to stop; `limit` is the maximum number of
-        SENDs of one connection.
+        """Return whether reading from the connection has to stop, because a limit is exceeded: the number of its
+        unanswered SENDs (`limit`), their bytes, or the bytes of all connections together.
         """
         return self.count > limit or self.size > PENDING_BYTES or self._buffer.is_full
 
     def are_few(self, limit: int) -> bool:
-        """Return whether there are so few unanswered SENDs that reading may resume after it stopped: at most half of
-        the limits.
+        """Return whether reading from the connection may resume: the number and the bytes of its unanswered SENDs are
+        at most half of their limits, and the buffer of all connections has room.
         """
         return self.count * 2 <= limit and self.size * 2 <= PENDING_BYTES and not self._buffer.is_full

@@ -32,8 +32,8 @@ _TURN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class CommandRight:
-    """The right that a command needs. `needs` returns the right for a request; `who` names the clients that have the
-    right, as text for the documentation.
+    """The right that a type of command needs. `needs` returns the rights that a given request needs. `who` describes
+    the clients that have the right, as text for the documentation.
     """
 
     needs: NeedsOf
@@ -63,7 +63,7 @@ def _subscribe(connection: Connection, request: api.CommandSubscribe) -> Needs:
 
 
 def _of_consumer(operation: TopicOperation) -> CommandRight:
-    """Return the right for an operation on the topic of a consumer.
+    """Return the right that a command of an attached consumer needs: `operation` on the topic of that consumer.
 
     A request for a consumer that is not attached needs no right: the handler answers it with an error.
     """
@@ -141,7 +141,8 @@ both.
 
 
 def needs_of(number: int, connection: Connection, request: Any) -> Needs:
-    """Return the rights that a client needs for a command.
+    """Return the rights that a client needs for a request of command type `number`. For a type that is not in NEEDS,
+    only a super user has the right.
 
     Raises:
         InvalidNameError: the name of the topic or namespace is not valid.
@@ -151,7 +152,9 @@ def needs_of(number: int, connection: Connection, request: Any) -> Needs:
 
 
 def guarded(handlers: Mapping[int, Handler], authorizer: Authorizer) -> dict[int, Handler]:
-    """Return handlers that first check whether the client has the rights for the command."""
+    """Return the given handlers, each with a check before it: if the client lacks a right for the command, the handler
+    is not called, and AccessError is raised. The handlers in `_CHECKED_BY_HANDLER` stay as they are.
+    """
     return {
         number: handler if number in _CHECKED_BY_HANDLER else partial(_check_first, number, handler, authorizer)
         for number, handler in handlers.items()
@@ -177,11 +180,11 @@ async def _check(
 
 
 async def require_rights(number: int, connection: Connection, request: Any) -> None:
-    """Check that the client of a connection has the rights for a command.
+    """Check that the client of a connection has the rights for a request of command type `number`.
 
     Raises:
         AccessError: the client lacks a right.
-        InvalidNameError, MetadataError: the rights of the client could not be determined.
+        InvalidNameError, MetadataError: it is not known whether the client has the rights.
     """
     authorizer = connection.services.authorizer
     if authorizer is not None and authorizer.is_enabled:
@@ -190,7 +193,8 @@ async def require_rights(number: int, connection: Connection, request: Any) -> N
 
 
 async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Authorizer) -> int:
-    """Close the producers and consumers whose clients lost the right to be attached; return their number.
+    """Close the producers and consumers whose clients do not have the right to be attached any more, because rights
+    changed. Notify their clients. Return the number of closed producers and consumers.
 
     Raises:
         MetadataError: the permissions could not be read.

@@ -28,10 +28,10 @@ class Sends(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A SEND whose entry is damaged, whose message count is wrong, or that belongs to a transaction.
+    """A SEND that the broker refuses: its entry is damaged, its message count is wrong, or it belongs to a transaction.
 
-    `code` is NotAllowedError, after which clients do not send the message again, or ChecksumError, after which they
-    send it again only if their own copy is not damaged.
+    `code` is the error that the client gets. After NotAllowedError, clients do not send the message again; after
+    ChecksumError, they send it again only if their own copy is not damaged.
     """
 
     sequence_id: int
@@ -40,15 +40,21 @@ class Refused(NamedTuple):
 
 
 def of_run(producer: Producer, run: SendRun) -> Sends:
-    """Return the SENDs of a run, which `protocol` has checked: one message in each entry."""
+    """Return the SENDs of a run (see `SendRun`), whose entries the protocol package has checked already. Each entry has
+    one message.
+    """
     sizes = list(map(len, run.entries))
     sent = list(zip(repeat(producer), run.sequence_ids, repeat(0), repeat(1), sizes, run.delivery_times_ms))
     return Sends(sent, list(zip(run.entries, repeat(1), run.publish_times_ms)), sum(sizes))
 
 
 def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Refused | None, int]:
-    """Return the consecutive valid SENDs of a producer from index `start` on, the refused SEND after them (None if
-    there is none), and the index after all of these. Either all returned SENDs are chunks, or none is.
+    """Collect the consecutive valid SENDs of one producer, beginning at index `start` of `received`. They end before a
+    command of another type, a SEND of another producer, or a SEND that is refused; and they are either all chunks or
+    all not.
+
+    Return these SENDs, the refused SEND if one ended the series (else None), and the index of the first command that is
+    not in the result.
     """
     producer_id, are_chunks = received[start][1][0], received[start][1][4]
     sent: list[Sent] = []

@@ -53,7 +53,9 @@ def received(message: api.Schema) -> Schema:
 
 
 def sent(topic: TopicName, stored: StoredSchema) -> api.Schema:
-    """Return a stored schema for an answer; its name is the name of the topic without domain and partition."""
+    """Return the protocol message for a stored schema. The name in it is that of the topic, without domain and
+    partition.
+    """
     base = topic.partitioned_name
     schema = stored.schema
     return api.Schema(
@@ -69,17 +71,21 @@ def _pairs(properties: Mapping[str, str]) -> list[api.KeyValue]:
 
 
 class TopicSchemas:
-    """Checks schemas of clients. All methods raise MetadataError if the schemas could not be read or written."""
+    """Checks the schemas of producers and consumers when they attach. All methods raise MetadataError if stored schemas
+    could not be read or written.
+    """
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
 
     async def of_producer(self, topic: Topic, schema: Schema | None, user: str) -> bytes:
-        """Return the version of the schema that a producer has to put into its messages, NO_VERSION without a schema.
-        If the topic does not have the schema, and the rules of the topic allow this, add the schema.
+        """Return the version of a producer's schema, which the producer puts into its messages; NO_VERSION if it has no
+        schema. If the topic does not have this schema yet, add it as a new version if the rules of the topic allow
+        this.
 
         Raises:
-            SchemaError: the producer is not allowed to attach.
+            SchemaError: the rules do not allow the schema, or the topic requires one and the producer has none. The
+                producer must not attach.
         """
         rules = await topic.host.policies.schema_rules(topic.name)
         if schema is not None:
@@ -92,15 +98,19 @@ class TopicSchemas:
         return NO_VERSION
 
     async def of_consumer(self, topic: Topic, schema: Schema | None, user: str) -> None:
-        """Check the schema of a consumer. If the topic has no schema, no clients and no messages, add the schema.
+        """Check that a consumer may attach with its schema. A consumer without a schema may always attach. If the topic
+        has no schema, and neither messages nor clients that use it, add the consumer's schema to the topic.
 
         Raises:
-            SchemaError: the consumer is not allowed to attach.
+            SchemaError: the topic's rules do not allow the schema, or the topic is in use without a schema. The
+                consumer must not attach.
         """
         if schema is None or schema.type is SchemaType.AUTO_CONSUME:
             return
         if schema.type in CLIENT_SIDE:
-            raise InvalidSchemaError(f"Schema {schema.type.name} is a client-side schema type")
+            raise InvalidSchemaError(
+                f"Schema {schema.type.name} is a client-side schema type: subscribe with another type, or AUTO_CONSUME"
+            )
         rules = await topic.host.policies.schema_rules(topic.name)
         if not _is_in_use(topic) and not await self._registry.has_schema(topic.name):
             await self._registry.add(topic.name, schema, rules, user=user)

@@ -11,10 +11,10 @@ _LONGEST: Final = 1 << 14
 
 
 def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
-    """Return for each of `names` its position in `before`, -1 if it is not there; None if both are equal.
+    """Return for each of `names` its position in `before`, -1 if it is not there. None: the two lists are equal.
 
     `before` and `names` are both sorted. Equal stretches of them are compared at once, so a few differences among a
-    million names cost little. If a name occurs several times, its first occurrences are matched.
+    million names cost little. If a name occurs several times, its first occurrences are matched with one another.
     """
     if names is before or (len(names) == len(before) and _equal(before, 0, names, 0, len(names))):
         return None
@@ -33,8 +33,8 @@ def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
 
 
 def _common(before: Sequence[str], old: int, names: Sequence[str], new: int) -> int:
-    """Return how many names are equal from the positions `old` and `new` on. The names at these positions must be
-    equal.
+    """Return how many consecutive names are equal, counted from position `old` of `before` and position `new` of
+    `names`. The names at these two positions must be equal.
     """
     most, known, step = min(len(before) - old, len(names) - new), 1, 2
     while step and known < most:

@@ -65,11 +65,12 @@ _TOO_MANY: Final = 8
 
 class RowMove(NamedTuple):
     """A move that the search chose: the bundle in `row` goes from the broker in row `source` to the broker in row
-    `destination`. `why` is one of the constants in this module.
+    `destination`. `why` is one of the constants in this module. The excess of a broker is how far its usage is above
+    its reachable usage (a fraction).
 
-    `before` and `after` are how far the source is above its reachable usage (fractions), `taker` how far the
-    destination is after the move. In a move BY_NUMBER, the three are numbers of idle bundles. Only a move EVENS has a
-    `price`.
+    `before` and `after` are the excess of the source before and after the move, `taker` is the excess of the
+    destination after it. If `why` is BY_NUMBER, these three are numbers of bundles without load. `price` is set only if
+    `why` is EVENS.
     """
 
     row: int
@@ -94,8 +95,9 @@ EVENS: Final = 5
 class Found:
     """The result of a search for moves: the moves in the order in which they are made.
 
-    `asked` flags the brokers that had to give bundles, `unseen` those of them that the search did not reach before the
-    round was full. `missed` is the gain that the best move of each broker has missed (`unevenness`).
+    `asked` flags the brokers that had to give bundles. `unseen` flags those of them that were not examined any more,
+    because the round was full. `missed` is for each broker how much it has lost so far because its best move was not
+    made: the sum of gain × minutes (see `Settings.price`).
     """
 
     moves: tuple[RowMove, ...]
@@ -105,8 +107,8 @@ class Found:
 
 
 class Search:
-    """A search for moves, and its state: how far each broker is above its reachable usage after the moves chosen so
-    far.
+    """A search for moves, with its state: for each broker, how far its usage would be above its reachable usage after
+    all moves chosen so far.
     """
 
     def __init__(
@@ -135,19 +137,22 @@ class Search:
         self._givers: dict[int, Giver] = {}
 
     def run(self) -> Found:
-        """Return the moves that bring all brokers within the band around their reachable usage; only the first of these
-        moves if the round is not allowed to make all.
+        """Return the moves that bring the usage of each broker to at most the band (`Settings.band`) above its
+        reachable usage. If these are more moves than the round may make, return only the first of them, at most one
+        more than the round may make.
         """
         if self._is_possible:
             self._plan(self._settings.band, self._settings.edge)
         return self._found(np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
-        """Return the single moves whose missed gain has reached their price (`unevenness`).
+        """Return the single moves that are worth their price. A move is, if the sum of gain × minutes over the rounds
+        in which it was not made has reached `Settings.price`. `missed` has this sum for each broker, up to the last
+        round, which was `minutes` ago.
 
-        `missed` is the missed gain of each broker after the last round, which was `minutes` ago. If there is no such
-        move, return a plan like that of `run`, but only if a broker is far above its reachable usage, and not in a
-        round of few moves while a single move gains; then only brokers above the band give bundles.
+        If there is no such move, but a broker is far above its reachable usage (by more than FAR_ABOVE bands), return a
+        plan like that of `run`, in which only brokers above the band (`Settings.band`) give bundles. A round that may
+        make only few moves returns no such plan while any single move has a gain.
         """
         if not self._is_possible:
             return self._found(np.zeros(len(missed)))
@@ -183,7 +188,9 @@ class Search:
     # ---- the bundles of givers ----
 
     def _prepare(self, brokers: Integers) -> None:
-        """Collect the bundles that these brokers may give away, if that was not done before in this search."""
+        """Collect the bundles that these brokers may give away, except for brokers for which this search has done so
+        already.
+        """
         wanted = np.zeros(len(self._snapshot.brokers), bool)
         wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
         if wanted.any():
@@ -192,12 +199,15 @@ class Search:
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
-        """Choose the single moves whose missed gain reached their price before this round, best first.
+        """Choose the single moves that are worth their price (`Settings.price`), those with the greatest gain first,
+        and add them to the moves. A move is worth its price if the gain × minutes that its broker has missed before
+        this round (`missed`) has reached the price.
 
-        The excess of a broker that is far above by both estimates has lasted for the patience: in a round of few moves
-        its move has missed its gain for that time as well.
+        If a broker is far above its reachable usage by both estimates of load, and the round may make only few moves,
+        its present gain is added as if the broker had missed it for all of `Settings.patience_min`.
 
-        Return the gain that the best move of each broker has missed, this round included.
+        Return the gain × minutes that each broker has missed, with this round included; 0 for a broker without a move
+        that gains.
         """
         lasted_min = self._settings.patience_min if self._makes_few else 0.0
         far = self._apart.min(axis=0) > FAR_ABOVE * self._settings.band
@@ -225,8 +235,8 @@ class Search:
         return now
 
     def _offers(self) -> dict[int, Offer]:
-        """Return the best single move of each broker, by the row of the broker; only moves that gain more than the
-        least gain.
+        """Return the best single move of each broker, by the row of the broker. A broker has none if no move gains more
+        than the least gain (`Settings.least_gain`).
         """
         settings = self._settings
         uneven = Unevenness(self._apart[RECENT], self._gives, settings.scale)
@@ -255,8 +265,9 @@ class Search:
         return found
 
     def _takers(self, source: int) -> Integers:
-        """Return the brokers that may take a bundle from `source`: those with the least excess over their reachable
-        usage, and those with the most room. These differ if brokers differ in strength.
+        """Return the brokers that may take a bundle from `source`: some with the least usage above (or the most below)
+        their reachable usage, and some that can take the most work until they are as full as the others. These can be
+        different brokers if capacities differ.
         """
         excess = np.where(self._takes, self._upper, np.inf)
         excess[source] = np.inf
@@ -268,8 +279,8 @@ class Search:
     # ---- brokers above the band ----
 
     def _relieve(self, limit: float, edge: float) -> None:
-        """If any broker is above its reachable usage by more than `limit`, choose moves away from all brokers that are
-        above theirs by more than `edge`.
+        """If the usage of any broker is above its reachable usage by more than `limit`, choose bundles to move away
+        from every broker that is above its own reachable usage by more than `edge`.
         """
         lower = self._apart.min(axis=0)
         if not (self._gives & (lower > limit)).any():
@@ -282,7 +293,9 @@ class Search:
             self._give(source)
 
     def _give(self, source: int) -> None:
-        """Choose bundles of one broker to move until the broker is near its reachable usage."""
+        """Choose bundles of the broker in row `source` to move, until its usage is near its reachable usage
+        (`Settings.goal`).
+        """
         giver, goal = self._givers[source], self._settings.goal
         while not self._is_full:
             apart = float(self._apart[:, source].min())
@@ -294,11 +307,12 @@ class Search:
                 return
 
     def _take_best(self, giver: Giver, source: int, apart: float) -> bool:
-        """Choose a bundle of the giver to move to the broker with the most room: of those that fit, the one with the
-        most relief per cost.
+        """Choose a bundle of the broker in row `source` to move, and as its destination the broker that can take the
+        most work, of those that may take the bundle. Of the bundles that fit there, choose the one with the most relief
+        (usage that `source` saves) per cost of the move. Return whether there was such a bundle.
 
-        Return whether there was such a bundle. Of bundles that relieve more than needed, the best is the one that
-        leaves the giver nearest to its reachable usage.
+        `giver` has the bundles of `source`, `apart` is how far `source` is above its reachable usage. Of bundles that
+        relieve it more than it needs, the best is the one that leaves it nearest to its reachable usage.
         """
         # the giver is above the goal, so it has no room itself
         goal, room = self._settings.goal, self._room_to_goal
@@ -321,11 +335,12 @@ class Search:
         return True
 
     def _take_better(self, giver: Giver, source: int, apart: float) -> bool:
-        """Choose the bundle and the taker after whose move the fuller one of giver and taker has the least excess over
-        its reachable usage.
+        """Choose a bundle of `source` and a taker so that the fuller one of the two brokers ends with an excess (usage
+        above its reachable usage) that is lower than the present excess of `source`, and of such bundles the one with
+        the best ratio of improvement to cost.
 
-        Return whether a bundle was chosen: the excess after the move must be below the giver's present excess by at
-        least the goal (`Settings.goal`).
+        `giver` has the bundles of the broker in row `source`, `apart` is its present excess. Return whether a bundle
+        was chosen; the excess must become lower by at least the goal (`Settings.goal`).
         """
         best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
         upper, slope = float(self._upper[best]), float(self._slope[best])
@@ -351,10 +366,12 @@ class Search:
             worth[at] = -1.0
 
     def _exchange(self, giver: Giver, source: int, apart: float) -> bool:
-        """Choose a bundle to move to one of the least loaded brokers, and a lighter bundle to move back; return whether
-        such a pair was found.
+        """Choose a bundle of `source` to move to one of the least loaded brokers, and a lighter bundle of that broker
+        to move back. Return whether such a pair was found.
 
-        The fuller one of giver and taker must end with an excess below the giver's present one by more than the goal.
+        `giver` has the bundles of the broker in row `source`, `apart` is how far that broker is above its reachable
+        usage. Afterwards the excess (usage above reachable usage) of the fuller one of the two brokers must be lower
+        than `apart` by more than the goal (`Settings.goal`).
         """
         upper = np.where(self._takes & self._gives, self._upper, np.inf)
         upper[source] = np.inf
@@ -390,8 +407,8 @@ class Search:
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much work (load) each broker can take until it is `limit` above its reachable usage; -1: the
-        broker can take none.
+        """Return how much more work (load as one number) each broker can take until its usage is `limit` above its
+        reachable usage. Negative: it is above this already. -1 for a broker that must not take bundles.
         """
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
@@ -402,9 +419,11 @@ class Search:
         self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
 
     def _carries(self, broker: int, giver: Giver, at: int, times: float) -> tuple[float, float]:
-        """Add a bundle to the predicted usage of `broker` (`times` 1), or remove it (`times` -1).
+        """Change the predicted usage of `broker`: add the bundle at position `at` of `giver` (`times` 1), or remove it
+        (`times` -1).
 
-        Return the broker's new excess over its reachable usage, by the lower and by the higher estimate.
+        Return how far the broker's usage is then above its reachable usage, first by the estimate that gives the lower
+        value, then by the other one.
         """
         # scalar by scalar: numpy takes as long for a column of two as for one of a thousand
         apart, slope = self._apart, self._slope.item(broker) * times
@@ -417,9 +436,10 @@ class Search:
         return less, more
 
     def _share_out(self) -> None:
-        """Distribute the chosen bundles to the takers again, heaviest first, each to the broker with the least excess.
+        """Distribute the chosen bundles among the takers once more: the heaviest bundle first, each to the broker whose
+        usage is at that moment the least above its reachable usage.
 
-        Keep the result only if it lowers the highest excess of the takers.
+        Keep the result only if it lowers the highest excess (usage above reachable usage) among the takers.
         """
         if len(self._moves) < 2:
             return
@@ -449,11 +469,11 @@ class Search:
             self._adopt(moves, apart)
 
     def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the moves chosen so far by `moves`, unless that makes a broker too full; return whether they were
-        replaced.
+        """Replace the chosen moves by `moves`, and the state of the search by `apart`: how far each broker is above its
+        reachable usage after these moves. Return whether they were replaced.
 
-        They are not replaced if a broker that takes a bundle would then have at least the excess that the giver of the
-        bundle had before.
+        They are not replaced if any broker that takes a bundle would then be above its reachable usage by at least as
+        much as the giver of this bundle was before the move.
         """
         slope, before = self._slope.tolist(), self._view.apart.T.tolist()
         adopted = []
@@ -471,7 +491,9 @@ class Search:
         return True
 
     def _refine(self) -> None:
-        """Replace chosen bundles by others of the same giver if both brokers then end nearer to the reachable usage."""
+        """Replace chosen bundles by other bundles of the same broker, if the giver and the taker then both end nearer
+        to their reachable usage.
+        """
         if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
             return
         apart, moves = self._apart.copy(), list(self._moves)
@@ -507,8 +529,8 @@ class Search:
                 lacks = self._upper[taker] < -self._settings.edge and self._fill_one(taker)
 
     def _fill_one(self, taker: int) -> bool:
-        """Choose one bundle to move to `taker`, a broker with far too little load, from the broker with the most load;
-        return whether a bundle was chosen.
+        """Choose one bundle to move to `taker`, a broker far below its reachable usage, from the broker that is the
+        most above its own and has a suitable bundle. Return whether a bundle was chosen.
         """
         lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
         lower[taker] = -np.inf

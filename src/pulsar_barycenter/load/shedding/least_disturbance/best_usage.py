@@ -43,10 +43,10 @@ _LEAST_PART: Final = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class BestUsage:
-    """Columns over the brokers of a snapshot: the reported usage, and the most even usage (`best`), which `moves` moves
-    of bundles would reach.
+    """Columns over the brokers of a snapshot: `usage` is the reported usage; `best` is the usage in the most even state
+    that the search finds, which is reached by `moves` moves of bundles.
 
-    Usages are fractions of a broker. Only brokers that are `fresh`, with a report that is not outdated, count.
+    Usages are fractions of a broker. Only the brokers that `fresh` flags count: their report is not outdated.
     """
 
     usage: Floats
@@ -56,7 +56,9 @@ class BestUsage:
 
 
 def best_usage(snapshot: LoadSnapshot, settings: Settings, filters: ExtensibleFilterSettings) -> BestUsage:
-    """Return the usage of each broker, and the most even usage that the search finds."""
+    """Return the usage of each broker in `snapshot`, and its usage in the most even state that the search finds.
+    Bundles move only as `filters` allow.
+    """
     eager = replace(settings, band=POINT, patience_min=0.0, grace_ms=0, most=NO_LIMIT)
     now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
     usage = reported_usage(snapshot, settings)
@@ -74,9 +76,10 @@ def best_usage(snapshot: LoadSnapshot, settings: Settings, filters: ExtensibleFi
 
 
 def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tuple[int, int, int]]) -> Floats:
-    """Return the usage (fraction) of each broker after moves; at least 0, it may exceed 1.
+    """Return the usage (fraction) of each broker after `moves`: at least 0, and it may be above 1.
 
-    A move is the row of a bundle, of its source and of its destination; NOBODY for no broker.
+    A move is (row of the bundle, row of its source, row of its destination); NOBODY instead of a row: there is no such
+    broker.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         loads, lines = _newest(snapshot, settings)
@@ -84,11 +87,12 @@ def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tupl
 
 
 def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, UsageLines]:
-    """Return the work of bundles by the newest report alone, and usage lines that give the reported usages for this
-    work.
+    """Return the work (load as one number) of the bundles by the newest report alone, and for each broker the usage
+    line (usage = background + slope × work) that gives its reported usage for this work.
 
-    One report cannot separate background from slope. So the slope is at most usage divided by work, but at least
-    _LEAST_PART of the usual slope. A broker without work gets the slope of the others, by its strength.
+    One report does not show how much of the usage is background and how much depends on work. So the slope is at most
+    usage / work, and at least _LEAST_PART of the usual slope. A broker without work gets the typical slope of the
+    others, divided by its strength (see `strengths`).
     """
     loads = first_loads(snapshot)
     measured, recent, _, numbers = loads.sums

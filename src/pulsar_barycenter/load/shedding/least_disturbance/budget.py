@@ -28,9 +28,11 @@ from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_setting
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The number of moves that the strategy may still make: `left`, which is negative after an exchange, since an
-    exchange takes two moves. Before `free_until_ms` (epoch ms, exclusive) moves are free, before `unlimited_until_ms`,
-    which is not earlier, they do not need the budget.
+    """How many moves the strategy may still make: `left`, which may be negative after an exchange, because an exchange
+    is two moves and may use one move more than is left.
+
+    Before `free_until_ms` (epoch ms, exclusive) moves are free: they have no price and do not use the budget. Before
+    `unlimited_until_ms`, which is not earlier, they do not use the budget, but have a price.
     """
 
     left: float = 0.0
@@ -38,59 +40,67 @@ class Budget:
     unlimited_until_ms: int = 0
 
     def grown(self, an_hour: float, minutes: float, settings: Settings) -> "Budget":
-        """Return the budget `minutes` later, when it has grown by its share of the `an_hour` moves of an hour, up to
-        its maximum: the moves of three rounds, at least one.
+        """Return the budget after `minutes` more: it grows by `an_hour` moves per hour, up to a maximum, which is what
+        it gains in three rounds, but at least one move.
         """
         most = max(1.0, an_hour * settings.saved_min / 60)
         return replace(self, left=min(most, self.left + an_hour * minutes / 60))
 
     def freed(self, now_ms: int, settings: Settings) -> "Budget":
-        """Return the budget after a change of brokers or bundles at `now_ms` (epoch ms): moves are free for a while
-        from then on.
+        """Return the budget after brokers joined or left, or bundles were split, at `now_ms` (epoch ms): moves are free
+        for `Settings.free_ms` from then on.
         """
         until_ms = now_ms + settings.free_ms
         return replace(self, free_until_ms=until_ms, unlimited_until_ms=max(until_ms, self.unlimited_until_ms))
 
     def begun(self, now_ms: int, settings: Settings) -> "Budget":
-        """Return the budget of a leader whose first round is at `now_ms`."""
+        """Return the budget at the first round of a leader, at `now_ms` (epoch ms): moves of this round are free, and
+        moves of the next rounds do not use the budget for `Settings.free_ms`.
+        """
         return replace(self, free_until_ms=now_ms + 1, unlimited_until_ms=now_ms + settings.free_ms)
 
     def still_unlimited(self, now_ms: int, settings: Settings) -> "Budget":
-        """Return the budget with a longer unlimited time: moves do not need the budget until the patience of `settings`
-        has passed since `now_ms`.
+        """Return the budget with a longer time in which moves do not use it: at least until `Settings.patience_min`
+        minutes after `now_ms` (epoch ms).
         """
         return replace(self, unlimited_until_ms=max(self.unlimited_until_ms, now_ms + settings.soon_ms + 1))
 
     def is_free(self, now_ms: int) -> bool:
-        """Return whether moves have no price, and neither need nor use the budget."""
+        """Return whether a move at `now_ms` is free: it has no price, and does not use the budget."""
         return now_ms < self.free_until_ms
 
     def is_unlimited(self, now_ms: int) -> bool:
-        """Return whether moves neither need nor use the budget."""
+        """Return whether a move at `now_ms` does not use the budget. It may still have a price (see `is_free`)."""
         return now_ms < self.unlimited_until_ms
 
     def moves(self, now_ms: int) -> int:
-        """Return how many moves a round at `now_ms` (epoch ms) may make."""
+        """Return how many moves a round at `now_ms` (epoch ms) may make by the budget; NO_LIMIT if moves do not use it
+        at that time.
+        """
         # sums of fractions of a move may be a little below the whole number
         return NO_LIMIT if self.is_unlimited(now_ms) else max(0, int(self.left + 1e-6))
 
     def spent(self, moves: int, now_ms: int) -> "Budget":
-        """Return the budget after a round made this number of moves."""
+        """Return the budget after a round at `now_ms` that made `moves` moves; unchanged if moves do not use the budget
+        at that time.
+        """
         return self if self.is_unlimited(now_ms) else replace(self, left=self.left - moves)
 
 
 def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:
-    """Return whether brokers joined or left, or bundles were split, between two rounds."""
+    """Return whether brokers joined or left, or bundles were split, between the two rounds in which `before` and
+    `after` were computed.
+    """
     if before.brokers != after.brokers:
         return True
     return any(name not in before.new and before.was_split_into(name) for name in after.new)
 
 
 def made(moves: tuple[RowMove, ...], budget: int, settings: Settings) -> int:
-    """Return how many of `moves` a round may make, counted from the first.
+    """Return how many of `moves` a round may make, from the first on, within `budget` and the maximum of a round.
 
-    An exchange is made whole or not at all: it may use one move more than the budget, but not more than the maximum of
-    a round.
+    The two moves of an exchange are both made, or neither: for this, a round may make one move more than `budget`, but
+    not more than the maximum of a round.
     """
     count = min(len(moves), budget, settings.most)
     if count and moves[count - 1].why == RETURNED:

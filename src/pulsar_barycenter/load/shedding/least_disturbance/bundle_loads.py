@@ -47,14 +47,18 @@ _ODD: Final = 0.1
 
 
 class Units(NamedTuple):
-    """How much work (the measure of a bundle's load) one msg/s is, and one byte/s."""
+    """How much work one msg/s is, and how much one byte/s is. Work is the load of a bundle as one number: a weighted
+    sum of its message rate and its throughput.
+    """
 
     of_rate: float
     of_throughput: float
 
     @staticmethod
     def of(snapshot: LoadSnapshot) -> "Units":
-        """Return units in which all bundles together have a work of 1; zeros if there is no traffic."""
+        """Return the units for which the bundles of `snapshot` have a work of 1 in total; both are 0 if there is no
+        traffic.
+        """
         latest = snapshot.bundles.latest
         rate, throughput = float(latest.rate.clip(0).sum()), float(latest.throughput.clip(0).sum())
         has_rate, has_throughput = rate > _NO_TRAFFIC, throughput > _NO_TRAFFIC
@@ -71,8 +75,8 @@ class Units(NamedTuple):
 
 
 class Away(NamedTuple):
-    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last value of
-    each of the two estimates of its work.
+    """A bundle that no broker reports: its last broker, since when it is not reported (epoch ms), and the last values
+    of the recent and the settled estimate of its work (its load as one number).
     """
 
     broker: str
@@ -83,14 +87,16 @@ class Away(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleLoads:
-    """Columns over the rows of the newest bundle table, and the remembered data of other bundles.
+    """The estimated loads of bundles: columns over the rows of the newest bundle table, and data of bundles that have
+    no row there. The recent and the settled estimate are two moving averages, a fast and a slow one.
 
     `lasted_min` is for how many minutes the recent estimate has been above the settled one; negative: below it.
-    `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the start. `sums` has a column for
-    each broker, over the bundles in its report: measured work, both estimates, number of bundles.
+    `moved_at_ms` is when the bundle came to its present owner; LONG_AGO if it was there when the estimates began.
+    `sums` has a column for each broker, over the bundles in its report, with four rows: measured work, recent estimate,
+    settled estimate, number of bundles.
 
-    `left` maps a bundle to the brokers that it left, and when. `away` has bundles that no broker reports. `new` has
-    bundles that were seen for the first time a short while ago. All times are epoch ms.
+    `left` maps a bundle to the brokers that it left recently, with the times. `away` has the bundles that no broker
+    reports at the moment. `new` maps a bundle that appeared a short while ago to that time. All times are epoch ms.
     """
 
     units: Units
@@ -122,8 +128,8 @@ class BundleLoads:
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, bundle: str) -> tuple[float, float] | None:
-        """Return the recent and the settled estimate of a bundle's work. For a part of a bundle that was split, return
-        the part's share of that bundle's estimates. None: neither bundle is known.
+        """Return the recent and the settled estimate of a bundle's work. For an unknown part of a split bundle, return
+        the estimates of the split bundle, times the part's fraction of its hash range. None: neither bundle is known.
         """
         row, part = self._found(bundle)
         if row >= 0:
@@ -132,7 +138,9 @@ class BundleLoads:
         return None if found is None else (found.recent, found.settled)
 
     def owner_of(self, bundle: str) -> str | None:
-        """Return the last known broker of a bundle, or of the bundle that it was split from."""
+        """Return the last known broker of a bundle; if the bundle is an unknown part of a split bundle, the last known
+        broker of the split bundle. None: neither bundle is known.
+        """
         row, _ = self._found(bundle)
         if row >= 0:
             return self.brokers[self.owner.item(row)]
@@ -140,13 +148,14 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def was_split_into(self, bundle: str) -> bool:
-        """Return whether `bundle` is a part of a bundle that has a row in these columns, that is, was split from it."""
+        """Return whether `bundle` is a part of a split bundle that still has a row in these columns."""
         row, part = self._found(bundle)
         return row >= 0 and part < 1
 
     def _found(self, bundle: str) -> tuple[int, float]:
-        """Return the row of a bundle and the fraction 1. For a part of a split bundle that still has a row, return the
-        row of the split bundle and the part's fraction of its hash range. The row is -1 if there is neither.
+        """Return the row of a bundle and the fraction 1. For an unknown part of a split bundle that still has a row,
+        return the row of the split bundle, and the part's fraction of its hash range. The row is -1 if neither has a
+        row.
         """
         row = bisect_left(self.names, bundle)
         if row < len(self.names) and self.names[row] == bundle:
@@ -178,8 +187,8 @@ def part_of(bundle: str, whole: str) -> float:
 
 
 def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
-    """Return the estimated loads of bundles for the first round, from the snapshot alone: the recent estimates from the
-    newest reports, the settled ones from the long-term windows.
+    """Return the estimated loads of bundles for the first round, from the snapshot alone: the recent estimates (fast
+    moving averages) from the newest reports, the settled estimates (slow ones) from the long-term windows.
     """
     bundles, units = snapshot.bundles, Units.of(snapshot)
     recent = _measured(snapshot, units)
@@ -208,11 +217,13 @@ def next_loads(
     doubt: Floats,
     settings: Settings,
 ) -> BundleLoads:
-    """Return the estimated loads of bundles after the next snapshot, which is `minutes` later than the loads `before`.
+    """Return the estimated loads of bundles at `snapshot`, which is `minutes` later than `before`.
 
-    On brokers that `urgent` flags changes count at once. On brokers that `silent` flags, which did not report for a
-    long time, only the newest report counts. `doubt` says for each broker how much of its newest report counts as the
-    settled estimates instead, 0 to 1 (`usage_lines`); it has no effect with the extensible load manager.
+    `urgent` flags brokers on whose bundles a change of load counts as lasting at once. `silent` flags brokers that had
+    not reported for a long time: for their bundles only the newest report counts. `doubt` says for each broker how far
+    its newest report is not relied on, 0 to 1 (see `UsageLines.doubt`): this fraction of the measured load of its
+    bundles is replaced by the settled estimate, the slow moving average. It has no effect with the extensible load
+    manager.
     """
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)
@@ -276,10 +287,12 @@ def _folded(
     minutes: float,
     settings: Settings,
 ) -> tuple[Floats, Floats, NDArray[np.float32]]:
-    """Return the recent and the settled estimates after one more measurement, and for how many minutes the two have
-    differed.
+    """Return the recent and the settled estimates (a fast and a slow moving average) after one more measurement, and
+    for how many minutes the two have differed (positive: the recent one is higher, negative: lower).
 
-    Estimates that are NaN, and the rows `at_once`, become the measurement. In rows `soon` a change counts as lasting.
+    Where an estimate is NaN, and in the rows that `at_once` flags, both estimates become the measurement. In the rows
+    that `soon` flags, and where the two have differed for `Settings.patience_min` minutes, the settled estimate becomes
+    the recent one.
     """
     fresh = np.isnan(recent) if at_once is None else np.isnan(recent) | at_once
     if fresh.any():
@@ -307,8 +320,8 @@ def _folded(
 
 
 def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
-    """Return the measured work of the bundle in every row. The work of a broker that its listed bundles do not explain
-    is divided among its other bundles.
+    """Return the measured work (load as one number) of the bundle in every row. If a broker reports the load of only
+    some of its bundles, the rest of its own work is divided equally among its other bundles.
     """
     bundles = snapshot.bundles
     found = units.work(bundles.latest)
@@ -324,11 +337,12 @@ def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
 
 
 def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, minutes: float, now_ms: int) -> Flags:
-    """Write into `measured` the work of bundles outside the lists of top bundles, and flag these rows.
+    """Replace in `measured` the work of the bundles that are not in their broker's list of top bundles by a better
+    value, and return flags of the rows of these bundles.
 
-    A broker's work beyond its list is shared out in proportion to the bundles' last estimates. Lists may be newer than
-    the load of their broker, so only a load that was reported since the last round counts: the other rows keep what is
-    known of them.
+    The work of a broker that its list does not explain is divided among these bundles in proportion to their last
+    estimates. A list may be newer than the load of its broker, so this is done only for brokers whose load was measured
+    since the last round; the bundles of other brokers are not flagged, and keep their estimates.
     """
     bundles, load, count = snapshot.bundles, snapshot.extensible, len(snapshot.brokers)
     found = np.zeros(len(bundles), bool)
@@ -344,7 +358,9 @@ def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, m
 
 
 def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:
-    """Return the loads `before`, rearranged for the bundles of this snapshot; the estimates of new bundles are NaN."""
+    """Return the loads `before` in the order of the bundle table of `snapshot`. Bundles that are new in the table get
+    NaN as estimates.
+    """
     names, owner, brokers = snapshot.bundles.names, snapshot.bundles.owner, snapshot.brokers.names
     index = snapshot.brokers.index
     left = _recent_only(before.left, now_ms - 2 * settings.grace_ms)
@@ -386,7 +402,9 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
 
 
 def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:
-    """Return the bundles that no broker reports now, except those that no broker has reported for a long time."""
+    """Return the bundles that no broker reports in the present snapshot, without those that no broker has reported for
+    a long time. `at` are the positions of the present bundles in `before`.
+    """
     longest_ms = 2 * settings.grace_ms + MINUTE_MS
     away = {name: bundle for name, bundle in before.away.items() if now_ms - bundle.since_ms <= longest_ms}
     vanished = np.ones(len(before.names), bool)

@@ -25,8 +25,9 @@ _AT_ONCE: Final = 256
 def movable_rows(
     snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
 ) -> Flags:
-    """Flag the rows of the bundles that may move: they have load data, are at their owner, have not moved recently, and
-    are neither bound to a broker nor excluded.
+    """Flag the rows of the bundles that may move. They have load data, their owner is the broker of this row and no
+    move of them is under way; they have not moved recently, are not bound to a broker, and are not in an excluded
+    namespace.
     """
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
@@ -43,11 +44,12 @@ def movable_rows(
 
 
 class Giver:
-    """The bundles that one broker may give away, the cost of moving each of them, and how much usage each takes off the
-    broker.
+    """The bundles that one broker may give away; for each of them, what it costs to move it, and how much usage the
+    broker then saves (`relief`).
 
-    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All bundles
-    before `first` have left.
+    `order` has the positions of the bundles, sorted by worth (relief / cost), the highest first; of equal ones the
+    lightest first. `there` flags the bundles that the search has not moved away. `first` is an index in `order`: all
+    bundles before it have been moved away.
     """
 
     __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
@@ -68,7 +70,9 @@ class Giver:
         self.first = 0
 
     def in_order(self, heaviest: float) -> Iterator[int]:
-        """Yield the positions of the bundles that have not left and whose work is at most `heaviest`, in `order`."""
+        """Yield the positions of the bundles that have not been moved away and whose work (load as one number) is at
+        most `heaviest`, in `order`.
+        """
         for start in range(self.first, len(self.order), _AT_ONCE):
             places = self.order[start : start + _AT_ONCE]
             places = places[self.there[places]]
@@ -77,17 +81,17 @@ class Giver:
             yield from places[self.heavy[places] <= heaviest].tolist()
 
     def heaviest(self, most: int) -> Integers:
-        """Return the positions of the `most` heaviest bundles that have not left."""
+        """Return the positions of the `most` heaviest bundles that have not been moved away."""
         there = np.flatnonzero(self.there)
         return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
 
 
 def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker, given by their work, the search considers: all of them, or at most about
-    MOST_LOOKED_AT.
+    """Return which bundles of a broker the search examines: all of them, or about MOST_LOOKED_AT if there are more.
+    `work` is the load of each bundle as one number.
 
-    If the broker has more, the search considers the heaviest bundles, and the same number of other bundles at equal
-    distances in the order of work: light bundles are needed to choose the last one to move.
+    In that case half of them are the heaviest bundles, and the other half are bundles at equal distances in the order
+    of work: the search also needs light bundles, for the last move of a broker.
     """
     if len(work) <= MOST_LOOKED_AT:
         return slice(None)
@@ -103,7 +107,9 @@ def _looked_at(work: Floats) -> Flags | slice:
 def collect(
     snapshot: LoadSnapshot, loads: BundleLoads, movable: Flags, wanted: Flags, slope: Floats
 ) -> dict[int, Giver]:
-    """Return a `Giver` for each broker that `wanted` flags, by the row of the broker."""
+    """Return, by the row of the broker, a `Giver` with the `movable` bundles of each broker that `wanted` flags.
+    `slope` is for each broker the usage that one unit of work (load as one number) takes.
+    """
     bundles = snapshot.bundles
     rows = np.flatnonzero(movable & wanted[bundles.owner])
     order, edges = by_group(bundles.owner[rows], len(wanted))

@@ -60,9 +60,10 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """What the strategy remembers between rounds: the time of the last round (epoch ms), its estimated bundle loads and
-    usage lines (None before the first round), the budget of moves, and the gain that the best move of each broker has
-    missed (see `unevenness`).
+    """What the strategy remembers between rounds: the time of the last round (epoch ms); `loads`, the estimated loads
+    of bundles, and `lines`, which estimate the usage of each broker from the load of its bundles (both None before the
+    first round); and the budget of moves. `missed` is for each broker how much it has lost because its best move was
+    not made yet, as gain × minutes (see `Settings.price`).
     """
 
     at_ms: int = 0
@@ -147,8 +148,8 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
 
 def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
-    """Return for each broker the gain that its best move has missed up to this round; 0 for a broker that gives a
-    bundle in this round.
+    """Return for each broker the gain × minutes that it has missed because its best move was not made (see
+    `Settings.price`), this round included. Brokers from which a bundle moves in this round have 0, and are omitted.
     """
     missed = found.missed.copy()
     missed[[move.source for move in found.moves[:made_moves]]] = 0.0
@@ -156,8 +157,8 @@ def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:
-    """Return the time of the snapshot (epoch ms), and the minutes since the last round; 1 if there was no round before
-    it.
+    """Return the time of the snapshot (epoch ms), and the minutes since the last round; 1 if there was no earlier
+    round.
     """
     newest = int(reported_at_ms(snapshot).max(initial=0))
     now_ms = snapshot.taken_at_ms or max(newest, memory.at_ms + MINUTE_MS if memory.loads is not None else 0)
@@ -168,6 +169,7 @@ def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, floa
 
 class AllowedBrokers:
     """Finds the brokers that may take a bundle: those that policies allow, without those that the bundle left recently.
+    Call the object with the row of the bundle and the row of its broker.
 
     The policies are evaluated once for each namespace.
     """

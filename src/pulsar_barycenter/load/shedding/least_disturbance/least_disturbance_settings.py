@@ -34,13 +34,14 @@ _LEAST_MOVES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of LeastDisturbance. `band` and `overload_limit` are usages as fractions, `most` is the maximum
-    number of bundles that one round moves. A round follows `round_min` minutes after the last one. `moves_an_hour` is
-    the budget of moves for an hour (see `budget`); 0 means the default budget.
+    """The settings of LeastDisturbance. `band` is how far a usage may be above the reachable usage before bundles move;
+    `band` and `overload_limit` are fractions. `most` is the maximum number of bundles that one round moves. A round
+    follows `round_min` minutes after the last one. `moves_an_hour` is the number of moves by which the budget grows in
+    an hour (see `budget`); 0: the default for the size of the cluster.
 
-    A change of load counts once it has lasted `patience_min` minutes, or half of that if its broker is overloaded; with
-    0 it counts at once. Reports older than `stale_ms` are outdated. A bundle that came to a broker stays there for
-    `grace_ms`, and does not go back to its previous broker for twice as long.
+    A change of load counts when it has lasted for the patience, `patience_min` minutes; on an overloaded broker, after
+    half of it; with 0, at once. Reports older than `stale_ms` are outdated. A bundle that came to a broker stays there
+    for at least `grace_ms`, and does not go back to the broker that it left for twice that time.
     """
 
     band: float = 0.06
@@ -72,70 +73,76 @@ class Settings:
         )
 
     def recent_weight(self, minutes: float) -> float:
-        """Return the weight that a new measurement has in the recent estimate of load if the last one is `minutes`
-        minutes old.
+        """Return the weight of a new measurement in the recent estimate of load, a fast moving average, if the
+        measurement before it was `minutes` earlier.
         """
         return _weight(minutes, min(self.patience_min / 2, _RECENT_ROUNDS * self.round_min))
 
     def settled_weight(self, minutes: float) -> float:
-        """Return the weight that a new measurement has in the settled estimate of load if the last one is `minutes`
-        minutes old.
+        """Return the weight of a new measurement in the settled estimate of load, a slow moving average, if the
+        measurement before it was `minutes` earlier.
         """
         return _weight(minutes, self.patience_min * _SETTLED)
 
     @property
     def soon_ms(self) -> int:
-        """How long (ms) a bundle counts as new. A broker with much work of new bundles neither gives nor takes any."""
+        """How long (ms) a bundle counts as new after it appeared. As long as new bundles have a large part of a
+        broker's work, the broker neither gives nor takes bundles.
+        """
         return round(self.patience_min * MINUTE_MS)
 
     @property
     def free_ms(self) -> int:
-        """For how long (ms) moves are free after a change of brokers or bundles: ten rounds, in which a broker that
-        joined becomes known and is filled.
+        """For how long (ms) moves are free after brokers joined or left, or bundles were split: ten rounds. In this
+        time, a broker that joined gets its share of the load.
         """
         return round(_FREE_ROUNDS * self.round_min * MINUTE_MS)
 
     @property
     def saved_min(self) -> float:
-        """The budget holds at most the moves that it gains in this number of minutes, three rounds, so that the unused
-        moves of a long time do not add up.
+        """The maximum of the budget, in minutes: it holds at most the moves that it gains in this time (three rounds).
+        So moves that were not used for a long time are not made all at once.
         """
         return _SAVED_ROUNDS * self.round_min
 
     def moves_of_an_hour(self, brokers: int) -> int:
-        """Return how many moves the budget allows in an hour in a cluster of this number of brokers."""
+        """Return by how many moves the budget grows in an hour, in a cluster of this number of brokers."""
         return self.moves_an_hour or max(_LEAST_MOVES, brokers // _BROKERS_OF_A_MOVE)
 
     @property
     def goal(self) -> float:
-        """How near moves bring a broker to its reachable usage: the distance at which they stop, as a fraction of
-        usage.
+        """The distance from its reachable usage at which a broker is near enough, as a fraction of usage: when it is
+        reached, the broker gives no more bundles.
         """
         return 0.18 * self.band
 
     @property
     def scale(self) -> float:
-        """The scale of the unevenness (fraction): a broker whose excess is lower by more than the scale counts for
-        little.
+        """The scale of the unevenness (`Unevenness`), as a fraction of usage. The excess of a broker is how far its
+        usage is above its reachable usage; a broker whose excess is lower than the highest one by more than the scale
+        has little influence on the unevenness.
         """
         return self.band / 2
 
     @property
     def least_gain(self) -> float:
-        """The least gain of a single move (a fraction of usage) that counts; a smaller gain counts as none."""
+        """The gain that a single move must exceed, as a fraction of usage. A move with a smaller gain counts as a move
+        without gain.
+        """
         return self.band / 16
 
     @property
     def price(self) -> float:
-        """The price of a single move (fraction × minutes): the move is made when it has missed this much gain
-        (`unevenness`).
+        """The price of a single move, as a fraction of usage × minutes. A move is made only when not making it has cost
+        this much: the sum of its gain over the minutes in which it was not made. Its gain is by how much it lowers the
+        unevenness (`Unevenness`).
         """
         return self.band * self.patience_min / 9
 
     @property
     def edge(self) -> float:
-        """How far (fraction) a broker must be above its reachable usage to give bundles as well, once any broker is
-        above the band.
+        """As soon as one broker is above its reachable usage by more than the band (`Settings.band`), other brokers
+        give bundles too: those that are above theirs by more than this (a fraction).
         """
         return 0.6 * self.band
 

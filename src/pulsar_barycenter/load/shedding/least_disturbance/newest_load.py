@@ -31,10 +31,10 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 def why_it_stays(plan: DisturbancePlan, position: int, unload: Unload, load: LoadSnapshot) -> Reason | None:
-    """Return why the bundle at `position` of the plan stays on its broker by the newest `load`; None if its move still
-    helps, or if the reports do not say.
+    """Return why the bundle at `position` of the plan should stay on its broker, according to the newest `load`. None:
+    the move still lowers the usage of the fuller broker, or the reports do not have the values to decide this.
 
-    `unload` is the move as it would be made; its destination may be another one than that of the plan.
+    `unload` is the move that is about to be made; its destination may differ from that in the plan.
     """
     move, settings = plan.moves[position], plan.verdicts.settings
     if move.why == BY_NUMBER or unload.destination is None:
@@ -67,7 +67,9 @@ def why_it_stays(plan: DisturbancePlan, position: int, unload: Unload, load: Loa
 
 
 class _Newest:
-    """Usage and work by the newest reports. Values that no report has are NaN."""
+    """Usages of brokers and work (load as one number) of bundles by the newest reports. A value is NaN if no report has
+    it.
+    """
 
     def __init__(self, plan: DisturbancePlan, load: LoadSnapshot) -> None:
         self._loads, self._load = plan.loads, load
@@ -75,18 +77,20 @@ class _Newest:
         self._reported = reported_usage(load, plan.verdicts.settings)
 
     def slope(self, broker: str) -> float:
-        """Return how much usage one unit of work takes on a broker."""
+        """Return how much usage (a fraction) one unit of work takes on a broker. Work is load as one number."""
         return self._slopes.get(broker, nan)
 
     def usage(self, broker: str) -> float:
-        """Return the reported usage of a broker, with the bundles that came or left after its report (fraction)."""
+        """Return the usage of a broker (a fraction): the reported usage, plus that of bundles that came after the
+        report, minus that of bundles that left after it.
+        """
         row = self._load.brokers.index.get(broker)
         if row is None:
             return nan
         return self._reported.item(row) + self.slope(broker) * self._arriving(row)
 
     def work(self, bundle: str, broker: str) -> float:
-        """Return the work of a bundle as `broker` reports it."""
+        """Return the work (load as one number) of a bundle as `broker` reports it."""
         row = self._row(bundle, self._load.brokers.index.get(broker, NOBODY))
         return nan if row == NOBODY or not self._load.bundles.sampled[row] else self._work_in(row)
 
@@ -100,7 +104,9 @@ class _Newest:
         return next((row for row in rows if owner.item(row) == broker), NOBODY)
 
     def _arriving(self, broker: int) -> float:
-        """Return the work of the bundles that came to a broker after its report, less that of those that left it."""
+        """Return the work (load as one number) of the bundles that came to a broker after its report, minus the work of
+        the bundles that left it after its report.
+        """
         names, owner = self._load.bundles.names, self._load.bundles.owner
         work = 0.0
         for destination, bundle in self._load.on_their_way.pairs:

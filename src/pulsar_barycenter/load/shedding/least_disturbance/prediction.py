@@ -31,12 +31,14 @@ work."""
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The predicted owners of the bundles and usages of the brokers, for one snapshot.
+    """The predicted owners of bundles and usages of brokers, for one snapshot.
 
-    `owner` is for each bundle row the broker that has it or is about to (NOBODY: the row no longer counts). `usage`,
-    `target` (the reachable usage) and `apart` (usage - target) are fractions, with a row for each estimate and a column
-    for each broker. Flags over brokers: `fresh` have a report that is not outdated, `known` have enough reports.
-    `doubt` is how little the newest report of each broker says about the present minute, 0 to 1 (`usage_lines`).
+    `owner` has, for the bundle in each row, the row of the broker that owns it or is about to own it; NOBODY: the
+    bundle does not count in this row. `usage`, `target` (the reachable usage) and `apart` (usage - target) are
+    fractions; each has one row for the recent and one for the settled estimate of load (a fast and a slow moving
+    average), and a column for each broker. `fresh` flags the brokers whose report is not outdated, `known` those with
+    enough reports to predict their usage. `doubt` says how far the newest report of each broker is not relied on, 0 to
+    1 (see `UsageLines.doubt`).
     """
 
     owner: Indices
@@ -51,13 +53,17 @@ class Prediction:
 
     @property
     def at_least(self) -> Floats:
-        """How far each broker is above its reachable usage (fraction), by the lower of the two estimates of load."""
+        """How far the usage of each broker is above its reachable usage (fraction); of the two estimates of load, the
+        one that gives the lower value counts.
+        """
         found: Floats = self.apart.min(axis=0)
         return found
 
     @property
     def at_most(self) -> Floats:
-        """How far each broker is above its reachable usage (fraction), by the higher of the two estimates of load."""
+        """How far the usage of each broker is above its reachable usage (fraction); of the two estimates of load, the
+        one that gives the higher value counts.
+        """
         found: Floats = self.apart.max(axis=0)
         return found
 
@@ -105,10 +111,11 @@ def predict(
 
 
 def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
-    """Return the work of the heaviest bundle of each broker, by both estimates.
+    """Return the work (load as one number) of the heaviest bundle of each broker: one row by the recent and one by the
+    settled estimate.
 
-    It is 0 for a broker whose usage is not above the mean by more than the band, because there the heaviest bundle
-    cannot limit the reachable usage.
+    It is 0 for a broker whose usage is not above the mean by more than the band (`Settings.band`): there the heaviest
+    bundle does not limit how even the usages can become.
     """
     count = len(snapshot.brokers)
     found = np.zeros((2, count))
@@ -122,10 +129,10 @@ def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage:
 
 
 def _least(background: Floats, slope: Floats, heaviest: Floats, fresh: Flags, settings: Settings) -> Floats:
-    """Return the least possible usage of each broker, by both estimates.
+    """Return the least possible usage of each broker: one row by the recent and one by the settled estimate of load.
 
-    The least possible usage of a broker is its usage with its heaviest bundle alone; or, if another broker would have a
-    clearly lower usage with that bundle alone, the usage of that other broker.
+    This is the usage that the broker would have with its heaviest bundle alone. If another broker would have a clearly
+    lower usage with that bundle alone, it is the usage of that other broker.
     """
     found: Floats = background + slope * heaviest
     rows = np.flatnonzero(heaviest.any(axis=0))
@@ -138,7 +145,9 @@ def _least(background: Floats, slope: Floats, heaviest: Floats, fresh: Flags, se
 
 
 def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fresh: Flags) -> Floats:
-    """Return for each broker the usage that it can reach: the common level, or its own least possible usage."""
+    """Return the reachable usage of each broker: the level at which all brokers would be equally full, or the least
+    possible usage of the broker (`least`) if that is higher.
+    """
     free = fresh.copy()
     while True:
         # brokers that cannot reach the level share their excess over their least possible usage
@@ -151,9 +160,10 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
 
 
 def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
-    """Return the level at which all brokers have the same usage, after they share `more` additional work.
+    """Return the usage at which all brokers would be equally full if they shared all their work (load as one number),
+    and in addition the work `more`.
 
-    Brokers whose background (the usage without any bundle) is above the level get no work and do not count.
+    A broker whose background (its usage without any bundle) is above this level gets no work and does not count.
     """
     if not len(usage):
         return 0.0
@@ -166,11 +176,11 @@ def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.
 
 
 def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, Floats]:
-    """Return for each row the broker that owns the bundle or is about to own it, and for each broker the load of
-    arriving bundles that have no row.
+    """Return for each row of the bundle table the broker (row) that owns the bundle or is about to own it; and for each
+    broker the load of the bundles that are on their way to it and that no broker reports.
 
-    The second value is an array of 3 rows over brokers. It has the work, by both estimates, and the number of the
-    bundles that are on their way to the broker and that no broker reports.
+    The second value is an array of 3 rows over brokers: the work of these bundles by the recent estimate, their work by
+    the settled estimate, and their number. Work is load as one number.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     owner: Indices = bundles.owner
@@ -204,8 +214,8 @@ def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, F
 
 
 def typical_work(snapshot: LoadSnapshot, loads: BundleLoads) -> dict[str, tuple[float, float]]:
-    """Return the mean work of a bundle by namespace, by the recent and by the settled estimate; "" has the mean over
-    all bundles.
+    """Return for each namespace the mean work of a bundle (its load as one number), as a pair: by the recent and by the
+    settled estimate. The key "" has the mean over all bundles.
     """
     namespace, spaces = snapshot.bundles.namespace, snapshot.namespaces
     if not len(namespace):
@@ -227,8 +237,8 @@ def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
 
 
 def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
-    """Return the work of each broker that none of its bundles in the snapshot explains, such as the work of a bundle
-    that was split after the report.
+    """Return for each broker the part of its measured work (load as one number) that does not come from its bundles in
+    the snapshot, for example the work of a bundle that was split after the report. Small parts count as 0.
     """
     bundles, brokers = snapshot.bundles, snapshot.brokers
     total = loads.units.work(brokers.latest)
@@ -241,7 +251,9 @@ def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
 
 
 def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:
-    """Flag the brokers with so much work of new bundles that their load may be very different in a minute."""
+    """Flag the brokers of whose work (load as one number) so large a part comes from new bundles that their load may be
+    very different in a minute.
+    """
     found = np.zeros(len(snapshot.brokers))
     for name in loads.new:
         for row in _rows_of(snapshot, name):
@@ -251,8 +263,8 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
 
 
 def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
-    """Flag the brokers with at least two reports, seen here or in the windows of half of their bundles, and the empty
-    brokers, whose load is known.
+    """Flag the brokers of which enough is known: those that have reported at least twice, those of which half of the
+    bundles have at least two samples in their short window, and those without bundles.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):

@@ -37,8 +37,9 @@ _MOST_SOURCES: Final = 8
 
 
 class Offer(NamedTuple):
-    """The best single move of a broker: its gain above the least gain (`net`), its whole gain (fractions), the position
-    of the bundle in its giver, and the row of the taker.
+    """The best single move of a broker: `gain` is its whole gain, `net` the part above the gain that it must exceed
+    (both fractions). `at` is the position of the bundle in the `Giver` of the broker, `taker` the row of the
+    destination.
     """
 
     net: float
@@ -48,8 +49,9 @@ class Offer(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Why a single move was made: its gain (fraction), and the gain that the best move of its broker had missed before
-    (fraction × minutes). `others` are the best moves of other brokers at that time: bundle (row) and gain.
+    """Why a single move was made: its gain (a fraction), and the gain × minutes that its broker had missed before,
+    because its best move was not made (see `Settings.price`). `others` are the best moves of other brokers at that
+    time, as pairs of the bundle's row and the gain.
     """
 
     gain: float
@@ -58,8 +60,9 @@ class Price(NamedTuple):
 
 
 class Unevenness:
-    """The unevenness, a measure of how far brokers are above their reachable usage, and how moves change it. Only the
-    brokers that `counted` flags count; `excess` and `scale` are fractions of usage.
+    """The unevenness of the brokers: a measure of how far they are above their reachable usage, close to the highest
+    excess of all. Computes how moves change it. Only the brokers that `counted` flags count. `excess` (usage above
+    reachable usage) and `scale` are fractions.
     """
 
     def __init__(self, excess: Floats, counted: Flags, scale: float) -> None:
@@ -69,10 +72,10 @@ class Unevenness:
         self._total = max(float(self._weight.sum()), 1e-300)
 
     def promising(self, least_gain: float) -> Integers:
-        """Return the brokers (rows) that would lower the unevenness by more than half of `least_gain` if they gave all
-        bundles.
+        """Return the rows of the brokers that would lower the unevenness by more than half of `least_gain` if each of
+        them gave away all its bundles.
 
-        At most _MOST_SOURCES are returned, those that would lower it most first.
+        At most _MOST_SOURCES are returned: those that would lower it the most, these first.
         """
         share = np.minimum(self._weight / self._total, 1 - 1e-12)
         bound = -self._scale * np.log1p(-share)
@@ -80,8 +83,9 @@ class Unevenness:
         return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
 
     def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
-        """Return for each bundle, given by its work, by how much its move from `source` to `taker` lowers the
-        unevenness; negative if the move raises it.
+        """Return by how much the move of each bundle from `source` to `taker` (rows of brokers) lowers the unevenness;
+        negative: the move raises it. `work` is the load of each bundle as one number, `slope` is for each broker the
+        usage that one unit of work takes.
         """
         less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
         more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))

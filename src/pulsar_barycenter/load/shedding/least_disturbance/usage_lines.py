@@ -55,14 +55,16 @@ _LEAST_REGULAR: Final = 0.5
 @dataclass(frozen=True, slots=True, eq=False)
 class UsageLines:
     """The usage lines of all brokers, as columns over brokers. A usage line estimates the usage of a broker from the
-    work of its bundles: background + slope × work.
+    work of its bundles: usage = background + slope × work.
 
-    `variance` has rows for the variance of the background, the covariance, and the variance of the slope. `beyond` is
-    the smoothed part of the newest usage that the line does not explain. `odd_min` is for how many minutes reports were
-    ignored, `hot_min` for how many the broker is overloaded. `reports` counts reports; with the extensible load
-    manager, whose brokers smooth the usage that they report, it counts rounds. `on_time` flags the brokers whose newest
-    report was measured since the round before. `regular` is the share of rounds with a report on time, of those after a
-    round with one.
+    `variance` has three rows: the variance of the background, the covariance, and the variance of the slope. `beyond`
+    is a moving average of the part of the reported usage that the line does not explain. `odd_min` is for how many
+    minutes reports have been ignored because they do not fit the line. `hot_min` is for how many minutes the broker has
+    been overloaded. `reports` is the number of reports; with the extensible load manager, whose brokers report smoothed
+    usages, it is the number of rounds.
+
+    `on_time` flags the brokers whose newest report was measured after the previous round. `regular` is a moving average
+    of how often that was so in the round after a round in which it was so, from 0 to 1.
     """
 
     names: tuple[str, ...]
@@ -79,7 +81,9 @@ class UsageLines:
 
     @property
     def doubt(self) -> Floats:
-        """How little the newest report of each broker says about the present minute (see the module), 0 to 1."""
+        """How far the newest report of each broker is not relied on, 0 to 1. It is above 0 only if a broker that
+        reports in most rounds has not reported since the previous round.
+        """
         return np.where(self.on_time | (self.regular < _LEAST_REGULAR), 0.0, self.regular)
 
     def __eq__(self, other: object) -> bool:
@@ -107,8 +111,8 @@ _COLUMNS: Final = (
 
 
 def reported_usage(snapshot: LoadSnapshot, settings: Settings) -> Floats:
-    """Return the usage that the strategy uses, a fraction: the weighted usage of the modular load manager, the smoothed
-    usage of the extensible one.
+    """Return the usage (a fraction) with which the strategy works: with the modular load manager the largest weighted
+    usage of a resource, with the extensible one its moving average.
     """
     load = snapshot.extensible
     usage = snapshot.brokers.weighted_usage(settings.weights) if load is None else load.weighted_max_ema
@@ -123,7 +127,9 @@ def reported_at_ms(snapshot: LoadSnapshot) -> Integers:
 def next_lines(
     before: UsageLines | None, snapshot: LoadSnapshot, units: Units, minutes: float, settings: Settings
 ) -> UsageLines:
-    """Return the usage lines, updated with the reports of this snapshot."""
+    """Return the usage lines (see `UsageLines`) after the reports in `snapshot`. `minutes` is the time since `before`,
+    the lines after the previous round; `before` None: there was no previous round.
+    """
     usage, at_ms = reported_usage(snapshot, settings), reported_at_ms(snapshot)
     work = units.work(snapshot.brokers.latest)
     lines = _carried_over(before, snapshot, usage, work)
@@ -184,7 +190,9 @@ def next_lines(
 
 
 def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Settings) -> Flags:
-    """Flag the brokers that report again after such a long time that their lines are no longer valid."""
+    """Flag the brokers that have reported again after a long time: between their last two reports is more time than
+    `Settings.stale_ms`.
+    """
     if before is None or before.names != snapshot.brokers.names:
         return np.zeros(len(snapshot.brokers), bool)
     found: Flags = (before.reports > 0) & (reported_at_ms(snapshot) - before.reported_at_ms > settings.stale_ms)
@@ -192,13 +200,17 @@ def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Sett
 
 
 def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
-    """Flag the brokers that are overloaded for so long that a change of load counts at once."""
+    """Flag the brokers that have been overloaded for at least half of `Settings.patience_min`. For their bundles, a
+    change of load counts at once.
+    """
     found: Flags = lines.hot_min >= settings.patience_min / 2
     return found
 
 
 def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floats, work: Floats) -> UsageLines:
-    """Return a usage line for each broker of the snapshot: its line in `before`, or an initial one if it is new."""
+    """Return a usage line (see `UsageLines`) for each broker of the snapshot: its line in `before`, or an initial one
+    if the broker is new.
+    """
     names, count = snapshot.brokers.names, len(snapshot.brokers)
     first = UsageLines(
         names,
@@ -225,8 +237,9 @@ def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floa
 
 
 def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[Floats, Floats]:
-    """Return the slopes and variances with one change: a broker that has not learned its own slope yet gets the typical
-    slope.
+    """Return `slope` and `variance` (of the slope), in which brokers whose own slope is not yet certain have the
+    typical slope of the others, divided by their strength, and a large variance. A slope is the usage that one unit of
+    work takes.
     """
     sure = variance < (_SURE_SD * slope) ** 2
     if sure.all() or not sure.any():
@@ -237,8 +250,8 @@ def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[F
 
 
 def strengths(snapshot: LoadSnapshot) -> Floats:
-    """Return the strength of each broker, 1 on average: its capacity of the most used resource relative to the other
-    brokers; 1 if the capacity is unknown.
+    """Return the strength of each broker, 1 on average. The strength is the broker's capacity of the resource that the
+    cluster uses most, relative to the mean capacity of the brokers; it is 1 if capacities are unknown.
     """
     brokers = snapshot.brokers
     count = len(brokers)
@@ -254,7 +267,9 @@ def strengths(snapshot: LoadSnapshot) -> Floats:
 
 
 def _first_slopes(snapshot: LoadSnapshot, usage: Floats, work: Floats) -> Floats:
-    """Return the initial slope of each broker: usage of the cluster per work, divided by the broker's strength."""
+    """Return the slope that each broker has until it has learned its own: the usage that one unit of work takes in the
+    whole cluster, divided by the broker's strength.
+    """
     strength = strengths(snapshot)
     total = float(work.sum())
     used = float((np.clip(usage - _BACKGROUND, 0.0, None) * strength).sum())

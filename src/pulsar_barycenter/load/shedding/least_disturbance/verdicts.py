@@ -38,7 +38,9 @@ _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """The verdicts of one round on all brokers; `now_ms` is the time of the round (epoch ms)."""
+    """The verdicts of one round on all brokers: whether each broker gives bundles, and why. `now_ms` is the time of the
+    round (epoch ms).
+    """
 
     settings: Settings
     view: Prediction
@@ -120,13 +122,15 @@ class Verdicts:
 
 
 def _missed(missed: float, relation: str, price: float) -> Compared:
-    """Return the comparison of the gain that a move has missed with its price, in points × minutes."""
+    """Return a comparison of the gain × minutes that a broker has missed (because its best move was not made) with the
+    price of the move, both in percentage points × minutes.
+    """
     return Compared("gain missed so far in points × minutes", 100 * missed, relation, "price", 100 * price)
 
 
 def limit_of(budget: int, most: int) -> RoundLimit:
-    """Return what limits the moves of a round: the maximum number of bundles of a round, or the budget of moves if that
-    allows fewer.
+    """Return what limits the moves of a round: the budget of moves, if it allows fewer than `most`; otherwise `most`,
+    the maximum number of bundles of a round.
     """
     if budget >= most:
         return ROUND_LIMIT
@@ -135,8 +139,8 @@ def limit_of(budget: int, most: int) -> RoundLimit:
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan(ShedPlan):
-    """The plan of a LeastDisturbance round. `moves` has a move for each of `rows`, in the same order. `loads` and
-    `lines` are the bundle loads and usage lines of the round, which placement uses, too.
+    """The plan of a LeastDisturbance round. `moves` has the move of each bundle in `rows`, in the same order. `loads`
+    and `lines` are the bundle loads and usage lines that the round computed; the placement strategy uses them as well.
     """
 
     verdicts: Verdicts
@@ -192,6 +196,6 @@ class DisturbancePlan(ShedPlan):
         return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return a mapping from each bundle that moves to its destination."""
+        """Return the destination of each bundle that moves."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

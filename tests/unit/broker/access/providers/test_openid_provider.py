@@ -186,7 +186,7 @@ def provider_by(issuer: FakeIssuer, times: _Times, **settings: Any) -> OpenIDPro
         ({"padding": 300_000}, "more than 262,144 bytes"),
         ({"keys": [{}] * 101}, "more than 100 keys"),
         ({"moved_to": "http://127.0.0.1:1/jwks"}, "redirects are not followed"),
-        ({"metadata": {"issuer": "https://other.example"}}, "names another issuer"),
+        ({"metadata": {"issuer": "https://other.example"}}, "field issuer differs from"),
         ({"metadata": {"jwks_uri": "file:///etc/passwd"}}, "is not an address of the form"),
         ({"metadata": {"jwks_uri": "http://user:word@127.0.0.1/"}}, "has a user name"),
         ({"metadata": {"jwks_uri": "http://127.0.0.1:1/"}}, "cannot be reached"),

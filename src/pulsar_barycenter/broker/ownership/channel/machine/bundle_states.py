@@ -19,18 +19,18 @@ _WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
 
 
 class TermRecord(NamedTuple):
-    """The epoch and the version of the ownership record with which a term began."""
+    """The epoch and the version that the ownership record of a bundle had when a term began."""
 
     epoch: int
     version_id: int
 
 
 class BundleStates:
-    """The state of each bundle on this broker: the broker's role in the bundle's record, and the term and lock that the
-    broker has.
+    """The state of each bundle on this broker, from three sources: the ownership record of the bundle, the term that
+    this broker has of it, and its lock.
 
-    `guard` knows whether a term also needs a lock (if some brokers own bundles by locks). It is set when the broker
-    starts, because this is not known before.
+    `guard` knows whether a term needs a lock in addition to a record, which is so while some brokers own bundles by
+    locks. It is replaced when the broker starts, because this is not known before.
     """
 
     def __init__(self, terms: LocalTerms[TermRecord], records: OwnershipRecords, life: OwnLife) -> None:
@@ -42,8 +42,8 @@ class BundleStates:
         """Bundles that a split here is making and that are not served yet."""
 
     def role(self, bundle: Bundle) -> Role:
-        """Return the role of this broker in the bundle's ownership record, also if the record is from an earlier life
-        of the broker.
+        """Return what the bundle's ownership record makes this broker: for example its owner, or its next owner. The
+        record counts even if this broker wrote it before its present session.
         """
         return role_of(self._records.get(bundle), self._terms.broker_id)
 
@@ -70,13 +70,13 @@ class BundleStates:
         return Held.ENDED if holding.is_ended else Held.SERVING
 
     def is_to_be(self, bundle: Bundle) -> bool:
-        """Return whether the bundle is a child of a split in progress, on this or another broker. It does not exist
-        until the split is complete.
+        """Return whether the bundle is one of the new bundles of a split that is in progress, on this or another
+        broker. Such a bundle does not exist yet: it is no bundle of its namespace until the boundaries are written.
         """
         return bundle in self.children or self._splitter_of(bundle) is not None
 
     def is_split_elsewhere(self, bundle: Bundle) -> bool:
-        """Return whether the bundle is a child of a split in progress on another broker."""
+        """Return whether the bundle is one of the new bundles of a split that is in progress on another broker."""
         return self._splitter_of(bundle) not in (None, self._terms.broker_id)
 
     def _splitter_of(self, bundle: Bundle) -> str | None:
@@ -103,7 +103,7 @@ class BundleStates:
         return exists and bundles.find_hash(bundle.range.lower) == bundle
 
     async def is_owned_by_lock(self, bundle: Bundle) -> bool:
-        """Return whether the bundle is served by a broker that owns bundles by locks, without ownership records.
+        """Return whether a broker that owns bundles by locks, without ownership records, serves the bundle.
 
         Raises:
             MetadataError: the store did not answer.

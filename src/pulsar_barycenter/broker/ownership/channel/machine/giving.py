@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 
 
 class Giving:
-    """The duties that end this broker's terms as owner. `keeps_clients` returns whether the clients of a transferred
-    bundle stay connected.
+    """The steps with which this broker ends its terms: it hands over, releases or loses bundles. `keeps_clients`
+    returns whether the clients of a transferred bundle stay connected until they are sent to the next owner.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Giving:
         self._keeps_clients = keeps_clients
 
     async def hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the topics of a bundle that is transferred, and assign the bundle to the broker that the record names.
-        Return the next step.
+        """Close the topics of a bundle that this broker has to transfer, and then write into its record that the bundle
+        is assigned to the next owner, which `record` names. Return the next step.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None and not holding.keeps_clients:
@@ -67,8 +67,8 @@ class Giving:
         return await offer(self._records, bundle, record, after)
 
     async def give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the topics of a bundle that is released, and write into its record that it has no owner. Return the
-        next step.
+        """Close the topics of a bundle that this broker has to release, and then write into its record that it has no
+        owner. Return the next step.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
@@ -83,8 +83,8 @@ class Giving:
         return await offer(self._records, bundle, record, events.freed(record, self._terms.clock.now_ms()))
 
     async def let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
-        """End the term of a bundle that this broker does not own any more, and release its lock. The topics are closed
-        after the term has ended.
+        """End this broker's term of a bundle, because the record does not name it as the owner any more, and release
+        the lock. First the term ends, then the topics are closed. Return the next step.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
@@ -105,8 +105,10 @@ class Giving:
         return self._brokers.get(record.dst_broker or "")
 
     async def drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
-        """End a term, and remove the object for it (`holding`). If clients are still connected, or the next owner is
-        known, send the clients to `owner` (None: disconnect them). Otherwise close the topics.
+        """End a term, and remove `holding`, the object for it. `owner` is the new owner, None if it is not known.
+
+        If the topics are already closed for a transfer, or `owner` is known, the clients are sent to `owner`, or
+        disconnected if it is None. Otherwise the topics are closed.
         """
         self._terms.holdings.end(holding, reason)
         if holding.keeps_clients or owner is not None:

@@ -37,19 +37,19 @@ _RETRY_S: Final = 0.2
 
 
 class Life(msgspec.Struct, frozen=True):
-    """The value of a broker's key for its present life. The broker serves a bundle only if the number in the bundle's
-    record is higher than `since`.
+    """The value of the key that shows that a broker's present life (see the glossary) lasts. `since` is a number of the
+    counter that gives epochs. The broker serves a bundle only if the epoch in the bundle's record is higher.
     """
 
     since: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class OwnLife:
-    """The life of this broker: the time in which its ownership records are valid, from its registration to the end of
-    its session.
+    """The present life of this broker: the time in which its ownership records count, from its registration in a
+    session to the end of that session.
 
-    It also keeps values that are valid in this life only: the lower limits of `raise_floor`, and the numbers of
-    `prepare`. `begun` is called after each life has begun.
+    It also has values that are dropped when the life ends: for some bundles a lower limit of the epoch (`raise_floor`),
+    or an epoch that was taken in advance (`prepare`). `begun` is called each time a life has begun.
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class OwnLife:
         self.begin_soon()
 
     def begin_soon(self) -> None:
-        """Begin a new life when this broker is registered and the store answers."""
+        """Begin a new life as soon as this broker is registered and the store answers. This does not wait for it."""
         self._tasks.start(self._begin(), "ownership life")
 
     def end(self) -> None:
-        """End the life: from now on, no existing ownership record makes this broker an owner."""
+        """End the life: none of the ownership records that exist now makes this broker an owner any more."""
         self.ended += 1
         self._since = None
         self._prepared.clear()
         self._floors.clear()
 
     async def _begin(self) -> None:
-        """Begin a life: wait until this broker is registered, and take a number that is lower than those of all records
-        of this life.
+        """Begin a life: wait until this broker is registered, take the next number of the counter that gives epochs,
+        and publish it. All epochs that are taken later in this life are higher.
         """
         life = self.ended
         while self.ended == life and self._since is None:
@@ -110,8 +110,8 @@ class OwnLife:
                 self._begun()
 
     async def _publish(self, number: int) -> None:
-        """Write the ephemeral key that shows other brokers that this broker's session exists, and with which number its
-        life began.
+        """Write the ephemeral key that shows other brokers that this broker's session exists. Its value is `number`,
+        with which the life began.
 
         Raises:
             MetadataError: the key cannot be written now; the key of a former session may still exist until that session
@@ -127,7 +127,8 @@ class OwnLife:
     # ---- numbers ----
 
     async def number(self) -> int:
-        """Take the next number of the counter that all brokers of the cluster share.
+        """Take the next number of the counter that all brokers of the cluster share. It is used as the epoch of a term,
+        or as the beginning of a life.
 
         Raises:
             MetadataError: the store did not answer.
@@ -136,21 +137,23 @@ class OwnLife:
         return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
 
     def has_numbered(self, record: ServiceUnitStateData | None) -> bool:
-        """Return whether this broker took the number in an ownership record in its present life."""
+        """Return whether the epoch in an ownership record was taken in the present life of this broker. False if there
+        is no record, or no life.
+        """
         return (
             record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
         )
 
     def may_serve(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
-        """Return whether an ownership record allows this broker to serve the bundle: the broker took the record's
-        number in its present life, and the number is higher than `above` and than the limit of `raise_floor`.
+        """Return whether an ownership record allows this broker to serve the bundle: its epoch was taken in the present
+        life, and is higher than `above` and than the limit of `raise_floor`.
         """
         lowest = max(above, self._floors.get(bundle, 0))
         return self.has_numbered(record) and record is not None and (record.epoch or 0) > lowest
 
     def raise_floor(self, bundle: Bundle, number: int) -> None:
-        """Set a lower limit for a bundle: until another broker owns it, this broker serves it only if the number in its
-        record is higher than `number`.
+        """Set a lower limit of the epoch for a bundle: this broker serves it only under an epoch that is higher than
+        `number`. The limit is removed when another broker owns the bundle, or the life ends.
         """
         self._floors[bundle] = max(number, self._floors.get(bundle, 0))
 
@@ -158,14 +161,14 @@ class OwnLife:
         self._floors.pop(bundle, None)
 
     def prepare(self, bundle: Bundle, prepared: PreparedNumber) -> None:
-        """Keep a number that this broker took when a transfer of the bundle to it began. It is for the term that begins
-        with the transfer.
+        """Keep an epoch that this broker took when a transfer of the bundle to it began, for the term that begins at
+        the end of the transfer.
         """
         self._prepared[bundle] = prepared
 
     def take_prepared(self, bundle: Bundle, record: ServiceUnitStateData) -> int | None:
-        """Return and remove the number that `prepare` kept, if `record` is the next record of that transfer; else
-        return None.
+        """Remove the epoch that `prepare` kept for the bundle. Return it if `record` is the next record of that
+        transfer, else None.
         """
         prepared = self._prepared.pop(bundle, None)
         return prepared.epoch if prepared is not None and prepared.version_id == record.version_id - 1 else None
@@ -173,8 +176,8 @@ class OwnLife:
     def record_changed(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
     ) -> None:
-        """Remove the number that `prepare` kept for a bundle, unless the change of its record is the next step of the
-        transfer.
+        """Called when the ownership record of a bundle has changed from `before` to `after`. Remove the epoch that
+        `prepare` kept for the bundle, unless this change is the next step of the transfer for which it was taken.
         """
         prepared = self._prepared.get(bundle)
         if prepared is not None and not prepared.goes_on(before, after):

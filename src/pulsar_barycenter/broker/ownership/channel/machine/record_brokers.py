@@ -53,14 +53,14 @@ class RecordBrokers:
         return broker_id in self._owners
 
     def get(self, broker_id: str) -> Owner | None:
-        """Return the addresses of a broker; None if, when last read, it was not registered or did not own bundles by
-        records.
+        """Return the addresses of a broker, as they were read last. None if it was not registered then, or did not own
+        bundles by records.
         """
         return self._owners.get(broker_id)
 
     def is_of_former_life(self, broker_id: str, record: ServiceUnitStateData) -> bool:
-        """Return whether, as far as is known, the owner in a record has begun another life (session) since the record
-        was written.
+        """Return whether the broker that a record names as owner has begun another life (a new session) after the
+        record was written, so that the record does not count any more. False also if this is not known.
         """
         return record.epoch is not None and record.epoch <= self._lives_began.get(broker_id, -1)
 
@@ -69,7 +69,9 @@ class RecordBrokers:
             self._changed.set()
 
     async def _follow(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Read the other brokers at each notification, and periodically, because a notification may be lost."""
+        """Read the registrations of the other brokers after each notification of a change, and also periodically,
+        because a notification may be lost. Never returns.
+        """
         while True:
             self._changed.clear()
             try:
@@ -81,7 +83,9 @@ class RecordBrokers:
                     await self._changed.wait()
 
     async def _learn_brokers(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Read the addresses of the registered brokers that own bundles by records, and remove all others."""
+        """Read the addresses of the registered brokers that own bundles by records. Remove all other brokers from this
+        broker's memory.
+        """
         registered = self._registration.brokers
         for broker in [known for known in self._owners if known not in registered]:
             del self._owners[broker]
@@ -97,8 +101,8 @@ class RecordBrokers:
     async def _learn_life(self, broker: str) -> None:
         """Read the number with which the present life (session) of a registered broker began.
 
-        If the broker has no such key, it has not begun a life, and serves nothing. Earlier releases of Barycenter write
-        a key without a number; such a number counts as not known.
+        If the broker has no such key, it has no life, and serves nothing. If the value cannot be decoded, as that of an
+        earlier release of Barycenter, the number counts as not known.
         """
         path = f"{SESSIONS_ROOT}/{broker}"
         try:

@@ -44,8 +44,8 @@ _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPL
 
 
 class RecordRequests:
-    """Carries out requests to change the ownership of bundles. `in_flight_s` returns how many seconds a request waits
-    for a change.
+    """Carries out requests to change the ownership of bundles, and waits for the result. `in_flight_s` returns for how
+    many seconds a request waits, not counting the time for closing topics.
     """
 
     def __init__(
@@ -74,13 +74,15 @@ class RecordRequests:
         """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make the broker `source` unload a bundle, for `destination` as the next owner (None: none is named). Return
-        True after the unload, False if `source` does not own the bundle or the bundle's record changed meanwhile. Any
-        broker may request an unload; a leader does so with the `guard` of its epoch.
+        """Make the broker `source` unload a bundle, and wait for the end of the unload. `destination` is the next
+        owner; None: the bundle then has no owner, and its next look-up assigns one.
+
+        Return True after the unload. Return False if `source` does not own the bundle, or the bundle's record changed
+        meanwhile. Any broker may request an unload; a leader passes `guard`, the condition that no later leader exists.
 
         Raises:
             GuardError: another leader has a later epoch.
-            BundleNotAcquiredError: no broker owned the bundle in time, or the destination cannot own it.
+            BundleNotAcquiredError: the unload did not end in time, or the destination cannot own the bundle.
             ChannelUnavailableError: the ownership records cannot be written now.
         """
         record = self._records.get(bundle)
@@ -108,7 +110,9 @@ class RecordRequests:
         )
 
     def change_s(self) -> float:
-        """Return how many seconds a request waits for a change of ownership, including the closing of topics."""
+        """Return how many seconds a request waits for a change of ownership. This includes the time that closing topics
+        may take.
+        """
         return self._in_flight_s() + self._terms.unload_timeout_s()
 
     def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
@@ -117,10 +121,10 @@ class RecordRequests:
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Write into the ownership record of a bundle without an owner that it is assigned to a broker. The broker owns
-        the bundle when it has written the state Owned. Do nothing if the bundle already has an owner, or another change
-        of its ownership is in progress. If the record says that the bundle was deleted, and the bundle exists again,
-        only delete the record.
+        """Write into the ownership record of a bundle without an owner that the bundle is assigned to the broker
+        `broker_id`. That broker owns the bundle when it has written the state Owned into the record. Do nothing if the
+        bundle already has an owner, or another change of its ownership is in progress. If the record says that the
+        bundle was deleted, and the bundle exists again, only delete the record.
 
         Raises:
             BundleNotFoundError: the bundle was split, or is not one of its namespace.
@@ -137,7 +141,8 @@ class RecordRequests:
                 await self._records.put(bundle, record, None)  # the namespace was deleted and created again
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`. If this broker serves it already, return at once.
+        """Acquire `bundle` and wait until this broker serves it; return this broker as the owner. If this broker serves
+        it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -158,7 +163,7 @@ class RecordRequests:
                 raise BundleNotAcquiredError(bundle, self._taking.refusal)
             record = self._records.get(bundle)
             if record is not None and record.state is ServiceUnitState.OWNED and record.dst_broker != me:
-                raise LockBusyError(f"bundle {bundle}, which broker {record.dst_broker} owns")
+                raise LockBusyError(f"bundle {bundle} is owned by broker {record.dst_broker}")
             if loop.time() >= deadline:
                 raise BundleNotAcquiredError(bundle, failure)
             if self._records.is_read:
@@ -169,11 +174,12 @@ class RecordRequests:
             await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Release a bundle, for `destination` as the next owner (None: none is named). Return the number of closed
-        topics, None if this broker does not own the bundle.
+        """Release a bundle and wait for it. `destination` is the next owner; None: the bundle then has no owner, and
+        its next look-up assigns one. Return the number of closed topics, None if this broker does not own the bundle.
 
-        A call during another unload of the bundle waits for the end of that unload, and returns None. A broker that is
-        stopping chooses the destination itself, and raises none of these errors: after an error it only ends its term.
+        A call during another unload of the bundle waits for the end of that unload, and returns None. While this broker
+        is stopping, the load manager chooses the next owner if `destination` is None, and none of these errors is
+        raised: after an error this only ends the term.
 
         Raises:
             BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot
@@ -185,10 +191,12 @@ class RecordRequests:
         return await self._leave_bundle(bundle, reason)
 
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
-        """Transfer a bundle while this broker stops. If its ownership record cannot be written, only end the term.
+        """Transfer a bundle to another broker, because this broker stops; return the number of closed topics, None if
+        this broker does not own the bundle. If the ownership record cannot be written in time, only end the term, and
+        return 0.
 
-        In the second case, the bundle's record still names this broker. After this broker's session has expired, the
-        leader assigns the bundle to another broker.
+        In the second case the record still names this broker. After this broker's session has expired, the leader
+        assigns the bundle to another broker.
         """
         try:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
@@ -206,7 +214,9 @@ class RecordRequests:
     async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         me = self._terms.broker_id
         if destination == me:
-            raise BundleNotAcquiredError(bundle, f"broker {destination} owns the bundle already")
+            raise BundleNotAcquiredError(
+                bundle, f"broker {destination} owns the bundle already: name another destination"
+            )
         self._check_destination(bundle, destination)
         if destination is None and self._taking.refusal is not None and not is_broker_bound(bundle.namespace):
             destination = await self._choose(bundle, (me,))
@@ -227,8 +237,8 @@ class RecordRequests:
         return None
 
     async def _until_left(self, bundle: Bundle) -> None:
-        """Wait until this broker has no term of the bundle and no role in a change of the bundle any more; see
-        `_wait_while`.
+        """Wait until this broker has no term of the bundle, and its record gives this broker nothing more to do. Raises
+        the errors of `_wait_while`.
         """
         await self._wait_while(bundle, lambda: bundle in self._terms.holdings or self._states.role(bundle) in _LEAVING)
 

@@ -33,9 +33,10 @@ _SWEEP_S: Final = 5.0
 
 
 class Settling:
-    """Checks bundles, and does the duty that the state of a bundle requires. `actions` has a function for each duty.
+    """Finds out which duty (next step) the state of a bundle requires of this broker, and does it. `actions` has the
+    function for each duty.
 
-    Only LET_GO is not among them: it is the only duty for a bundle without an ownership record.
+    The duty LET_GO is not in `actions`, because its function also accepts a bundle without an ownership record.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Settling:
         self._is_stopped = True
 
     def is_at(self, bundle: Bundle) -> bool:
-        """Return whether a duty of the bundle is being done now."""
+        """Return whether this broker is doing a duty of the bundle now."""
         return bundle in self._at_work
 
     def soon(self, bundle: Bundle) -> None:
-        """Schedule a check of the bundle, unless its state requires nothing."""
+        """Check the bundle in the background, and do its duty. If its state requires nothing, nothing is started. If it
+        is being checked already, it is checked again afterwards.
+        """
         if bundle in self._at_work:
             self._due.add(bundle)
         elif not self._is_stopped and self._terms.has_identity and self._states.duty(bundle) is not Duty.NOTHING:
@@ -100,8 +103,8 @@ class Settling:
             del self._at_work[bundle]
 
     async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
-        """Do a duty, which a bundle's record requires of this broker; return the next step. If the duty fails, it is
-        tried again later (RETRY).
+        """Do the duty `duty` of this broker for a bundle; return the next step. If it fails, this is logged, and the
+        result is RETRY: do it again later.
         """
         record = self._records.get(bundle)
         try:
@@ -115,6 +118,8 @@ class Settling:
 
 
 def _request_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
-    """Return the id of the request that caused a duty; "" if the change that the request began has ended."""
+    """Return the id of the request that caused a duty, for log lines; "" if the change that the request began has
+    ended.
+    """
     has_ended = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
     return "" if has_ended or record is None else record.request_id or ""

@@ -45,8 +45,8 @@ _CHECK_AGAIN_S: Final = 0.25
 
 
 class PendingSplit(NamedTuple):
-    """A split for which a request on this broker waits: the new bundles, the function that writes the boundaries, and
-    the result.
+    """A split for which a request on this broker waits: `children` are the new bundles, `write_boundaries` writes them
+    into the namespace, and `done` gets the result.
     """
 
     children: list[Bundle]
@@ -85,14 +85,14 @@ class Splitting:
 
         Raises:
             BundleNotAcquiredError: this broker does not serve the parent, or lost it in between; or the split did not
-                end within `within_s` seconds: then it continues.
+                end within `within_s` seconds, and continues in the background.
             BadVersionError: `write_boundaries` found that the namespace has changed; the parent is not split.
             ChannelUnavailableError: the ownership records cannot be written now.
         """
         record = self._records.get(parent)
         is_served = self._terms.holdings.serving(parent) is not None
         if record is None or self._states.role(parent) is not Role.OWNER or not is_served:
-            raise BundleNotAcquiredError(parent, "the bundle is not served on this broker")
+            raise BundleNotAcquiredError(parent, "this broker does not serve the bundle, so it cannot split it")
         if parent in self._splits:
             raise BundleNotAcquiredError(parent, "the bundle is being split already")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -120,7 +120,11 @@ class Splitting:
             if done.done():
                 return False
             if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
-                raise BundleNotAcquiredError(parent, "another broker got the bundle, and may complete the split")
+                raise BundleNotAcquiredError(
+                    parent,
+                    "another broker got the bundle during the split, and it is not known whether that broker completes "
+                    "the split: read the bundles of the namespace",
+                )
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))
@@ -167,8 +171,8 @@ class Splitting:
         return step
 
     async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Abandon a split, because a broker that owns by locks acquired the parent before the boundaries were written.
-        Return the next step.
+        """Abandon a split if a broker that owns bundles by locks acquired the parent before the boundaries were
+        written: that broker keeps the parent. Return the next step.
         """
         if await self._states.is_owned_by_lock(parent) and await self._states.is_current(parent):
             log.info(
@@ -191,10 +195,12 @@ class Splitting:
         return pending if pending is not None and pending.children == children else None
 
     async def _own_child(self, child: Bundle, above: int) -> bool:
-        """Make this broker the owner in a child's record, with a number above that of the parent's term.
+        """Write into the record of a new bundle of a split that this broker owns it, under an epoch higher than
+        `above`, that of the parent's term. Return True after that.
 
-        Return False if a record of another broker prevents this. A broker that owns by locks could acquire a child only
-        after the boundaries were written, so it keeps the child.
+        Return False if another broker changed the record meanwhile. Return True without a change if a broker that owns
+        bundles by locks has acquired the new bundle: this is possible only after the boundaries were written, so that
+        broker keeps it.
         """
         record = self._records.get(child)
         if self._is_ours(child, record, above) and not self._states.guard.lacks(child):
@@ -220,8 +226,9 @@ class Splitting:
         children: list[Bundle],
         pending: PendingSplit | None,
     ) -> NamespaceBundles:
-        """Write the boundaries of a split: with the function of the request that waits (`pending`), or on behalf of the
-        broker that began the split.
+        """Write the boundaries of a split into the namespace; return the namespace's new bundles. If a request on this
+        broker waits (`pending`), its function writes them. Otherwise this is done on behalf of the broker that began
+        the split.
         """
 
         def check() -> None:
@@ -238,11 +245,12 @@ class Splitting:
         return await write_split(self._store, self._terms.bundles, before, after, check=check)
 
     def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
-        """Replace the parent in one step: cache the new boundaries, end the parent's term, begin the children's terms,
-        and move the topics to them.
+        """After the boundaries were written, replace the parent in one step: cache the new boundaries, begin the
+        children's terms, move the topics to them, and end the parent's term.
 
-        If this broker did not serve the parent, another broker may have served it under a higher number. Now no broker
-        can serve the parent any more, but the children need new numbers before they are served.
+        If this broker did not serve the parent any more, the children's terms do not begin: another broker may have
+        served the parent under a higher epoch. Now no broker can serve the parent any more, so this broker will take
+        new epochs for the children.
         """
         holdings = self._terms.holdings
         holding = holdings.get(parent)
@@ -271,8 +279,8 @@ class Splitting:
     async def _failed(
         self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
     ) -> NextStep:
-        """Cancel the split and continue with the parent, if the boundaries were certainly not written; otherwise try
-        the split again. Return the next step.
+        """If the boundaries were certainly not written, cancel the split and continue to serve the parent. Otherwise
+        try the split again. Return the next step.
         """
         holdings = self._terms.holdings
         pending, holding = self._pending(parent, children), holdings.get(parent)

@@ -14,16 +14,17 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class PreparedNumber:
-    """A number that this broker took when a transfer to it began. It may be used only if the next version of the
-    bundle's record is this broker's claim.
+    """An epoch that this broker took when a transfer to it began. `version_id` is the version that the bundle's
+    ownership record had then. The epoch may be used only if the next version of the record assigns the bundle to this
+    broker.
     """
 
     version_id: int
     epoch: int
 
     def goes_on(self, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> bool:
-        """Return whether a change of the ownership record is the next step of the transfer for which the number was
-        taken.
+        """Return whether a change of the ownership record from `before` to `after` is the next step of the transfer for
+        which the epoch was taken.
         """
         return (
             before is not None
@@ -35,7 +36,9 @@ class PreparedNumber:
 
 
 class NextStep(enum.Enum):
-    """What happens with a bundle after a duty was done."""
+    """What is done with a bundle after a duty: LOOK: check the bundle again at once. WAIT: wait for a change. RETRY:
+    check it again after a while.
+    """
 
     LOOK = "check again at once"
     WAIT = "wait for a change"
@@ -51,7 +54,9 @@ If it fails, it raises LookupFailedError or MetadataError, and is called again l
 
 @dataclass(slots=True)
 class RequestNotes:
-    """Information about bundles that requests and duties pass to one another."""
+    """Values that one part of the state machine leaves for another, by bundle: why a bundle is acquired or released,
+    and how many topics were closed.
+    """
 
     reasons: dict[Bundle, str] = field(default_factory=dict)
     """Why a bundle is acquired or released, for the serving log."""
@@ -65,8 +70,8 @@ async def offer(
     before: ServiceUnitStateData | None,
     after: ServiceUnitStateData | None,
 ) -> NextStep:
-    """Write an ownership record and return the next step: LOOK, or RETRY if the write was refused although the record
-    has not changed.
+    """Replace an ownership record: `before` is the present one, `after` the new one (None: delete it). Return the next
+    step: RETRY if the write was refused although the record is still `before`, else LOOK (check the bundle again).
 
     Raises:
         ChannelUnavailableError: the record was not written, or this is not known.

@@ -54,8 +54,8 @@ class Taking:
         """Why this broker acquires nothing now; None if it does."""
 
     async def begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Begin to serve a bundle whose ownership record has a number (epoch) that this broker took in its present
-        life. Return the next step.
+        """Begin to serve a bundle whose ownership record names this broker, under an epoch that this broker took in its
+        present life. Return the next step.
         """
         lives_ended = self._life.ended
         if self._states.is_to_be(bundle):
@@ -77,7 +77,7 @@ class Taking:
         return NextStep.LOOK
 
     def activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
-        """Begin the term with the number in `record`, which this broker took in its present life."""
+        """Begin the term under the epoch in `record`, which this broker took in its present life."""
         assert record.epoch is not None
         owner = self._terms.urls.owner(is_local=True, epoch=record.epoch)
         holding = self._terms.holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
@@ -85,8 +85,8 @@ class Taking:
         self._terms.handovers.taken(bundle)
 
     async def claim(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Write into the ownership record that this broker owns a bundle that was assigned to it. Return the next
-        step.
+        """Write into the ownership record that this broker owns a bundle that was assigned to it. If this broker
+        accepts no bundles now, assign the bundle to another one instead. Return the next step.
         """
         if self.refusal is not None:
             return await self._pass_on(bundle, record)
@@ -101,8 +101,8 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.owned(record, self._now_ms(), epoch))
 
     async def claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Write again into the ownership record that this broker owns a bundle, with a number that it takes in its
-        present life. Return the next step.
+        """Write again into the ownership record that this broker owns a bundle, under a new epoch: the epoch in the
+        record was not taken in the present life, or its term has ended. Return the next step.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
@@ -119,8 +119,8 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.claimed(record, me, self._now_ms(), epoch))
 
     async def prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Prepare the term before the present owner has closed the bundle: take a number, and open topics in advance.
-        Return the next step.
+        """Prepare the term of a bundle that is being transferred to this broker, while the present owner still serves
+        it: take an epoch, and begin to open topics. Return the next step.
         """
         if self._states.guard.holds_locks:
             return NextStep.WAIT  # the number must be taken under the lock, which the owner still has
@@ -139,16 +139,16 @@ class Taking:
         return await offer(self._records, bundle, record, override(record, None, self._now_ms(), 0))
 
     async def term_number(self, bundle: Bundle) -> int:
-        """Take a number for a term, after acquiring the bundle's lock if terms need locks; see `TermGuard.number`."""
+        """Take an epoch for a term. If terms need locks, acquire the bundle's lock first. See `TermGuard.number`."""
         return await self._states.guard.number(bundle, is_child=lambda: self._states.is_to_be(bundle))
 
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
     ) -> NextStep:
-        """Take a number, and write the ownership record that `owned` returns for this number. The record begins a term.
+        """Take an epoch, and write the record that `owned` returns for it, which says that this broker owns the bundle.
+        Return the next step.
 
-        If another broker owns the bundle by a lock, write that the bundle has no owner by records. Return the next
-        step.
+        If a broker that owns bundles by locks serves the bundle, write instead that the bundle has no owner by records.
         """
         try:
             epoch = await self.term_number(bundle)
@@ -160,15 +160,17 @@ class Taking:
         return await offer(self._records, bundle, record, owned(epoch))
 
     async def _await_split(self, bundle: Bundle) -> NextStep:
-        """Return the step that waits for the boundaries of a split. If another broker splits the parent, release the
-        bundle's lock for that broker.
+        """Called while the boundaries of a split are not written yet: return WAIT. If another broker does the split,
+        also release the bundle's lock, so that that broker can acquire it.
         """
         if self._states.is_split_elsewhere(bundle):
             await self._states.guard.give_back(bundle)
         return NextStep.WAIT
 
     async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Assign the bundle to another broker, because this broker accepts no bundles now. Return the next step."""
+        """Assign the bundle to another broker that the load manager chooses, because this broker accepts no bundles
+        now; if there is none, write that it has no owner. Return the next step.
+        """
         successor = None
         if not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, (self._terms.broker_id,))

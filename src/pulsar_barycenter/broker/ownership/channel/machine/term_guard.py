@@ -24,7 +24,7 @@ class TermGuard(Protocol):
         ...
 
     def lacks(self, bundle: Bundle) -> bool:
-        """Return whether a term of the bundle needs a lock that this broker does not have."""
+        """Return whether a term of the bundle needs a lock and this broker does not have that lock."""
         ...
 
     def bundles(self) -> list[Bundle]:
@@ -32,12 +32,13 @@ class TermGuard(Protocol):
         ...
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Take a number for a term, after acquiring the bundle's lock if terms need locks. `is_child` returns whether
-        the bundle is a child of a split in progress, so that it is not in its namespace yet.
+        """Take an epoch for a term. If terms need locks, acquire the bundle's lock first, unless this broker has it.
+        `is_child` returns whether the bundle is one of the new bundles of a split in progress, so that it is not in its
+        namespace yet.
 
         Raises:
             LockBusyError: another broker has the lock.
-            BundleNotFoundError, BundleNotAcquiredError, MetadataError: the lock was not acquired, or no number was
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError: the lock was not acquired, or no epoch was
                 taken.
         """
         ...
@@ -47,14 +48,14 @@ class TermGuard(Protocol):
         ...
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by a lock and without a record; None if there is none, or if only a
-        read could show it.
+        """Return the broker that owns the bundle by a lock, without an ownership record, if this is known without
+        reading. None: there is no such broker, or it is not known.
         """
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that has the bundle's lock, None if no broker has it; InTransit if that broker does not
-        serve the bundle, or if the record in the lock has not been read yet.
+        """Return the broker that has the bundle's lock; None if no broker has it. InTransit: a broker has it but does
+        not serve the bundle, or the record in the lock has not been read yet.
         """
         ...
 
@@ -70,8 +71,8 @@ class TermGuard(Protocol):
 
 
 class RecordsAlone:
-    """Implements `TermGuard` for clusters where every broker owns by records: a term needs no lock. `number` takes the
-    cluster's next number.
+    """Implements `TermGuard` for clusters in which every broker owns bundles by records, so that a term needs no lock.
+    `number` takes the next number of the counter that all brokers share.
     """
 
     holds_locks = False

@@ -28,7 +28,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TermLocks:
-    """The locks of this broker's terms, while other brokers own bundles by locks. Implements `TermGuard`.
+    """The locks that this broker needs for its terms in addition to records, while other brokers own bundles by locks.
+    Implements `TermGuard`.
 
     `owns_by_records` returns whether the broker with an id owns by records. `changed` is called with a bundle whose
     lock was created, deleted or changed; `lost` with a bundle whose lock this broker had and lost.
@@ -97,11 +98,11 @@ class TermLocks:
         return list(self._won)
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Acquire the bundle's lock, if this broker does not have it, and take a number for a term; see
+        """Acquire the bundle's lock, if this broker does not have it, and take an epoch for a term; see
         `BundleLocks.acquire`.
 
         Raises:
-            BundleNotFoundError, BundleNotAcquiredError, MetadataError: the lock was not acquired, or no number was
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError: the lock was not acquired, or no epoch was
                 taken.
             LockBusyError: another broker has the lock.
         """
@@ -131,15 +132,15 @@ class TermLocks:
     # ---- locks of other brokers ----
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by a lock and without a record; None if there is none, or if only a
-        read could show it.
+        """Return the broker that owns the bundle by a lock, without an ownership record, if this is known without
+        reading. None: there is no such broker, or it is not known.
         """
         owner = self._others.get(bundle)
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that has the bundle's lock, None if no broker has it; InTransit if that broker does not
-        serve the bundle, or if the record in the lock has not been read yet.
+        """Return the broker that has the bundle's lock; None if no broker has it. InTransit: a broker has it but does
+        not serve the bundle, or the record in the lock has not been read yet.
         """
         record = await self._others.read(bundle)
         if record is None:

@@ -43,8 +43,8 @@ _MAX_WAIT_S: Final = 5.0
 
 
 class FollowingRecords:
-    """The ownership records in the place that is used now, a topic or the metadata store. Implements
-    `OwnershipRecords`.
+    """The ownership records in the place where they are now, a topic or the metadata store. If they are moved to the
+    other place, this object changes over to it. Implements `OwnershipRecords`.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class FollowingRecords:
         first_place: Callable[[], StorageType],
         make: Callable[[StorageType], OwnershipRecords],
     ) -> None:
-        """`first_place` returns the storage of the records (topic or metadata store) in a cluster that has no records
-        yet. `make` returns the records in a storage, before their `start`.
+        """`first_place` returns where the records of a new cluster are stored, in a topic or in the metadata store.
+        `make` returns an object for the records in one of these two; this object calls its `start`.
         """
         self._store = store
         self._key = f"{READERS_ROOT}/{incarnation}"
@@ -91,14 +91,16 @@ class FollowingRecords:
 
     @property
     def may_write(self) -> bool:
-        """Whether this broker may write records: it watches the key that names the place of the records, and no move of
-        the records stops the writers.
+        """Whether this broker may write ownership records: it watches the key that names the place of the records, and
+        no move of the records is in progress that requires it to stop.
         """
         return self._may_write
 
     @property
     def session(self) -> int:
-        """The number of this broker's sessions that have ended so far."""
+        """How many sessions of this broker have ended so far. Two equal values mean that no session ended in
+        between.
+        """
         return self._session
 
     def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
@@ -141,11 +143,13 @@ class FollowingRecords:
         inner = self._inner
         if inner is None or not self._may_write:
             raise ChannelUnavailableError(
-                "the ownership records are being moved, or the metadata store does not answer"
+                "the ownership records are being moved to another place, or the metadata store does not answer"
             )
         await inner.catch_up()
         if inner is not self._inner:
-            raise ChannelUnavailableError("the ownership records were moved to another place meanwhile")
+            raise ChannelUnavailableError(
+                "the ownership records were moved to another place while this broker read them"
+            )
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
         """Read and return all ownership records in the place that is used now, even while this broker must not write.
@@ -154,7 +158,7 @@ class FollowingRecords:
             ChannelUnavailableError: the records cannot be read now.
         """
         if self._inner is None:
-            raise ChannelUnavailableError("the place of the ownership records is not known yet")
+            raise ChannelUnavailableError("this broker does not know the place of the ownership records yet")
         await self._inner.catch_up()
         return dict(self._inner.items())
 
@@ -192,11 +196,11 @@ class FollowingRecords:
             left_s = deadline - loop.time()
             if self._closed or self._session != session or left_s <= 0:
                 raise ChannelUnavailableError(
-                    "the ownership records are being moved, or the metadata store does not answer"
+                    "the ownership records are being moved to another place, or the metadata store does not answer"
                 )
             await self._progress.wait(left_s)
         if self._session != session:
-            raise ChannelUnavailableError("the session ended before the change was written")
+            raise ChannelUnavailableError("the change was not written, because the session of this broker ended before")
 
     # ---- following ----
 
@@ -225,7 +229,8 @@ class FollowingRecords:
             await self._go_on(place, session)
 
     async def _show(self) -> None:
-        """Create the ephemeral key that shows that this broker reads, and may write, the ownership records.
+        """Create the ephemeral key that shows the leader that this broker reads the ownership records and may write
+        them.
 
         Raises:
             MetadataError: the key of a former session still exists, or the store did not answer.
@@ -266,7 +271,9 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _change_over(self, place: Place) -> None:
-        """Read the ownership records in their new place, then close those in the former place."""
+        """Change over to the place to which the ownership records were moved: read them there, then close the object
+        for the former place.
+        """
         self._may_write = False
         self._is_still = True
         new = self._make(place.place)
@@ -284,7 +291,9 @@ class FollowingRecords:
             await former.close()
 
     def _notify_differences(self) -> None:
-        """Report the records that changed while the records were being moved and this broker saw no changes."""
+        """Call the listener with each record that changed while the records were being moved, when this broker did not
+        follow changes.
+        """
         assert self._inner is not None
         before, self._known = self._known, dict(self._inner.items())
         for bundle in [*before, *(bundle for bundle in self._known if bundle not in before)]:

@@ -45,8 +45,8 @@ class PlaceUnreadableError(MetadataError):
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
-    """The place of the records (topic or metadata store), and whether they are being moved to the other place.
-    `generation` counts the changes of the key.
+    """The place of the ownership records (topic or metadata store), and whether they are being moved to the other
+    place. `generation` is a number that grows with each change of this key.
     """
 
     place: StorageType
@@ -63,7 +63,8 @@ class StoredPlace(NamedTuple):
 
 
 async def read_place(store: MetadataStore) -> StoredPlace | None:
-    """Read the key that names the place of the records; None if there is no key yet.
+    """Read the key that names the place of the ownership records, and return its value and version; None if there is no
+    key yet.
 
     Raises:
         PlaceUnreadableError: the value has more than 1 KiB, or is not a `Place`.
@@ -73,7 +74,9 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
     if stored is None:
         return None
     if len(stored.value) > _MAX_BYTES:
-        raise PlaceUnreadableError(f"the value has {len(stored.value)} bytes, more than {_MAX_BYTES}")
+        raise PlaceUnreadableError(
+            f"the value of this key has {len(stored.value)} bytes; at most {_MAX_BYTES} are allowed"
+        )
     try:
         return StoredPlace(msgspec.json.decode(stored.value, type=Place), stored.stat.version)
     except msgspec.DecodeError as error:
@@ -81,8 +84,8 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
 
 
 async def read_or_make_place(store: MetadataStore, first: StorageType) -> StoredPlace:
-    """Read the key that names the place of the ownership records. If it does not exist, create it with the value
-    `first`.
+    """Read the key that names the place of the ownership records, and return its value and version. If it does not
+    exist, create it first, with the place `first`.
 
     If several brokers do this at the same time, all get the value of the first write.
     """
@@ -95,7 +98,8 @@ async def read_or_make_place(store: MetadataStore, first: StorageType) -> Stored
 
 
 async def write_place(store: MetadataStore, place: Place, version: int) -> StoredPlace:
-    """Replace the value of the key that names the place, if the key has this version; return the new value and version.
+    """Replace the value of the key that names the place of the ownership records, if the key has the version `version`;
+    return the new value and version.
 
     Raises:
         BadVersionError: another broker replaced the value.
@@ -106,8 +110,8 @@ async def write_place(store: MetadataStore, place: Place, version: int) -> Store
 
 
 async def readers_not_stopped(store: MetadataStore, generation: int) -> list[str]:
-    """Return the brokers (by the incarnation, one run of the process) that have not stopped writing ownership records
-    for the move with this `generation`.
+    """Return the incarnations of the brokers (one for each run of a process) that have not confirmed that they stopped
+    writing ownership records. `generation` identifies the move for which they have to stop.
     """
     found = []
     for reader in await store.children(READERS_ROOT):

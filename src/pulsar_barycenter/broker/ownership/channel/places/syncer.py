@@ -51,24 +51,24 @@ _CONCURRENT_COPIES: Final = 64
 
 
 class CopiedRecords(OwnershipRecords, Protocol):
-    """The copy of the ownership records in the place that is not authoritative. Only the leader writes it, and the
-    rules for changes of records are not checked.
+    """A copy of the ownership records, in the place from which brokers do not read them. Only the leader writes it, and
+    it writes any record, without checking the rules for changes of records.
     """
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Store `after` as the record of a bundle (None: delete the record). `holds` is called before each write: it
-        returns whether this broker may still copy records. If not, this raises ChannelUnavailableError and writes no
-        more.
+        """Store `after` as the record of a bundle; None: delete the record. Before each write, `holds` is called, which
+        returns whether this broker may still copy records. If it returns False, nothing more is written.
 
         Raises:
-            ChannelUnavailableError: the record was not written completely, or this is not known.
+            ChannelUnavailableError: the record was not written completely, or this is not known; or `holds` returned
+                False.
         """
         ...
 
 
 class RecordsSyncer:
-    """Moves the ownership records while this broker is the leader. `make` returns an object, not started yet, for the
-    records in a place to which the leader copies them.
+    """Moves the ownership records to the configured place while this broker is the leader. `make` returns an object,
+    not started yet, that writes copies of records to a place.
     """
 
     def __init__(
@@ -100,7 +100,9 @@ class RecordsSyncer:
         return self._config.current.load_balancer_service_unit_table_view_syncer in SOURCES
 
     def samples(self) -> Iterator[tuple[str, float]]:
-        """Yield gauges: in which place the records are, and, if this broker copies them, how many still differ."""
+        """Yield gauges with their names: in which place the records are, whether they are being moved, and, while this
+        broker copies them, how many records still differ.
+        """
         place = self._records.place
         if place is not None:
             yield "barycenter_ownership_records_in_store", place.place is StorageType.METADATA_STORE
@@ -127,7 +129,9 @@ class RecordsSyncer:
             await other.close()
 
     async def run(self) -> None:
-        """Do the next step of moving the records. An error is logged, and the next call tries again."""
+        """Do the next step of moving the ownership records, if this broker is the leader. An error is logged, and the
+        next call tries again.
+        """
         if not self._leadership.is_leader():
             return
         try:
@@ -159,8 +163,8 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Begin to read the copy of the records in `place`. Wait until all of them are read, and return them. After
-        _READ_S seconds, raise ChannelUnavailableError.
+        """Begin to read the copy of the records in `place`, and wait until all of them are read; return the copy. If
+        this takes longer than _READ_S seconds, raise ChannelUnavailableError.
         """
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()
@@ -179,7 +183,9 @@ class RecordsSyncer:
         return other
 
     async def _follow_up(self, other: CopiedRecords) -> None:
-        """Copy the records that differ between the two places, while all brokers can still change records."""
+        """Copy the records that differ to `other`. Brokers can still write records meanwhile, so this is repeated
+        later.
+        """
         session, place = self._records.session, self._records.place
 
         def holds() -> bool:
@@ -216,8 +222,8 @@ class RecordsSyncer:
                 raise outcome
 
     async def _move(self, stored: StoredPlace, target: StorageType, other: CopiedRecords) -> None:
-        """Make all brokers stop writing records, copy the remaining differences, and write the other place into the key
-        that names the place.
+        """Make all brokers stop writing records, copy the records that still differ, and then write the new place into
+        the key that names the place.
 
         Raises:
             ChannelUnavailableError: the place has not changed.
@@ -249,10 +255,11 @@ class RecordsSyncer:
         log.info("ownership_records_moved", place=target.value, records=len(other.items()))
 
     async def _await_readers(self, generation: int) -> None:
-        """Wait until all brokers have stopped writing records, or their sessions have expired.
+        """Wait until every broker has stopped writing records, or its session has expired. `generation` identifies the
+        move.
 
         Raises:
-            ChannelUnavailableError: a broker did not stop in time.
+            ChannelUnavailableError: a broker did not stop within two session timeouts; no record was moved.
         """
         within_s = max(_READ_S, 2 * self._config.current.metadata_store_session_timeout_millis / 1000)
         loop = asyncio.get_running_loop()
@@ -261,7 +268,7 @@ class RecordsSyncer:
             if loop.time() >= deadline:
                 raise ChannelUnavailableError(
                     f"the ownership records were not moved: {count_of(len(writing), 'broker')} did not stop writing "
-                    f"them within {within_s:.0f} s (first incarnations: {', '.join(writing[:3])}). Check these "
+                    f"them within {within_s:.0f} s (their first incarnations: {', '.join(writing[:3])}). Check these "
                     "brokers; while loadBalancerServiceUnitTableViewSyncer is set, the leader tries the move again"
                 )
             await self._change.wait(_CHECK_AGAIN_S)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+import msgspec
 import pytest
 
 from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
@@ -206,6 +207,87 @@ async def test_entries_that_are_appended_while_a_ledger_rolls_keep_their_order(
     assert [number for number, _ in owner.durable] == list(range(60))
     assert len({place.ledger_id for place in owner.positions}) > 2
     assert await owner.texts() == [str(number) for number in range(60)]
+
+
+class SlowlyClosed(MemoryLedgerStorage):
+    """Ledgers that are closed only once `may_close` is set, as on bookies while the metadata store is busy."""
+
+    def __init__(self, world: LedgerWorld) -> None:
+        super().__init__(world.disk)
+        self.may_close = asyncio.Event()
+        self.closed: list[int] = []
+        self.reports: list[OnDurable] = []
+
+    async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> Any:
+        self.reports.append(on_durable)
+        writer = await super().create(ledger_id, epoch=epoch, on_durable=on_durable)
+        close = writer.close
+
+        async def close_later() -> None:
+            await self.may_close.wait()
+            await close()
+            self.closed.append(ledger_id)
+
+        writer.close = close_later  # type: ignore[method-assign]
+        return writer
+
+
+@dataclass
+class Rolled:
+    """A topic with the entries a, b and c, whose first ledger is full and still open."""
+
+    owner: Owner
+    storage: SlowlyClosed
+    lists: Lists
+
+
+@pytest.fixture
+async def rolled(world: LedgerWorld) -> AsyncIterator[Rolled]:
+    storage, lists = SlowlyClosed(world), Lists(world.connect())
+    try:
+        owner = await world.open(1, settings=SMALL, storage=storage, store=cast(MetadataStore, lists))
+        await owner.ledger.open_cursor("keep", "earliest")
+        await owner.append("a", "b")
+        for _ in range(50):  # until a successor is made and listed
+            await asyncio.sleep(0)
+        await owner.append("c")
+        assert len(owner.ledger.segments) == 2
+        assert storage.closed == []
+        yield Rolled(owner, storage, lists)
+    finally:
+        storage.may_close.set()
+
+
+async def test_appends_continue_while_the_full_ledger_is_closed_and_a_later_owner_finds_both_open(
+    world: LedgerWorld, rolled: Rolled
+) -> None:
+    later = await world.open(2, settings=SMALL)
+    assert await later.texts() == ["a", "b", "c"]
+
+
+async def test_a_topic_that_is_closed_waits_for_its_full_ledger_to_be_closed(rolled: Rolled) -> None:
+    closing = asyncio.ensure_future(rolled.owner.ledger.close())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not closing.done()
+    rolled.storage.may_close.set()
+    await closing
+    assert len(rolled.storage.closed) == 2
+    record = msgspec.json.decode(rolled.lists.values[-1])
+    assert (record["open"], [part["closed"] for part in record["ledgers"]]) == (False, [True, True])
+
+
+async def test_a_full_ledger_that_fails_while_it_is_closed_fails_no_entry_and_shows_a_later_owner(
+    rolled: Rolled,
+) -> None:
+    """All its entries are reported. Those that were appended later are in its successor."""
+    owner, report = rolled.owner, rolled.storage.reports[0]
+    owner.ledger.append(b"d", 1, 0, "d")
+    report(2, LedgerFullError("a bookie failed after others had confirmed the entry"))
+    assert owner.failed == []
+    await owner.until(lambda: len(owner.durable) == 4)
+    report(2, LedgerFencedError("memory ledger", 1, 2))
+    assert len(owner.fenced) == 1
 
 
 async def test_in_pulsars_form_the_successor_of_a_ledger_that_failed_waits_for_its_end(

@@ -124,7 +124,7 @@ def confirms_before_the_segment_is_stored(patch: pytest.MonkeyPatch) -> None:
         if self.state is WriterState.CHANGING:
             self.state = WriterState.OPEN
             sends = self._window.replace(wanted.last_segment.members)
-            actions += [writer.SendAdd(bookie, entry, body, False) for bookie, entry, body in sends]
+            actions += [writer.SendAdds(bookie, [entry], [body], False) for bookie, entry, body in sends]
         return actions
 
     patch.setattr(Writer, "_swap", unhesitating)

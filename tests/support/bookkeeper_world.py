@@ -23,7 +23,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
     Ended,
     Failed,
     ReadMetadata,
-    SendAdd,
+    SendAdds,
     SendRead,
     Stopped,
     StoredLedger,
@@ -113,6 +113,9 @@ class World:
 
     def __init__(self, seed: int, *, shape: tuple[int, int, int] | None = None) -> None:
         self.rng = random.Random(seed)
+        self._runs = random.Random(f"runs of {seed}")
+        self._longest_run = self._runs.choice((1, 4))
+        """How many entries are appended at once, at the most. With 1, a history is as drawn from `rng` alone."""
         ensemble, write, ack = shape or self.rng.choice(SHAPES)
         names = [f"b{number}" for number in range(ensemble + self.rng.randrange(3))]
         self.bookies = {name: FakeBookie(name) for name in names}
@@ -165,9 +168,9 @@ class World:
         writer = self.writer.machine
         assert isinstance(writer, Writer)
         if self.writer.is_alive and writer.next_entry - writer.last_confirmed < 12:
-            entry = writer.next_entry
+            first, count = writer.next_entry, self._runs.randint(1, self._longest_run)
             try:
-                self._act(self.writer, writer.append(data_of(entry)))
+                self._act(self.writer, writer.extend([data_of(first + number) for number in range(count)]))
             except WriterStoppedError:
                 self.happened["refused append"] += 1
 
@@ -236,8 +239,8 @@ class World:
     def _act(self, client: Client, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case SendAdd():
-                    self._send_add(client, action)
+                case SendAdds():
+                    self._send_adds(client, action)
                 case SendRead():
                     self._send_read(client, action)
                 case SwapMetadata():
@@ -260,15 +263,24 @@ class World:
         if client.is_alive:
             self._act(client, told())
 
-    def _send_add(self, client: Client, add: SendAdd) -> None:
-        machine = client.machine
+    def _send_adds(self, client: Client, adds: SendAdds) -> None:
+        """Send the entries one by one, or as one run that a bookie answers at once."""
+        cuts = [adds.entries] if self._runs.random() < 0.5 else [[entry] for entry in adds.entries]
+        bodies = dict(zip(adds.entries, adds.bodies, strict=True))
+        for entries in cuts:
+            self._send_run(client, adds.bookie, {entry: bodies[entry] for entry in entries}, adds.is_recovery)
+
+    def _send_run(self, client: Client, name: str, run: dict[int, bytes], is_recovery: bool) -> None:
+        machine, entries = client.machine, list(run)
 
         def answered(verdict: Verdict) -> None:
-            self._tell(client, lambda: machine.add_answered(add.bookie, add.entry, verdict))
+            self._tell(client, lambda: machine.adds_answered(name, entries, verdict))
 
         def deliver() -> None:
-            bookie = self.bookies[add.bookie]
-            verdict = bookie.add(add.entry, add.body, is_recovery=add.is_recovery) if bookie.is_up else Verdict.UNKNOWN
+            bookie = self.bookies[name]
+            verdict = Verdict.UNKNOWN
+            for entry, body in run.items() if bookie.is_up else ():
+                verdict = bookie.add(entry, body, is_recovery=is_recovery)
             self._fly(lambda: answered(verdict), lambda: answered(Verdict.UNKNOWN))
 
         self._fly(deliver, lambda: answered(Verdict.UNKNOWN))

@@ -20,7 +20,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
     Ended,
     Failed,
     ReadMetadata,
-    SendAdd,
+    SendAdds,
     SendRead,
     Stopped,
     StoredLedger,
@@ -54,7 +54,7 @@ def writer(stored: StoredLedger, *spare: str) -> Writer:
 
 
 def sent(actions: list[object]) -> list[tuple[str, int]]:
-    return [(action.bookie, action.entry) for action in actions if isinstance(action, SendAdd)]
+    return [(action.bookie, entry) for action in actions if isinstance(action, SendAdds) for entry in action.entries]
 
 
 # --- writer
@@ -68,37 +68,68 @@ def test_entries_go_to_their_write_sets_and_are_confirmed_in_order():
         [("c", 2), ("a", 2)],
     ]
     for bookie, entry in (("b", 1), ("c", 1), ("c", 2), ("a", 0), ("a", 2)):
-        assert machine.add_answered(bookie, entry, DONE) == []
-    assert machine.add_answered("a", 0, DONE) == []  # a second answer of the same bookie is no second bookie
-    assert machine.add_answered("b", 0, DONE) == [Confirmed(2)]
+        assert machine.adds_answered(bookie, [entry], DONE) == []
+    assert machine.adds_answered("a", [0], DONE) == []  # a second answer of the same bookie is no second bookie
+    assert machine.adds_answered("b", [0], DONE) == [Confirmed(2)]
     assert (machine.last_confirmed, machine.confirmed_length) == (2, 3)
+
+
+def test_a_run_of_entries_goes_to_each_bookie_as_one_and_is_answered_as_one():
+    machine = writer(opened())
+    machine.append(b"x")
+    actions = machine.extend([b"a", b"bc", b"def"])
+    assert [(action.bookie, list(action.entries)) for action in actions] == [
+        ("b", [1, 3]),
+        ("c", [1, 2]),
+        ("a", [2, 3]),
+    ]
+    bodies = {entry: body for action in actions for entry, body in zip(action.entries, action.bodies, strict=True)}
+    assert [CODEC.unpack(entry, bodies[entry]).data for entry in (1, 2, 3)] == [b"a", b"bc", b"def"]
+    assert [CODEC.unpack(entry, bodies[entry]).length for entry in (1, 2, 3)] == [2, 4, 7]
+    assert machine.adds_answered("a", [0, 2, 3], DONE) == []
+    assert machine.adds_answered("b", [0, 1, 2, 3], DONE) == [Confirmed(0)]  # it is no member of entry 2
+    assert machine.adds_answered("c", [1], DONE) == [Confirmed(1)]
+    assert machine.adds_answered("c", [2], DONE) == [Confirmed(3)]
+    assert machine.confirmed_length == 7
+
+
+def test_members_that_failed_for_a_part_of_a_run_are_replaced_for_that_part():
+    machine = writer(opened(2, 2, 2), "c")
+    machine.extend([b"x", b"y", b"z"])
+    assert machine.adds_answered("a", [0, 1, 2], DONE) == []
+    assert machine.adds_answered("b", [0], DONE) == [Confirmed(0)]
+    (swap,) = machine.adds_answered("b", [1, 2], UNKNOWN)
+    assert swap.metadata.segments == (Segment(0, ("a", "b")), Segment(1, ("a", "c")))
+    assert machine.adds_answered("b", [1, 2], DONE) == []  # late, while its replacement is being stored
+    assert sent(machine.swapped(1)) == [("c", 1), ("c", 2)]
+    assert machine.adds_answered("c", [1, 2], DONE) == [Confirmed(2)]
 
 
 def test_an_entry_carries_what_was_confirmed_and_the_length_when_it_was_packed():
     machine = writer(opened(1, 1, 1))
     machine.append(b"abc")
-    machine.add_answered("a", 0, DONE)
+    machine.adds_answered("a", [0], DONE)
     (add,) = machine.append(b"de")
-    assert isinstance(add, SendAdd)
-    entry = CODEC.unpack(1, add.body)
+    assert isinstance(add, SendAdds)
+    entry = CODEC.unpack(1, add.bodies[0])
     assert (entry.last_confirmed, entry.length, entry.data) == (0, 5, b"de")
 
 
 def test_a_member_is_replaced_once_the_ack_quorum_is_out_of_reach():
     machine = writer(opened(3, 3, 2), "d", "e")
     first = machine.append(b"x")
-    assert machine.add_answered("a", 0, UNKNOWN) == []
-    (swap,) = machine.add_answered("b", 0, UNKNOWN)
+    assert machine.adds_answered("a", [0], UNKNOWN) == []
+    (swap,) = machine.adds_answered("b", [0], UNKNOWN)
     assert isinstance(swap, SwapMetadata)
     assert (swap.version, swap.metadata.segments) == (0, (Segment(0, ("d", "e", "c")),))
-    assert machine.add_answered("c", 0, DONE) == []
+    assert machine.adds_answered("c", [0], DONE) == []
     later = machine.append(b"y")
     assert sent(later) == [("b", 1), ("c", 1), ("a", 1)]
     again = machine.swapped(1)
     assert sent(again) == [("d", 0), ("e", 0), ("e", 1), ("d", 1)]
-    assert {action.body for action in again if action.entry == 0} == {first[0].body}
-    assert machine.add_answered("a", 0, DONE) == []  # replaced
-    assert machine.add_answered("d", 0, DONE) == [Confirmed(0)]
+    assert {action.bodies[0] for action in again if action.entries[0] == 0} == {first[0].bodies[0]}
+    assert machine.adds_answered("a", [0], DONE) == []  # replaced
+    assert machine.adds_answered("d", [0], DONE) == [Confirmed(0)]
 
 
 def test_a_writer_continues_at_the_last_segment_that_a_former_one_left():
@@ -107,11 +138,11 @@ def test_a_writer_continues_at_the_last_segment_that_a_former_one_left():
     assert (machine.next_entry, machine.last_confirmed, machine.confirmed_length) == (2, 1, 7)
     adds = machine.append(b"abc")
     assert sent(adds) == [("b", 2), ("c", 2)]
-    assert isinstance(adds[0], SendAdd)
-    entry = CODEC.unpack(2, adds[0].body)
+    assert isinstance(adds[0], SendAdds)
+    entry = CODEC.unpack(2, adds[0].bodies[0])
     assert (entry.last_confirmed, entry.length) == (1, 10)
-    machine.add_answered("b", 2, DONE)
-    assert machine.add_answered("c", 2, DONE) == [Confirmed(2)]
+    machine.adds_answered("b", [2], DONE)
+    assert machine.adds_answered("c", [2], DONE) == [Confirmed(2)]
     (swap,) = machine.close()
     assert isinstance(swap, SwapMetadata)
     assert (swap.version, swap.metadata.last_entry, swap.metadata.length) == (4, 2, 10)
@@ -120,7 +151,7 @@ def test_a_writer_continues_at_the_last_segment_that_a_former_one_left():
 def test_a_change_that_was_stored_by_an_answer_that_was_lost_is_taken():
     machine = writer(opened(2, 2, 2), "c")
     machine.append(b"x")
-    (swap,) = machine.add_answered("a", 0, UNKNOWN)
+    (swap,) = machine.adds_answered("a", [0], UNKNOWN)
     assert machine.swap_failed() == [ReadMetadata()]
     assert sent(machine.metadata_read(StoredLedger(swap.metadata, 1))) == [("c", 0)]
 
@@ -128,13 +159,13 @@ def test_a_change_that_was_stored_by_an_answer_that_was_lost_is_taken():
 def test_a_change_is_made_again_to_what_auto_recovery_left():
     machine = writer(opened(1, 1, 1), "b", "c")
     machine.append(b"x")
-    machine.add_answered("a", 0, DONE)
+    machine.adds_answered("a", [0], DONE)
     machine.append(b"y")
-    machine.add_answered("a", 1, UNKNOWN)
+    machine.adds_answered("a", [1], UNKNOWN)
     machine.swapped(1)
-    machine.add_answered("b", 1, DONE)
+    machine.adds_answered("b", [1], DONE)
     machine.append(b"z")
-    (swap,) = machine.add_answered("b", 2, UNKNOWN)
+    (swap,) = machine.adds_answered("b", [2], UNKNOWN)
     assert [segment.first for segment in swap.metadata.segments] == [0, 1, 2]
     machine.swap_failed()
     moved = replace(swap.metadata, segments=(Segment(0, ("e",)), Segment(1, ("b",))))
@@ -144,10 +175,10 @@ def test_a_change_is_made_again_to_what_auto_recovery_left():
 def test_without_replacement_the_writer_stops_and_the_ledger_can_be_closed():
     machine = writer(opened(2, 2, 2))
     machine.append(b"abc")
-    machine.add_answered("a", 0, DONE)
-    machine.add_answered("b", 0, DONE)
+    machine.adds_answered("a", [0], DONE)
+    machine.adds_answered("b", [0], DONE)
     machine.append(b"de")
-    (stopped,) = machine.add_answered("b", 1, UNKNOWN)
+    (stopped,) = machine.adds_answered("b", [1], UNKNOWN)
     assert isinstance(stopped, Stopped)
     assert isinstance(stopped.error, TooFewBookiesError)
     assert "entry 1 cannot be stored: b failed" in str(stopped.error)
@@ -165,10 +196,10 @@ def test_without_replacement_the_writer_stops_and_the_ledger_can_be_closed():
 def test_a_refused_writer_reports_nothing_any_more(verdict, error):
     machine = writer(opened(2, 2, 1))
     machine.append(b"x")
-    (stopped,) = machine.add_answered("a", 0, verdict)
+    (stopped,) = machine.adds_answered("a", [0], verdict)
     assert isinstance(stopped, Stopped)
     assert isinstance(stopped.error, error)
-    assert machine.add_answered("b", 0, DONE) == machine.close() == machine.swap_failed() == []
+    assert machine.adds_answered("b", [0], DONE) == machine.close() == machine.swap_failed() == []
     with pytest.raises(WriterStoppedError):
         machine.append(b"x")
 
@@ -176,15 +207,15 @@ def test_a_refused_writer_reports_nothing_any_more(verdict, error):
 def test_a_fence_while_a_change_is_stored_ends_the_writer_once():
     machine = writer(opened(2, 2, 2), "c")
     machine.append(b"x")
-    machine.add_answered("a", 0, UNKNOWN)
-    assert isinstance(machine.add_answered("b", 0, Verdict.FENCED)[0], Stopped)
+    machine.adds_answered("a", [0], UNKNOWN)
+    assert isinstance(machine.adds_answered("b", [0], Verdict.FENCED)[0], Stopped)
     assert machine.swapped(1) == machine.swap_failed() == machine.metadata_read(None) == []
 
 
 def test_a_close_gives_up_what_is_not_confirmed_and_waits_for_a_change():
     machine = writer(opened(2, 2, 2), "c")
     machine.append(b"x")
-    machine.add_answered("a", 0, UNKNOWN)
+    machine.adds_answered("a", [0], UNKNOWN)
     assert machine.close() == []
     with pytest.raises(WriterClosedError):
         machine.append(b"x")
@@ -196,7 +227,7 @@ def ended(found: LedgerMetadata | None) -> object:
     """Close a ledger of one confirmed entry, and let the compare-and-set be lost to `found`."""
     machine = writer(opened(1, 1, 1))
     machine.append(b"abc")
-    machine.add_answered("a", 0, DONE)
+    machine.adds_answered("a", [0], DONE)
     machine.close()
     assert machine.swap_failed() == [ReadMetadata()]
     (action,) = machine.metadata_read(None if found is None else StoredLedger(found, 2))
@@ -323,11 +354,11 @@ def test_a_recovery_marks_fences_adds_again_and_closes():
     assert machine.read_answered("b", 1, ABSENT, b"") == [SendRead("a", 1, True)]
     actions = machine.read_answered("a", 1, DONE, last)
     assert sent(actions) == [("b", 1), ("a", 1)]
-    assert all(action.is_recovery for action in actions if isinstance(action, SendAdd))
+    assert all(action.is_recovery for action in actions if isinstance(action, SendAdds))
     assert actions[-1] == SendRead("a", 2, True)
     assert machine.read_answered("a", 2, ABSENT, b"") == [SendRead("b", 2, True)]
     assert machine.read_answered("b", 2, ABSENT, b"") == []
-    (swap,) = machine.add_answered("b", 1, DONE)
+    (swap,) = machine.adds_answered("b", [1], DONE)
     assert swap == SwapMetadata(stored.metadata.closed(1, 5), 1)
     assert machine.swapped(2) == [Ended(StoredLedger(swap.metadata, 2))]
 
@@ -381,7 +412,7 @@ def test_a_recovery_that_cannot_know_fails(answers, error, text):
 def test_members_that_cannot_store_again_are_replaced_when_the_ledger_is_closed():
     actions, machine = added_again("c")
     assert sent(actions) == [("c", 0)]
-    (swap,) = machine.add_answered("c", 0, DONE)
+    (swap,) = machine.adds_answered("c", [0], DONE)
     assert swap.metadata.segments == (Segment(0, ("c", "b")),)
 
 
@@ -400,8 +431,8 @@ def added_again(*spare: str) -> tuple[list[object], Recovery]:
     machine.read_answered("b", LAST_ENTRY, DONE, body)
     machine.read_answered("a", 0, DONE, body)
     machine.read_answered("b", 1, ABSENT, b"")
-    machine.add_answered("b", 0, DONE)
-    return machine.add_answered("a", 0, UNKNOWN), machine
+    machine.adds_answered("b", [0], DONE)
+    return machine.adds_answered("a", [0], UNKNOWN), machine
 
 
 # --- placement

@@ -1,5 +1,8 @@
 """Packets and entries: byte for byte what Java writes, bounded, and cut alike however the stream is split."""
 
+import struct
+from itertools import chain, pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,12 +11,14 @@ from pulsar_barycenter.bookkeeper.errors import DigestMismatchError, MalformedAn
 from pulsar_barycenter.bookkeeper.wire.digests import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
 from pulsar_barycenter.bookkeeper.wire.packets import (
     RECOVERY_ADD,
+    AddAnswers,
     Answer,
     AnswerDecoder,
     AuthAnswer,
     Code,
     Operation,
     encode_add,
+    encode_adds,
     encode_auth,
     encode_batch_read,
     encode_fencing_read,
@@ -36,6 +41,18 @@ def test_an_add_is_that_of_java(kind):
     assert encode_add(KEY, codec.pack(7, 5, 123, DATA)) == JAVA[f"add-{kind.name}"]
 
 
+def test_a_run_of_adds_is_their_requests_one_after_the_other():
+    codec = EntryCodec(LEDGER, DigestType.CRC32C, PASSWORD)
+    bodies = codec.pack_all(7, 5, [123, 123, 130], [DATA, b"", bytes(7)])
+    assert bodies == [codec.pack(7, 5, 123, DATA), codec.pack(8, 5, 123, b""), codec.pack(9, 5, 130, bytes(7))]
+    large = [bytes(100_000), *bodies]
+    for run, most_parts in ((bodies, 1), (large, 8)):
+        parts = encode_adds(KEY, run)
+        assert b"".join(parts) == b"".join(encode_add(KEY, body) for body in run)
+        assert len(parts) <= most_parts
+    assert any(part is large[0] for part in encode_adds(KEY, large)), "a large body is not copied"
+
+
 @pytest.mark.parametrize("kind", DigestType)
 def test_what_java_packed_is_unpacked(kind):
     body = JAVA[f"add-{kind.name}"][28:]
@@ -53,8 +70,8 @@ def test_requests_are_those_of_java():
 
 
 ANSWERS = {
-    "answer-add": Answer(Operation.ADD, Code.OK, LEDGER, 7),
-    "answer-fenced": Answer(Operation.ADD, Code.FENCED, LEDGER, 7),
+    "answer-add": AddAnswers(LEDGER, Code.OK, [7]),
+    "answer-fenced": AddAnswers(LEDGER, Code.FENCED, [7]),
     "answer-read": Answer(Operation.READ, Code.OK, LEDGER, 7, DATA),
     "answer-none": Answer(Operation.READ, Code.NO_ENTRY, LEDGER, -1),
     "answer-batch": Answer(Operation.BATCH_READ, Code.OK, LEDGER, 7, b"", 99, (DATA, PASSWORD)),
@@ -74,6 +91,38 @@ def test_answers_of_java_are_cut_alike_however_they_arrive(order, cuts):
     found += decoder.receive(stream)
     assert found == [ANSWERS[name] for name in order]
     assert decoder.buffered == 0
+
+
+RUN = st.tuples(st.sampled_from([LEDGER, 2**40]), st.sampled_from([Code.OK, Code.FENCED]), st.integers(-1, 2**40))
+
+
+def answer_to_add(ledger, code, entry):
+    answer = JAVA["answer-add"]
+    return answer[:8] + struct.pack(">iqq", code, ledger, entry)
+
+
+@given(adds=st.lists(st.one_of(RUN, st.none())), cuts=st.lists(st.integers(1, 90)))
+def test_answers_to_adds_come_in_runs_of_one_ledger_and_code(adds, cuts):
+    """Each None is an answer to a read between them."""
+    stream = b"".join(JAVA["answer-read"] if add is None else answer_to_add(*add) for add in adds)
+    whole = AnswerDecoder().receive(stream)
+    decoder = AnswerDecoder()
+    found = []
+    for size in cuts:
+        found += decoder.receive(stream[:size])
+        stream = stream[size:]
+    found += decoder.receive(stream)
+    for answers in (whole, found):
+        each = [
+            [(answer.ledger, answer.code, entry) for entry in answer.entries]
+            if isinstance(answer, AddAnswers)
+            else [None]
+            for answer in answers
+        ]
+        assert list(chain.from_iterable(each)) == adds
+    for before, after in pairwise(whole):
+        both_add = isinstance(before, AddAnswers) and isinstance(after, AddAnswers)
+        assert not both_add or (before.ledger, before.code) != (after.ledger, after.code)
 
 
 def test_a_frame_of_the_limit_passes_and_one_byte_more_is_refused_before_its_bytes_come():

@@ -6,6 +6,7 @@ while, and requests to it fail at once.
 
 import asyncio
 import random
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,12 +14,11 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
-from pulsar_barycenter.bookkeeper.client.connection import BookieConnection, Request
+from pulsar_barycenter.bookkeeper.client.connection import AddRequest, BookieConnection, Request
 from pulsar_barycenter.bookkeeper.client.opening import open_connection
 from pulsar_barycenter.bookkeeper.errors import BookieRefusedError, MalformedAnswerError
 from pulsar_barycenter.bookkeeper.machines.placement import ANYWHERE, BookieGroups, choose, preferred, replace_failed
 from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
-from pulsar_barycenter.bookkeeper.wire.packets import Code
 from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.bounds.background import BackgroundTasks
 
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 class _Connecting:
     """The requests to a bookie that wait until a connection to it is open, and their size in bytes."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Request | AddRequest] = field(default_factory=list)
     unsent_bytes: int = 0
 
 
@@ -50,10 +50,9 @@ class BookiePool:
         self._tasks = BackgroundTasks("bookie_not_connected")
         self._is_closed = False
 
-    def send(self, bookie: str, request: Request) -> None:
-        """Send a request to the bookie with this id, over a connection that is opened if there is none. The request's
-        `on_answer` is called exactly once, in a later iteration of the event loop; with NO_ANSWER if the bookie cannot
-        be reached.
+    def send(self, bookie: str, request: Request | AddRequest) -> None:
+        """Send a request to the bookie with this id, over a connection that is opened if there is none. The request is
+        answered exactly once, in a later iteration of the event loop; with NO_ANSWER if the bookie cannot be reached.
         """
         connection = self._connections.get(bookie)
         if connection is not None:
@@ -100,11 +99,11 @@ class BookiePool:
             connection.abort()
         await asyncio.sleep(0)
 
-    def _wait_for_connection(self, waiting: "_Connecting", request: Request) -> None:
+    def _wait_for_connection(self, waiting: "_Connecting", request: Request | AddRequest) -> None:
         if waiting.unsent_bytes > self._settings.max_unsent_bytes:
             _fail([request])
             return
-        waiting.unsent_bytes += len(request.frame)
+        waiting.unsent_bytes += sum(map(len, request.frames))
         waiting.requests.append(request)
 
     def _shuffled(self) -> list[str]:
@@ -164,7 +163,7 @@ class BookiePool:
             connection.send(request)
 
 
-def _fail(requests: list[Request]) -> None:
+def _fail(requests: Sequence[Request | AddRequest]) -> None:
     loop = asyncio.get_running_loop()
     for request in requests:
-        loop.call_soon(request.on_answer, Code.NO_ANSWER, b"")
+        loop.call_soon(request.fail)

@@ -6,22 +6,37 @@ others with the same key are sent after it is answered. Every request is answere
 the event loop: by the bookie, or by NO_ANSWER when the connection ends or the answer does not come in time. The
 connection of a bookie that does not read what is sent is closed: otherwise entries that other bookies have already
 confirmed would fill the memory.
+
+Most requests are adds, and they come and are answered in runs: the entries of a ledger that a client sent together.
+What is done for each entry of a run is done by operations on whole dictionaries. A run whose entries are all answered
+alike is answered by one call.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import structlog
 
 from pulsar_barycenter.bookkeeper.errors import MalformedAnswerError
-from pulsar_barycenter.bookkeeper.wire.packets import Answer, AnswerDecoder, Code, Operation
+from pulsar_barycenter.bookkeeper.wire.packets import (
+    AddAnswers,
+    Answer,
+    AnswerDecoder,
+    Code,
+    Operation,
+    joined_if_small,
+)
 
 log = structlog.get_logger(__name__)
 
 OnAnswer: TypeAlias = Callable[[Code, bytes], None]
 """Called with the return code of a bookie's answer, and with the entry's bytes if a read found the entry."""
+OnAddAnswers: TypeAlias = Callable[[Sequence[int], Code], None]
+"""Called with the numbers of entries, and the return code that a bookie answered to the add of each of them."""
 _CHECKS_PER_TIMEOUT: Final = 10
 
 Key: TypeAlias = tuple[Operation, int, int]
@@ -35,6 +50,39 @@ class Request(NamedTuple):
     key: Key
     frame: bytes
     on_answer: OnAnswer
+
+    @property
+    def frames(self) -> Sequence[bytes]:
+        return (self.frame,)
+
+    def fail(self) -> None:
+        self.on_answer(Code.NO_ANSWER, b"")
+
+
+class AddRequest(NamedTuple):
+    """Requests to add entries of one ledger, which are sent together: the numbers of the entries, the bytes of all
+    requests in parts, and the function that gets their answers. It is called once or more, and gets each entry once.
+    """
+
+    ledger: int
+    entries: Sequence[int]
+    frames: Sequence[bytes]
+    on_answer: OnAddAnswers
+
+    def fail(self) -> None:
+        self.on_answer(self.entries, Code.NO_ANSWER)
+
+
+_UnderWay: TypeAlias = tuple[OnAddAnswers, float]
+"""Who gets the answer to an add, and until when it must be there."""
+_ON_ANSWER: Final = itemgetter(0)
+
+
+def _nobody(_: Sequence[int], __: Code) -> None:
+    """Get the answers to adds that were not requested."""
+
+
+_NOT_UNDER_WAY: Final[_UnderWay] = (_nobody, 0.0)
 
 
 class BookieConnection(asyncio.Protocol):
@@ -55,6 +103,10 @@ class BookieConnection(asyncio.Protocol):
         self._under_way: dict[Key, tuple[OnAnswer, float]] = {}
         """Who gets the answer, and until when it must be there; the oldest first."""
         self._waiting: dict[Key, deque[Request]] = {}
+        self._adds: dict[int, dict[int, _UnderWay]] = {}
+        """The adds under way, by ledger and entry; those of a ledger in the order in which they were sent."""
+        self._waiting_adds: dict[int, deque[AddRequest]] = {}
+        """Adds that wait because one of their entries is under way, by ledger. All later adds of that ledger wait."""
         self._frames: list[bytes] = []
         self._is_lost = False
         self._has_answered = False
@@ -72,10 +124,12 @@ class BookieConnection(asyncio.Protocol):
         """
         return self._failure
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request | AddRequest) -> None:
         """Send a request, or answer it with NO_ANSWER if the connection has ended."""
         if self._is_lost:
-            self._loop.call_soon(request.on_answer, Code.NO_ANSWER, b"")
+            self._loop.call_soon(request.fail)
+        elif isinstance(request, AddRequest):
+            self._send_adds(request)
         elif request.key in self._under_way:
             self._waiting.setdefault(request.key, deque()).append(request)
         else:
@@ -98,7 +152,10 @@ class BookieConnection(asyncio.Protocol):
             self.abort()
             return
         for answer in answers:
-            if isinstance(answer, Answer):
+            if isinstance(answer, AddAnswers):
+                self._has_answered = True
+                self._take_adds(answer)
+            elif isinstance(answer, Answer):
                 self._has_answered = True
                 self._take(answer)
 
@@ -108,27 +165,60 @@ class BookieConnection(asyncio.Protocol):
             self._failure = str(exc or "") or "the connection ended before the first answer"
         if self._check is not None:
             self._check.cancel()
-        left = [on_answer for on_answer, _ in self._under_way.values()]
-        left += [request.on_answer for queue in self._waiting.values() for request in queue]
-        self._under_way.clear()
-        self._waiting.clear()
+        left: list[Request | AddRequest] = [
+            Request(key, b"", on_answer) for key, (on_answer, _) in self._under_way.items()
+        ]
+        left += [request for queue in self._waiting.values() for request in queue]
+        left += [
+            AddRequest(ledger, [entry for entry, _ in run], (), on_answer)
+            for ledger, adds in self._adds.items()
+            for on_answer, run in groupby(adds.items(), key=lambda add: add[1][0])
+        ]
+        left += [request for queue in self._waiting_adds.values() for request in queue]
+        for unanswered in (self._under_way, self._waiting, self._adds, self._waiting_adds):
+            unanswered.clear()
         self._frames.clear()
         self._on_lost()
-        for on_answer in left:
-            on_answer(Code.NO_ANSWER, b"")
+        for request in left:
+            request.fail()
 
     def _send_now(self, request: Request) -> None:
         self._under_way[request.key] = (request.on_answer, self._loop.time() + self._timeout_s)
+        self._write(request.frames)
+
+    def _send_adds(self, request: AddRequest) -> None:
+        if request.ledger in self._waiting_adds:
+            self._waiting_adds[request.ledger].append(request)
+        elif self._is_under_way(request):
+            self._waiting_adds[request.ledger] = deque([request])
+        else:
+            self._send_adds_now(request)
+
+    def _is_under_way(self, request: AddRequest) -> bool:
+        adds = self._adds.get(request.ledger)
+        return adds is not None and not adds.keys().isdisjoint(request.entries)
+
+    def _send_adds_now(self, request: AddRequest) -> None:
+        ledger, entries, frames, on_answer = request
+        under_way = dict.fromkeys(entries, (on_answer, self._loop.time() + self._timeout_s))
+        adds = self._adds.get(ledger)
+        if adds is None:
+            self._adds[ledger] = under_way
+        else:
+            adds.update(under_way)
+        self._write(frames)
+
+    def _write(self, frames: Sequence[bytes]) -> None:
         if not self._frames:
             self._loop.call_soon(self._flush)
-        self._frames.append(request.frame)
+        self._frames.extend(frames)
 
     def _flush(self) -> None:
         frames, self._frames = self._frames, []
         if not frames or self._is_lost:
             return
         transport = self._transport[0]
-        transport.write(b"".join(frames))
+        transport.writelines(joined_if_small(frames))
         if transport.get_write_buffer_size() > self._max_unsent_bytes:
             log.warning("bookie_too_slow", bookie=self._bookie, unsent_bytes=transport.get_write_buffer_size())
             self.abort()
@@ -146,11 +236,36 @@ class BookieConnection(asyncio.Protocol):
                 del self._waiting[key]
         found[0](answer.code, answer.body)
 
+    def _take_adds(self, answers: AddAnswers) -> None:
+        ledger, entries = answers.ledger, answers.entries
+        adds = self._adds.get(ledger, {})
+        takers = list(map(_ON_ANSWER, map(adds.pop, entries, repeat(_NOT_UNDER_WAY))))
+        if not adds:
+            self._adds.pop(ledger, None)
+        waiting = self._waiting_adds.get(ledger)
+        if waiting is not None:
+            while waiting and not self._is_under_way(waiting[0]):
+                self._send_adds_now(waiting.popleft())
+            if not waiting:
+                del self._waiting_adds[ledger]
+        if len(set(takers)) == 1:
+            self._pass_on(takers[0], entries, answers)
+            return
+        for on_answer, run in groupby(zip(takers, entries, strict=True), key=_ON_ANSWER):
+            self._pass_on(on_answer, [entry for _, entry in run], answers)
+
+    def _pass_on(self, on_answer: OnAddAnswers, entries: Sequence[int], answers: AddAnswers) -> None:
+        if on_answer is _nobody:
+            log.warning("bookie_answer_unexpected", bookie=self._bookie, ledger=answers.ledger, entry=entries[0])
+            return
+        on_answer(entries, answers.code)
+
     def _check_deadlines(self) -> None:
-        now = self._loop.time()
-        oldest = next(iter(self._under_way.values()), None)
-        if oldest is not None and oldest[1] <= now:
-            log.warning("bookie_silent", bookie=self._bookie, timeout_s=self._timeout_s, requests=len(self._under_way))
+        deadlines = [next(iter(self._under_way.values()))[1]] if self._under_way else []
+        deadlines += [next(iter(adds.values()))[1] for adds in self._adds.values()]
+        if deadlines and min(deadlines) <= self._loop.time():
+            count = len(self._under_way) + sum(map(len, self._adds.values()))
+            log.warning("bookie_silent", bookie=self._bookie, timeout_s=self._timeout_s, requests=count)
             self.abort()
             return
         self._check = self._loop.call_later(self._timeout_s / _CHECKS_PER_TIMEOUT, self._check_deadlines)

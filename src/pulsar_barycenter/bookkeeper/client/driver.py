@@ -1,13 +1,14 @@
 """Carries out the actions of the state machine of one ledger, and reports their results to the machine."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
 
 from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
-from pulsar_barycenter.bookkeeper.client.connection import Request
+from pulsar_barycenter.bookkeeper.client.connection import AddRequest, OnAddAnswers, Request
 from pulsar_barycenter.bookkeeper.errors import BookKeeperError, LedgerMetadataError, NoSuchLedgerError
 from pulsar_barycenter.bookkeeper.machines.actions import (
     Action,
@@ -15,7 +16,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
     Ended,
     Failed,
     ReadMetadata,
-    SendAdd,
+    SendAdds,
     SendRead,
     Stopped,
     StoredLedger,
@@ -29,7 +30,7 @@ from pulsar_barycenter.bookkeeper.wire.packets import (
     RECOVERY_ADD,
     Code,
     Operation,
-    encode_add,
+    encode_adds,
     encode_fencing_read,
     encode_read,
 )
@@ -54,7 +55,7 @@ class Machine(Protocol):
 
     def metadata_read(self, stored: StoredLedger | None) -> list[Action]: ...
 
-    def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]: ...
+    def adds_answered(self, bookie: str, entries: Sequence[int], verdict: Verdict) -> list[Action]: ...
 
 
 def send_read(
@@ -94,20 +95,25 @@ class Driver:
         self._on_result = on_result
         self._on_read = on_read
         self._is_closed = False
+        self._takers: dict[str, OnAddAnswers] = {}
+        """The functions that get the answers to adds, by bookie. One function for all adds to a bookie lets its
+        connection pass on a run of answers in one call.
+        """
         self._tasks = BackgroundTasks("ledger_metadata_not_changed")
 
     def act(self, actions: Iterable[Action]) -> None:
         """Carry out the actions that the machine returned. After `close` this does nothing."""
         if self._is_closed:
             return
-        body, frame = b"", b""
+        bodies: Sequence[bytes] = ()
+        frames: Sequence[bytes] = ()
         for action in actions:
             match action:
-                case SendAdd():
-                    if action.body is not body:  # the members of an entry get the same bytes
-                        body = action.body
-                        frame = encode_add(self._key, body, RECOVERY_ADD if action.is_recovery else PLAIN)
-                    self._send_add(action, frame)
+                case SendAdds():
+                    if action.bodies is not bodies:  # where all members get the entries, they get the same bytes
+                        bodies = action.bodies
+                        frames = encode_adds(self._key, bodies, RECOVERY_ADD if action.is_recovery else PLAIN)
+                    self._send_adds(action, frames)
                 case SendRead():
                     self._send_read(action)
                 case SwapMetadata():
@@ -121,13 +127,15 @@ class Driver:
         self._is_closed = True
         self._tasks.cancel()
 
-    def _send_add(self, add: SendAdd, frame: bytes) -> None:
-        machine, bookie, entry = self._machine, add.bookie, add.entry
+    def _send_adds(self, adds: SendAdds, frames: Sequence[bytes]) -> None:
+        bookie = adds.bookie
+        taker = self._takers.get(bookie)
+        if taker is None:
+            taker = self._takers[bookie] = partial(self._adds_answered, bookie)
+        self._pool.send(bookie, AddRequest(self._ledger, adds.entries, frames, taker))
 
-        def answered(code: Code, _: bytes) -> None:
-            self.act(machine.add_answered(bookie, entry, verdict_of(code)))
-
-        self._pool.send(bookie, Request((Operation.ADD, self._ledger, entry), frame, answered))
+    def _adds_answered(self, bookie: str, entries: Sequence[int], code: Code) -> None:
+        self.act(self._machine.adds_answered(bookie, entries, verdict_of(code)))
 
     def _send_read(self, read: SendRead) -> None:
         def told(verdict: Verdict, body: bytes) -> None:

@@ -1,12 +1,12 @@
 """A ledger that this client has open for writing.
 
-`append` sends an entry and returns its number at once. `on_confirmed` is called, in the order of the entries, when
-entries are confirmed. `add` sends an entry and waits until it is confirmed.
+`extend` sends entries and returns the number of the first one at once. `on_confirmed` is called, in the order of the
+entries, when entries are confirmed. `add` sends an entry and waits until it is confirmed.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
@@ -41,8 +41,9 @@ class LedgerWriter:
         self._room = room
         self._on_confirmed = on_confirmed
         self._driver = Driver(machine.ledger, key, machine, pool, store, self._result)
-        self._sizes: deque[int] = deque()
-        """The bytes of the entries that are not confirmed."""
+        self._released = machine.confirmed_length
+        """The bytes of data in the entries, from the first one of the ledger on, that do not count in `room` any
+        more."""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Callers of `add`, by the entry that they wait for."""
         self._idle: list[asyncio.Future[None]] = []
@@ -74,17 +75,21 @@ class LedgerWriter:
         await self._room.wait()
 
     def append(self, data: bytes) -> int:
-        """Send an entry, and return its number without waiting for the confirmation. Await `room` before the next
-        append.
+        """Send an entry, and return its number; see `extend`."""
+        return self.extend((data,))
+
+    def extend(self, datas: Sequence[bytes]) -> int:
+        """Send entries, and return the number of the first one without waiting for the confirmation. Await `room`
+        before the next call.
 
         Raises:
-            EntryTooLargeError: the entry is larger than a bookie accepts; nothing has changed.
+            EntryTooLargeError: an entry is larger than a bookie accepts; nothing has changed.
             WriterStoppedError: the writer does not write any more.
         """
-        entry = self._machine.next_entry
-        actions = self._machine.append(data)
-        self._sizes.append(len(data))
-        self._room.take(len(data))
+        machine = self._machine
+        entry, length = machine.next_entry, machine.length
+        actions = machine.extend(datas)
+        self._room.take(machine.length - length)
         self._driver.act(actions)
         return entry
 
@@ -112,7 +117,7 @@ class LedgerWriter:
             WriterStoppedError: another client took the ledger over, and will close it.
             BookKeeperError: another client closed the ledger with another last entry, or the ledger was deleted.
         """
-        if self._sizes:
+        if not self._is_idle:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle
@@ -148,13 +153,12 @@ class LedgerWriter:
                 if not self._end.done():
                     self._end.set_result(stored.metadata)
             case Failed(error):
-                if self._sizes:
+                if not self._is_idle:
                     self._fail(error)
                 self._finish(error)
 
     def _confirm(self, last: int) -> None:
-        count = len(self._sizes) - (self._machine.next_entry - 1 - last)
-        self._room.give(sum(self._sizes.popleft() for _ in range(count)))
+        self._release(self._machine.confirmed_length)
         while self._waiting and self._waiting[0][0] <= last:
             _, waiting = self._waiting.popleft()
             if not waiting.done():
@@ -166,8 +170,7 @@ class LedgerWriter:
         if self._error is not None:
             return
         self._error = error
-        self._room.give(sum(self._sizes))
-        self._sizes.clear()
+        self._release(self._machine.length)
         for _, waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(error)
@@ -180,8 +183,18 @@ class LedgerWriter:
             self._end.set_exception(error)
             self._end.exception()  # nobody may wait for it
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether every appended entry is confirmed or has failed."""
+        return self._error is not None or self._machine.last_confirmed == self._machine.next_entry - 1
+
+    def _release(self, length: int) -> None:
+        """Count the entries up to `length` bytes of data no more in `room`."""
+        released, self._released = self._released, length
+        self._room.give(length - released)
+
     def _wake_if_idle(self) -> None:
-        if not self._sizes:
+        if self._is_idle:
             for idle in self._idle:
                 if not idle.done():
                     idle.set_result(None)

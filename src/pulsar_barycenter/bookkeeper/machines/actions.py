@@ -1,6 +1,6 @@
 """The actions that the state machines return, and what an answer of a bookie means to a machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
@@ -44,12 +44,14 @@ class StoredLedger(NamedTuple):
     version: int
 
 
-class SendAdd(NamedTuple):
-    """Action: store `body` on a bookie. If `is_recovery`, a bookie accepts it even if the ledger is fenced."""
+class SendAdds(NamedTuple):
+    """Action: store entries on a bookie, in this order. `bodies` are the bytes of `entries`, one each. If
+    `is_recovery`, a bookie accepts them even if the ledger is fenced.
+    """
 
     bookie: str
-    entry: int
-    body: bytes
+    entries: Sequence[int]
+    bodies: Sequence[bytes]
     is_recovery: bool
 
 
@@ -104,7 +106,7 @@ class Failed(NamedTuple):
     error: BookKeeperError
 
 
-Action: TypeAlias = SendAdd | SendRead | SwapMetadata | ReadMetadata | Confirmed | Stopped | Ended | Failed
+Action: TypeAlias = SendAdds | SendRead | SwapMetadata | ReadMetadata | Confirmed | Stopped | Ended | Failed
 Replace: TypeAlias = Callable[[tuple[str, ...], AbstractSet[str]], tuple[str, ...]]
 """A function that returns an ensemble in which other bookies replace the failed members, as far as there are any."""
 

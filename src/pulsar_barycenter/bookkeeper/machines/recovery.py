@@ -7,6 +7,7 @@ closes the ledger decides where it ends; all others accept that end.
 Source: `org.apache.bookkeeper.client.LedgerRecoveryOp` and `ReadOnlyLedgerHandle`.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -17,7 +18,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
     Failed,
     ReadMetadata,
     Replace,
-    SendAdd,
+    SendAdds,
     StoredLedger,
     SwapMetadata,
     Verdict,
@@ -125,20 +126,20 @@ class Recovery:
                 return [*self._reads[entry].answered(bookie, verdict, body), *self._restore()]
         return []
 
-    def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]:
-        """Continue with the answer to an add, and return the next actions. The verdict is UNKNOWN also if there will be
-        no answer.
+    def adds_answered(self, bookie: str, entries: Sequence[int], verdict: Verdict) -> list[Action]:
+        """Continue with the same answer to the adds of one or more entries, and return the next actions. The verdict is
+        UNKNOWN also if there will be no answer.
         """
         if self.state is not RecoveryState.RESTORING:
             return []
         match verdict:
             case Verdict.DONE:
-                self._window.stored(bookie, entry)
+                self._window.stored(bookie, entries)
                 self._window.confirm()
             case Verdict.UNAUTHORIZED:
                 return self._fail(WrongPasswordError(self.ledger))
             case _:
-                self._window.failed(bookie, entry)
+                self._window.failed(bookie, entries)
         return self._restore() if not self._window.is_out_of_reach else self._replace_members()
 
     def _mark(self, stored: StoredLedger) -> list[Action]:
@@ -241,8 +242,8 @@ class Recovery:
         # Not what this recovery confirmed: that may be on bookies which are stored only with the close, and another
         # recovery would begin after it.
         body = self._codec.pack(entry.entry, self._fencing.last_confirmed, entry.length, entry.data)
-        members = self._window.add(entry.entry, body, entry.length)
-        return [SendAdd(bookie, entry.entry, body, is_recovery=True) for bookie in members]
+        sends = self._window.extend(entry.entry, (body,), (entry.length,))
+        return [SendAdds(bookie, entries, bodies, is_recovery=True) for bookie, entries, bodies in sends]
 
     def _replace_members(self) -> list[Action]:
         window = self._window
@@ -257,7 +258,8 @@ class Recovery:
                 )
             )
         self._restored = self._restored.with_ensemble(window.confirmed + 1, ensemble)
-        return [SendAdd(bookie, entry, body, is_recovery=True) for bookie, entry, body in window.replace(ensemble)]
+        sends = window.replace(ensemble)
+        return [SendAdds(bookie, (entry,), (body,), is_recovery=True) for bookie, entry, body in sends]
 
     def _measure(self) -> list[Action]:
         """Find the number of data bytes in all entries of the ledger, then close it. The last entry contains this

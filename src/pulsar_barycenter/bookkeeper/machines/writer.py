@@ -7,7 +7,9 @@ ledger is fenced, or if another client changed the metadata, the writer confirms
 Source: `org.apache.bookkeeper.client.LedgerHandle`.
 """
 
+from collections.abc import Sequence
 from enum import Enum
+from itertools import accumulate
 from typing import Final
 
 from pulsar_barycenter.bookkeeper.errors import (
@@ -28,7 +30,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
     Failed,
     ReadMetadata,
     Replace,
-    SendAdd,
+    SendAdds,
     Stopped,
     StoredLedger,
     SwapMetadata,
@@ -112,6 +114,11 @@ class Writer:
         return self._window.confirmed_length
 
     @property
+    def length(self) -> int:
+        """The bytes of data in all entries up to the last appended one."""
+        return self._length
+
+    @property
     def next_entry(self) -> int:
         """The number that the next entry gets."""
         return self._next
@@ -122,42 +129,48 @@ class Writer:
         return self.state is not WriterState.LOST
 
     def append(self, data: bytes) -> list[Action]:
-        """Send `data` as the entry `next_entry`.
+        """Send `data` as the entry `next_entry`, as `extend` does."""
+        return self.extend((data,))
+
+    def extend(self, datas: Sequence[bytes]) -> list[Action]:
+        """Send each of `datas` as an entry, in this order. The first one gets the number `next_entry`.
 
         Raises:
-            EntryTooLargeError: the entry is larger than a bookie accepts; nothing has changed.
+            EntryTooLargeError: an entry is larger than a bookie accepts; nothing has changed.
             WriterStoppedError: the writer does not write any more.
         """
         if self.state not in _MAY_APPEND or self._wants_close:
             raise self._error if isinstance(self._error, WriterStoppedError) else WriterStoppedError(str(self._error))
-        if len(data) > self._max_data_bytes:
-            raise EntryTooLargeError(len(data), self._max_data_bytes)
-        entry = self._next
-        length = self._length + len(data)
-        body = self._codec.pack(entry, self._window.confirmed, length, data)
-        self._next, self._length = entry + 1, length
-        return [SendAdd(bookie, entry, body, is_recovery=False) for bookie in self._window.add(entry, body, length)]
+        largest = max(map(len, datas), default=0)
+        if largest > self._max_data_bytes:
+            raise EntryTooLargeError(largest, self._max_data_bytes)
+        first, window = self._next, self._window
+        _, *lengths = accumulate(map(len, datas), initial=self._length)
+        bodies = self._codec.pack_all(first, window.confirmed, lengths, datas)
+        self._next, self._length = first + len(bodies), lengths[-1] if lengths else self._length
+        sends = window.extend(first, bodies, lengths)
+        return [SendAdds(bookie, entries, of_bookie, is_recovery=False) for bookie, entries, of_bookie in sends]
 
-    def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]:
-        """Continue with the answer to an add, and return the next actions. The verdict is UNKNOWN also if there will be
-        no answer.
+    def adds_answered(self, bookie: str, entries: Sequence[int], verdict: Verdict) -> list[Action]:
+        """Continue with the same answer to the adds of one or more entries, and return the next actions. The verdict is
+        UNKNOWN also if there will be no answer.
         """
         if self.state not in _MAY_APPEND:
             return []
         match verdict:
             case Verdict.DONE:
-                self._window.stored(bookie, entry)
+                self._window.stored(bookie, entries)
             case Verdict.FENCED:
                 return self._lose(
                     WriterFencedError(
-                        f"ledger {self.ledger}: bookie {bookie} refuses entry {entry}, because another client took "
-                        "the ledger over"
+                        f"ledger {self.ledger}: bookie {bookie} refuses entry {entries[0]}, because another client took"
+                        " the ledger over"
                     )
                 )
             case Verdict.UNAUTHORIZED:
                 return self._lose(WrongPasswordError(self.ledger))
             case _:
-                self._window.failed(bookie, entry)
+                self._window.failed(bookie, entries)
         return self._go_on()
 
     def close(self) -> list[Action]:
@@ -247,7 +260,8 @@ class Writer:
             return []
         self.state = WriterState.OPEN
         sends = self._window.replace(self.metadata.last_segment.members)
-        return [*(SendAdd(bookie, entry, body, is_recovery=False) for bookie, entry, body in sends), *self._go_on()]
+        again = [SendAdds(bookie, (entry,), (body,), is_recovery=False) for bookie, entry, body in sends]
+        return [*again, *self._go_on()]
 
     def _go_on(self) -> list[Action]:
         """Return the next actions: report as confirmed the entries that can be confirmed, and replace bookies if an

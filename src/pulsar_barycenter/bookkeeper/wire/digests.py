@@ -13,9 +13,10 @@ import hashlib
 import hmac
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count, repeat
 from typing import Final, TypeAlias
 
 from crc32c import crc32c
@@ -107,6 +108,12 @@ class EntryCodec:
         """
         numbers = _NUMBERS.pack(self._ledger, entry, last_confirmed, length)
         return b"".join((numbers, self._compute(numbers, data), data))
+
+    def pack_all(self, first: int, last_confirmed: int, lengths: Sequence[int], datas: Sequence[bytes]) -> list[bytes]:
+        """Return what `pack` returns for each of `datas`, the entries from `first` on. `lengths` has, for each, the
+        number of bytes of data up to it, inclusive.
+        """
+        return list(map(self.pack, count(first), repeat(last_confirmed), lengths, datas))
 
     def unpack(self, entry: int, body: bytes) -> Entry:
         """Verify and parse `body`, the bytes that a bookie stores for the entry with the number `entry`. If `entry` is

@@ -21,6 +21,7 @@ KEY_BYTES: Final = 20
 ADD_HEAD_BYTES: Final = 4 + KEY_BYTES
 """The number of bytes of a request to add an entry that are not the entry."""
 
+_SMALL_PART_BYTES: Final = 4096
 _VERSION: Final = 2
 _TAG_OF_VERSION_3: Final = 0x0A
 """The first byte of each packet of version 3, which is a protobuf message."""
@@ -32,6 +33,9 @@ _SIZE: Final = struct.Struct(">I")
 _WORD: Final = struct.Struct(">BBH")
 _ANSWER: Final = struct.Struct(">iqq")
 _REQUEST_ID: Final = struct.Struct(">q")
+_ADD_ANSWER: Final = struct.Struct(">8siqq")
+_ADD_ANSWER_HEAD: Final = struct.pack(">IBBH", _ADD_ANSWER.size - 4, _VERSION, 1, 0)
+"""The first bytes of each answer to an add, before its code."""
 
 
 class Operation(IntEnum):
@@ -75,8 +79,18 @@ class Code(IntEnum):
         return cls.IO_ERROR
 
 
+class AddAnswers(NamedTuple):
+    """The same answer to the adds of one or more entries of a ledger, in the order in which they came. Codes that this
+    client does not know count as IO_ERROR.
+    """
+
+    ledger: int
+    code: Code
+    entries: Sequence[int]
+
+
 class Answer(NamedTuple):
-    """An answer to an add or a read. `body` is the entry that a read found, otherwise b"". Codes that this client does
+    """An answer to a read. `body` is the entry that a read found, otherwise b"". Codes that this client does
     not know count as IO_ERROR. `request_id` is 0 except for a batch read, whose bodies are `bodies`.
     """
 
@@ -98,7 +112,24 @@ class AuthAnswer(NamedTuple):
 
 def encode_add(key: bytes, body: bytes, flags: Flag = PLAIN) -> bytes:
     """Return the request to store the entry `body`, which contains its ledger and number."""
-    return _ADD.pack(ADD_HEAD_BYTES + len(body), _VERSION, Operation.ADD, flags, key) + body
+    return b"".join(encode_adds(key, (body,), flags))
+
+
+def encode_adds(key: bytes, bodies: Sequence[bytes], flags: Flag = PLAIN) -> list[bytes]:
+    """Return the requests to store the entries `bodies`, one after the other, as `encode_add` makes each. They are cut
+    into parts, so that large bodies are not copied.
+    """
+    pack, operation, bits = _ADD.pack, int(Operation.ADD), int(flags)
+    parts: list[bytes] = []
+    for body in bodies:
+        parts.append(pack(ADD_HEAD_BYTES + len(body), _VERSION, operation, bits, key))
+        parts.append(body)
+    return joined_if_small(parts)
+
+
+def joined_if_small(parts: list[bytes]) -> list[bytes]:
+    """Return `parts`, joined to one part if they are small, because a copy costs less than to send each by itself."""
+    return parts if sum(map(len, parts)) > _SMALL_PART_BYTES * len(parts) else [b"".join(parts)]
 
 
 def encode_read(ledger: int, entry: int) -> bytes:
@@ -148,9 +179,10 @@ class AnswerDecoder:
         """The number of bytes of an incomplete answer that the decoder keeps."""
         return self._buffered
 
-    def receive(self, data: bytes) -> list[Answer | AuthAnswer]:
+    def receive(self, data: bytes) -> list[Answer | AddAnswers | AuthAnswer]:
         """Process received bytes. Return the answers that are complete now, oldest first; store the bytes of an
-        incomplete one until the next call.
+        incomplete one until the next call. Consecutive answers to adds that have the same ledger and code are one
+        `AddAnswers`.
 
         Raises:
             MalformedAnswerError: the bytes are not answers, or an answer is larger than the limit. The decoder cannot
@@ -161,10 +193,13 @@ class AnswerDecoder:
         if self._buffered < self._wanted:
             return []
         data = b"".join(self._chunks)
-        answers: list[Answer | AuthAnswer] = []
+        answers: list[Answer | AddAnswers | AuthAnswer] = []
         offset, end = 0, len(data)
         self._wanted = _SIZE.size
         while end - offset >= _SIZE.size:
+            if data.startswith(_ADD_ANSWER_HEAD, offset) and end - offset >= _ADD_ANSWER.size:
+                offset += _take_add_answers(data, offset, answers)
+                continue
             (size,) = _SIZE.unpack_from(data, offset)
             if size > self._max_frame_bytes:
                 raise MalformedAnswerError(
@@ -182,7 +217,24 @@ class AnswerDecoder:
         return answers
 
 
-def _decode(data: bytes, offset: int, stop: int) -> Answer | AuthAnswer:
+def _take_add_answers(data: bytes, offset: int, answers: list[Answer | AddAnswers | AuthAnswer]) -> int:
+    """Append to `answers` the answers to adds that begin at `offset`, up to the first answer of another kind. Return
+    their size in bytes.
+    """
+    taken, of_run, entries = 0, (-1, -1), list[int]()
+    stop = offset + (len(data) - offset) // _ADD_ANSWER.size * _ADD_ANSWER.size
+    for head, code, ledger, entry in _ADD_ANSWER.iter_unpack(memoryview(data)[offset:stop]):
+        if head != _ADD_ANSWER_HEAD:
+            break
+        if (ledger, code) != of_run or not entries:
+            of_run, entries = (ledger, code), []
+            answers.append(AddAnswers(ledger, _code(code), entries))
+        entries.append(entry)
+        taken += _ADD_ANSWER.size
+    return taken
+
+
+def _decode(data: bytes, offset: int, stop: int) -> Answer | AddAnswers | AuthAnswer:
     try:
         version, operation, _ = _WORD.unpack_from(data[offset : offset + 4])
         if version == _TAG_OF_VERSION_3:
@@ -206,9 +258,9 @@ def _numbers(data: bytes, offset: int, stop: int) -> tuple[int, int, int]:
     return rc, ledger, entry
 
 
-def _decode_add(data: bytes, offset: int, stop: int) -> Answer:
+def _decode_add(data: bytes, offset: int, stop: int) -> AddAnswers:
     rc, ledger, entry = _numbers(data, offset, stop)
-    return Answer(Operation.ADD, _code(rc), ledger, entry)
+    return AddAnswers(ledger, _code(rc), [entry])
 
 
 def _decode_read(data: bytes, offset: int, stop: int) -> Answer:
@@ -248,7 +300,7 @@ def _code(rc: int) -> Code:
     return Code.IO_ERROR if rc == Code.NO_ANSWER else Code(rc)
 
 
-_BODIES: Final[Mapping[int, Callable[[bytes, int, int], Answer | AuthAnswer]]] = {
+_BODIES: Final[Mapping[int, Callable[[bytes, int, int], Answer | AddAnswers | AuthAnswer]]] = {
     int(Operation.ADD): _decode_add,
     int(Operation.READ): _decode_read,
     int(Operation.AUTH): _decode_auth,

@@ -116,9 +116,9 @@ class BookieWriter:
     def extend(self, entries: Sequence[NewEntry]) -> None:
         if not self._is_open:
             raise LedgerClosedError(f"{self._name}: the writer is closed")
-        for data, _, _ in entries:
-            if len(data) > self._max_data_bytes:
-                raise LedgerError(str(EntryTooLargeError(len(data), self._max_data_bytes)))
+        largest = max((len(data) for data, _, _ in entries), default=0)
+        if largest > self._max_data_bytes:
+            raise LedgerError(str(EntryTooLargeError(largest, self._max_data_bytes)))
         self._next += len(entries)
         if self._confirmations.failure:
             return  # the failure is reported soon, for these entries too
@@ -126,16 +126,15 @@ class BookieWriter:
             if not self._waiting:
                 self._tasks.start(self._feed(), f"feed ledger {self._ledger.ledger}")
             self._waiting.extend(entries)
-            return
-        for entry in entries:
-            self._send(entry)
+        elif entries:
+            self._send(entries)
 
-    def _send(self, entry: NewEntry) -> None:
-        data, num_messages, publish_time_ms = entry
-        self._ledger.append(data)
-        self._sizes.append(len(data))
-        self._counts.append(num_messages)
-        self._times.append(publish_time_ms)
+    def _send(self, entries: Sequence[NewEntry]) -> None:
+        datas, counts, times = zip(*entries, strict=True)
+        self._ledger.extend(datas)
+        self._sizes.extend(map(len, datas))
+        self._counts.extend(counts)
+        self._times.extend(times)
 
     async def _feed(self) -> None:
         """Send the entries that wait because the BookKeeper client has reached its limit of unconfirmed bytes. Send
@@ -144,7 +143,7 @@ class BookieWriter:
         while self._waiting:
             await self._ledger.room()
             while self._waiting and self._ledger.has_room and not self._confirmations.failure:
-                self._send(self._waiting.popleft())
+                self._send([self._waiting.popleft()])
             if self._confirmations.failure:
                 self._waiting.clear()
 

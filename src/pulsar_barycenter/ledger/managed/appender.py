@@ -3,7 +3,8 @@ order.
 
 A ledger is created at the first append. When it is full, its successor is created while appends continue. Then new
 appends wait until all entries in the old ledger are reported, which takes one group commit, and continue in the new
-one. Whether the successor is listed before or after the old ledger has ended is decided by `succession`. When a writer
+one. Whether the successor is listed before the old ledger has ended, and whether appends wait for that end as well, is
+decided by `succession`. When a writer
 fails, its ledger ends at its durable length, and all entries that are not durable fail at once. So no entry becomes
 durable before an earlier one. The next append creates another ledger.
 """
@@ -39,13 +40,13 @@ class AppenderOwner(Protocol[Context]):
     def check_open(self) -> None: ...
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
     async def first_ledger(self, ended: Step) -> tuple[Segment, LedgerWriter]: ...
-    async def next_ledger(self, end: Step) -> tuple[Segment, LedgerWriter]: ...
+    async def next_ledger(self, pause: Step, end: Step) -> tuple[Segment, LedgerWriter]: ...
     def entries_durable(
         self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
     ) -> None: ...
     def entries_failed(self, contexts: list[Context], error: LedgerError) -> None: ...
     def ledger_closed(self, segment: Segment) -> None: ...
-    async def ledger_rolled(self) -> None: ...
+    async def ledger_rolled(self, end: Step) -> None: ...
 
 
 class Appender(Generic[Context]):
@@ -54,7 +55,8 @@ class Appender(Generic[Context]):
     """
 
     __slots__ = (
-        "_index", "_owner", "_queue", "_releases", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer",
+        "_index", "_owner", "_queue", "_releases", "_reported", "_roll_at_s", "_rolls", "_segment", "_stats",
+        "_stopped", "_switch", "_writer",
     )  # fmt: skip
 
     def __init__(self, owner: AppenderOwner[Context]) -> None:
@@ -67,6 +69,10 @@ class Appender(Generic[Context]):
         self._switch: asyncio.Task[None] | None = None
         self._releases: set[asyncio.Task[None]] = set()
         """The tasks that close writers which write no more."""
+        self._rolls: set[asyncio.Task[None]] = set()
+        """The tasks that roll a ledger, or close the former ledger after that."""
+        self._reported = asyncio.Event()
+        """Set when entries are reported, as durable or failed."""
         self._roll_at_s = float("-inf")
         self._stopped = False
         self._stats: WriteStats | None = None
@@ -132,15 +138,19 @@ class Appender(Generic[Context]):
         if self._stopped:
             return
         if error is not None:
-            self._writer_failed(segment, error)
+            if segment is self._segment:
+                self._writer_failed(segment, error)
+            else:  # all its entries are reported, so no append failed; but a later owner may have the topic
+                self._owner.entries_failed([], error)
             return
         first, size = segment.entries, segment.size
         segment.grow(self._index, last_id + 1)
         if self._stats is not None:
             self._stats.written(last_id + 1 - first, segment.size - size, asyncio.get_running_loop().time())
         entries, contexts = self._queue.take(last_id + 1 - first)
+        self._reported.set()
         self._owner.entries_durable(segment, first, entries, contexts, self._index)
-        if self._switch is None and segment is self._segment and self._writer is not None and self._is_full(segment):
+        if segment is self._segment and self._is_full(segment):
             self._roll_soon()
 
     def _is_full(self, segment: Segment) -> bool:
@@ -148,35 +158,43 @@ class Appender(Generic[Context]):
         return segment.entries >= settings.max_entries_per_ledger or segment.size >= settings.max_bytes_per_ledger
 
     def _roll_soon(self) -> None:
-        if asyncio.get_running_loop().time() >= self._roll_at_s:
-            self._switch = self._owner.start(self._roll(), f"roll-ledger-{self._owner.name}")
+        """Begin to roll, unless a roll has begun or has failed just before."""
+        segment, writer = self._segment, self._writer
+        is_time = self._switch is None and asyncio.get_running_loop().time() >= self._roll_at_s
+        if is_time and segment is not None and writer is not None:
+            roll = self._owner.start(self._roll(segment, writer), f"roll-ledger-{self._owner.name}")
+            self._switch = roll
+            self._rolls.add(roll)
+            roll.add_done_callback(self._rolls.discard)
 
     def roll_begun_before(self, time_ms: int) -> None:
         """Continue in a new ledger, if the current ledger has at least one entry and was created before `time_ms` (ms
         since 1970).
         """
         segment = self._segment
-        is_old = segment is not None and segment.entries > 0 and segment.created_at_ms < time_ms
-        if is_old and self._switch is None and self._writer is not None:
+        if segment is not None and segment.entries > 0 and segment.created_at_ms < time_ms:
             self._roll_soon()
 
-    async def _roll(self) -> None:
+    async def _roll(self, old: Segment, old_writer: LedgerWriter) -> None:
         """Create a new ledger, and append to it as soon as all entries in the old ledger are reported as durable or
         failed. If no ledger can be created, this is logged, and appends continue in the old ledger, unless that has
         ended already: then the appends that wait fail.
         """
-        old, old_writer = self._segment, self._writer
+
+        async def pause() -> None:
+            if self._writer is old_writer:
+                self._writer = None  # appends wait from now on
+                while self._queue.contexts:
+                    self._reported.clear()
+                    await self._reported.wait()
 
         async def end() -> None:
-            if old_writer is None or old is None or self._writer is not old_writer:
-                return await self._released()  # it failed meanwhile
-            self._writer = None  # appends wait from now on
             await old_writer.close()
-            self._owner.ledger_closed(old)
-            return None
+            if not old.closed:  # it is, if it failed meanwhile
+                self._owner.ledger_closed(old)
 
         try:
-            segment, writer = await self._owner.next_ledger(end)
+            segment, writer = await self._owner.next_ledger(pause, end)
         except LedgerError as error:
             self._switch = None
             self._roll_at_s = asyncio.get_running_loop().time() + _ROLL_RETRY_S
@@ -186,14 +204,13 @@ class Appender(Generic[Context]):
             return
         self._switch = None
         self.write_to(segment, writer)
-        await self._owner.ledger_rolled()
+        await self._owner.ledger_rolled(end)
 
     def _writer_failed(self, segment: Segment, error: LedgerError) -> None:
-        if segment is self._segment:
-            if self._writer is not None:
-                self._release(self._writer)
-            self._writer = self._segment = None
-            self._owner.ledger_closed(segment)
+        if self._writer is not None:
+            self._release(self._writer)
+        self._writer = self._segment = None
+        self._owner.ledger_closed(segment)
         log.warning("appends_failed", topic=self._owner.name, ledger=segment.ledger_id, error=str(error))
         self.fail(error)
 
@@ -208,6 +225,7 @@ class Appender(Generic[Context]):
         """
         if self._stats is not None:
             self._stats.failed()
+        self._reported.set()
         self._owner.entries_failed(self._queue.take_all(), error)
 
     def stop(self) -> list[Context]:
@@ -215,6 +233,7 @@ class Appender(Generic[Context]):
         order. The writer is closed in the background.
         """
         self._stopped = True
+        self._reported.set()
         if self._writer is not None:
             self._release(self._writer)
             self._writer = None
@@ -226,6 +245,8 @@ class Appender(Generic[Context]):
         """
         while self._switch is not None:
             await asyncio.wait([self._switch])
+        if self._rolls:
+            await asyncio.wait(self._rolls)
         writer, segment = self._writer, self._segment
         self._writer = None
         if writer is not None and segment is not None:

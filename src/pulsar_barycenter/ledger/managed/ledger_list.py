@@ -245,21 +245,24 @@ class LedgerList:
         """
         return await self._succession.begin(lambda: self._make(store, clock, group_done), self._add, ended)
 
-    async def follow(self, store: MetadataStore, clock: Clock, group_done: GroupDone, end: Step) -> NewLedger:
-        """While a ledger is being written, create its successor and list it. `end` is called to end the old ledger.
-        When appends continue in the new ledger, the caller calls `followed`. For the other arguments and the errors see
-        `begin`.
+    async def follow(
+        self, store: MetadataStore, clock: Clock, group_done: GroupDone, pause: Step, end: Step
+    ) -> NewLedger:
+        """While a ledger is being written, create its successor and list it. `pause` is called to make appends wait
+        until all entries of the old ledger are reported, and `end` to end the old ledger, if it has to end before the
+        successor is listed. When appends continue in the new ledger, the caller calls `followed`. For the other
+        arguments and the errors see `begin`.
         """
-        return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, end)
+        return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, pause, end)
 
-    async def followed(self) -> None:
-        """Write the topic's record once more, if the stored list does not say yet that the former ledger has ended.
+    async def followed(self, end: Step) -> None:
+        """Call `end` to end the former ledger, and write the topic's record once more, unless `follow` has done so.
 
         Raises:
             LedgerFencedError: a later owner has written the record; the managed ledger is fenced then.
             LedgerUnavailableError: the metadata store did not accept the record.
         """
-        await self._succession.followed(self.save)
+        await self._succession.followed(end, self.save)
 
     async def _add(self, new: NewLedger) -> None:
         """Add a new ledger to the list, and store the list. If storing fails, close the ledger and raise the error. The

@@ -235,8 +235,8 @@ class ManagedLedger(Generic[Context]):
     async def first_ledger(self, ended: Step) -> NewLedger:
         return await self._ledgers.begin(self._store, self.clock, self._appender.group_done, ended)
 
-    async def next_ledger(self, end: Step) -> NewLedger:
-        return await self._ledgers.follow(self._store, self.clock, self._appender.group_done, end)
+    async def next_ledger(self, pause: Step, end: Step) -> NewLedger:
+        return await self._ledgers.follow(self._store, self.clock, self._appender.group_done, pause, end)
 
     def entries_durable(
         self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
@@ -255,9 +255,9 @@ class ManagedLedger(Generic[Context]):
         segment.closed = True
         self._storage.caches.readers.add(segment)
 
-    async def ledger_rolled(self) -> None:
+    async def ledger_rolled(self, end: Step) -> None:
         with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
-            await self._ledgers.followed()
+            await self._ledgers.followed(end)
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:

@@ -2,7 +2,8 @@
 (`RecordForm`).
 
 If every later owner recovers all open ledgers of a list, the list may have two of them: then the successor is listed
-while the full ledger is still written, and appends wait for one group commit only (`SuccessorFirst`). Java brokers
+while the full ledger is still written, appends wait for one group commit only, and the full ledger is closed while
+they continue in the successor (`SuccessorFirst`). Java brokers
 recover the last ledger of a list only. With them, a ledger ends before its successor is listed, and one write of the
 list stores both, the end and the successor (`EndFirst`). A crash before that write leaves a list whose last ledger has
 ended, and a successor that no list contains.
@@ -42,17 +43,20 @@ class Succession(Protocol):
         """
         ...
 
-    async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
+    async def follow(
+        self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
+    ) -> New:
         """While a ledger is being written, create its successor by `make`, list the successor by `add`, and return it.
-        `end` is a function that makes appends wait and then closes the old ledger.
+        `pause` is a function that makes appends wait, and returns when all entries of the old ledger are reported.
+        `end` is a function that then closes the old ledger.
 
-        If an error is raised before `end` was called, appends continue in the old ledger.
+        If an error is raised before `pause` was called, appends continue in the old ledger.
         """
         ...
 
-    async def followed(self, save: Step) -> None:
-        """Called when appends continue in the new ledger. Call `save`, which writes the list, if the stored list does
-        not say yet that the former ledger has ended.
+    async def followed(self, end: Step, save: Step) -> None:
+        """Called when appends continue in the new ledger. Call `end`, which closes the old ledger, and `save`, which
+        writes the list, if `follow` has not stored the end of the old ledger.
         """
         ...
 
@@ -72,12 +76,15 @@ class SuccessorFirst:
         await add(new)
         return new
 
-    async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
+    async def follow(
+        self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
+    ) -> New:
         new = await self.begin(make, add, end)
-        await end()
+        await pause()
         return new
 
-    async def followed(self, save: Step) -> None:
+    async def followed(self, end: Step, save: Step) -> None:
+        await end()
         await save()
 
 
@@ -97,10 +104,16 @@ class EndFirst:
         await add(new)
         return new
 
-    async def follow(self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], end: Step) -> New:
-        return await self.begin(make, add, end)
+    async def follow(
+        self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], pause: Step, end: Step
+    ) -> New:
+        async def ended() -> None:
+            await pause()
+            await end()
 
-    async def followed(self, save: Step) -> None:
+        return await self.begin(make, add, ended)
+
+    async def followed(self, end: Step, save: Step) -> None:
         return
 
 

@@ -69,6 +69,7 @@ def uv(*words: str, **environment: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full_form
 def test_the_source_distribution_builds_the_same_wheel_and_the_program_runs_from_it(tmp_path: Path) -> None:
     """The last step is what `uvx --from WHEEL barycenter standalone` runs, with the packages of this environment."""
     wheel, source = build(tmp_path)

@@ -107,7 +107,7 @@ MOMENTS: dict[str, Callable[[int], object]] = {
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full_form)])
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_refold_ends_at_once_and_leaves_no_process(tmp_path: Path, moment: str, number: signal.Signals) -> None:
     with command(tmp_path, "pipeline", "refold", "--spark", "--data", str(recorded(tmp_path))) as refold:
@@ -214,7 +214,14 @@ def test_a_cluster_that_is_killed_leaves_no_process_and_no_ephemeral_folder(tmp_
         assert_nothing_is_left(tmp_path, ports)
 
 
-@pytest.mark.parametrize("phase", ["pipeline: starting Spark", "pipeline: Spark runs", "one broker carries everything"])
+@pytest.mark.parametrize(
+    "phase",
+    [
+        pytest.param("pipeline: starting Spark", marks=pytest.mark.full_form),
+        "pipeline: Spark runs",
+        pytest.param("one broker carries everything", marks=pytest.mark.full_form),
+    ],
+)
 def test_a_demo_that_is_interrupted_in_any_phase_leaves_nothing_running(tmp_path: Path, phase: str) -> None:
     ports = free_ports(4)
     where = ["--out", str(tmp_path / "out"), "--web-port", str(ports[0]), "--broker-port", str(ports[2])]

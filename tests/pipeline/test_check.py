@@ -35,6 +35,7 @@ def asked(layout: PipelineLayout, *more: str) -> Result:
     return CliRunner().invoke(main, ["pipeline", "check", "--data", str(layout.data), *more])
 
 
+@pytest.mark.full_form
 def test_what_is_not_recorded_is_told_and_a_range_without_it_agrees(layout: PipelineLayout) -> None:
     """A report waits for the one before it: its row is missing. Before its time all tables agree."""
     done = asked(layout)

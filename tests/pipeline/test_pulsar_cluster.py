@@ -126,6 +126,7 @@ async def test_a_stream_with_a_subscription_loses_and_doubles_nothing_when_a_bro
     assert sorted(number for batch in batches.values() for number in batch) == list(range(900))
 
 
+@pytest.mark.full_form
 async def test_the_topic_of_load_reports_folds_to_the_same_tables_as_the_log(
     spark: SparkSession, tmp_path: Path
 ) -> None:

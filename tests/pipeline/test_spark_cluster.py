@@ -119,6 +119,7 @@ def test_cluster_mode_is_refused_as_the_page_says(layout: PipelineLayout, cluste
     assert read_status(layout) is None
 
 
+@pytest.mark.full_form
 def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: SparkCluster, tmp_path: Path) -> None:
     """What the driver read of the input is a file in the folder of each worker, which stays there until the end."""
     before, there_before = executors_of(cluster), brought_to(cluster)

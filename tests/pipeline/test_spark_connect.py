@@ -59,6 +59,7 @@ def test_the_public_tables_are_those_of_the_files(server: str, recorded: Pipelin
     assert counts["example"] > 0
 
 
+@pytest.mark.full_form
 def test_every_table_computed_from_the_logs_agrees_with_the_recorded_one(server: str, recorded: PipelineLayout) -> None:
     words = ["pipeline", "refold", "--from-logs", "--check", "--master", server, "--data", str(recorded.data)]
     done = ran("-m", "pulsar_barycenter", *words)

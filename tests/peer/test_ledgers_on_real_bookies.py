@@ -14,6 +14,8 @@ from pulsar_barycenter.metadata.open import open_store
 from support.maven import PeerUnavailableError
 from support.real_bookies import RealBookies, real_bookies
 
+pytestmark = [pytest.mark.peer, pytest.mark.full_form]
+
 TESTS = count(1)
 
 

@@ -20,7 +20,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "environment": lambda: os.environ.update(LEFT_BY_A_TEST="1"),
     "folder": lambda: os.chdir("/"),
     "umask": lambda: os.umask(0o137),
-    "signals": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    "signals": lambda: signal.signal(signal.SIGHUP, lambda *_: None),
 }
 
 

@@ -5,7 +5,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pulsar_barycenter.ledger.errors import LedgerCorruptedError
@@ -120,6 +120,7 @@ def test_a_ledger_left_open_keeps_exactly_its_whole_entries(items: Items, steps:
 
 
 @settings(max_examples=300)
+@example([(bytes(24), 1, 1)] * 2 + [(b"b", 1, 1)] * 3, [("zero", 0, 93), ("cut", 146, 0)])  # cut where an entry ends
 @given(ENTRIES, DAMAGE)
 def test_a_file_of_version_1_loses_no_whole_entry(items: Items, steps: list[tuple[str, int, int]]) -> None:
     """Its entries do not contain their number: all are found in order, none before its position; at its position

@@ -6,7 +6,8 @@ this id, and with it the number of entries lost in between.
 
 Heads of version 1 do not contain the id. Then the number of lost entries is
 - one, if the damaged head still leads to the next entry, if its data still matches, or if there is no space for two;
-- the difference to the known number of entries, if this is the only damaged part with an unknown number;
+- the difference to the known number of entries, if this is the only damaged part with an unknown number, and the
+  durable mark shows that the file was not shortened (it may have been cut where an entry ends);
 - otherwise the greatest number for which there is space. A position may then be higher than it was, so that messages
   are delivered again. It is never lower, which would lose messages.
 """
@@ -99,7 +100,8 @@ def salvage(
     else:
         version, durable = header.version, header.durable
         found = _walk(data, fmt.Heads.of(ledger_id, version), durable, entry_count)
-    return _numbered(found, version, size, size if durable is None else durable, entry_count)
+    is_whole = durable is not None and size >= durable
+    return _numbered(found, version, size, size if durable is None else durable, entry_count, is_whole=is_whole)
 
 
 def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int | None) -> _Found:
@@ -225,16 +227,18 @@ def _lost(
     return 1, most
 
 
-def _numbered(found: _Found, version: int, size: int, durable: int, entry_count: int | None) -> fmt.Scan:
+def _numbered(
+    found: _Found, version: int, size: int, durable: int, entry_count: int | None, *, is_whole: bool
+) -> fmt.Scan:
     """Assign ids to the intact entries that were found and to the lost entries between them, and return the result as a
-    scan of the file.
+    scan of the file. `is_whole`: the file is known not to be shortened.
     """
     scan = fmt.Scan(version=version, end=found.end, offsets=array("Q"))
     assert scan.offsets is not None
     columns = fmt.Columns(scan.index)
     spare = _spare(found, entry_count)
     doubtful = sum(hole.fewest < hole.most for hole in found.holes)
-    is_sum_known = entry_count is not None and doubtful == 1 and found.rest == size
+    is_sum_known = entry_count is not None and doubtful == 1 and found.rest == size and is_whole
     holes, gone = iter([*found.holes, None]), set(found.gone)
     hole = next(holes)
     for at, head in enumerate(found.heads):

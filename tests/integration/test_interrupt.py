@@ -20,6 +20,7 @@ from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.standalone.cluster import free_ports
 from support.pipeline_runs import wait_until
+from support.short_forms import params
 
 pytestmark = [pytest.mark.integration, pytest.mark.pipeline, pytest.mark.xdist_group("cluster")]
 _DEADLINE_S = 90.0
@@ -172,20 +173,23 @@ def assert_nothing_is_left(tmp_path: Path, ports: list[int]) -> None:
             probe.bind(("127.0.0.1", port))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize(
-    "phase",
-    [
-        "starting 2 brokers",
-        "metadata: opening",
-        "broker-1: starting",
-        "broker-0: ready",
-        "next: ",
-        "pipeline: starting Spark",
-        "pipeline: Spark runs",
-        "pipeline: ready",
-    ],
+PHASES = (
+    "starting 2 brokers",
+    "metadata: opening",
+    "broker-1: starting",
+    "broker-0: ready",
+    "next: ",
+    "pipeline: starting Spark",
+    "pipeline: Spark runs",
+    "pipeline: ready",
 )
+INTERRUPTS = {
+    f"{phase}-{number.name}": (phase, number) for phase in PHASES for number in (signal.SIGINT, signal.SIGHUP)
+}
+SHORT = [name for name in INTERRUPTS if name.endswith("SIGINT")]
+
+
+@pytest.mark.parametrize(("phase", "number"), params(INTERRUPTS, short=[*SHORT, "broker-0: ready-SIGHUP"]))
 def test_a_cluster_that_is_interrupted_in_any_phase_ends_in_order_and_leaves_nothing(
     tmp_path: Path, phase: str, number: signal.Signals
 ) -> None:

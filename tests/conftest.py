@@ -78,6 +78,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
     group.addoption("--fuzz-examples", type=int, default=250, metavar="N", help="try N rows of frames")
     group.addoption("--fuzz-requests", type=int, default=3, metavar="N", help="draw N requests for each operation")
+    group = parser.getgroup("forms", "which form of the tests")
+    group.addoption("--full-form", action="store_true", help="also run tests and cases that only the full form has")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
 
@@ -103,8 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what has only a full form."""
-    if item.get_closest_marker("full_form") and not item.config.getoption("--peer-required"):
-        pytest.skip("it takes a minute or more; make peer runs it")
+    option = item.config.getoption
+    if item.get_closest_marker("full_form") and not (option("--full-form") or option("--peer-required")):
+        pytest.skip("only the full form has it; --full-form runs it, and make peer")
 
 
 def pytest_collection_finish() -> None:

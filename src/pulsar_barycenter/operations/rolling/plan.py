@@ -123,11 +123,13 @@ class _Occupied:
     def fullness(self, broker: str, bundle: str = "") -> float:
         """Return how full a broker is: its number of bundles and its load, each as a fraction of its limit, of which
         the larger one is returned; 1 means that a limit is reached. If `bundle` is given, it counts as one more bundle
-        of the broker.
+        of the broker; if this bundle has no load, only the number of bundles counts, because no load changes.
         """
         limit = self._limits[broker]
         more, count = (self.load(bundle), 1) if bundle else (0.0, 0)
         of_bundles = (self.count(broker) + count) / limit.bundles if limit.bundles else math.inf
+        if bundle and not more:
+            return of_bundles
         of_load = (self._load[broker] + more) / limit.load if limit.load else 0.0
         return max(of_bundles, of_load)
 

@@ -187,6 +187,16 @@ def test_the_limit_of_load_holds_the_largest_bundle() -> None:
     assert limits["a:1"] == Limit(2, 150.0)
 
 
+def test_bundles_without_load_are_shared_by_number_also_with_a_broker_above_its_limit_of_load() -> None:
+    """Else the other broker would reach its number of bundles, and have no room in a later step."""
+    owners = {"busy": "a:1"} | {f"idle{number}": "b:1" for number in range(8)}
+    limits = {"a:1": Limit(6, 90.0), "c:1": Limit(6, 90.0)}
+    step = emptied(cluster_of(owners, limits, {"busy": 100.0}), ["b:1"], restarted=[], waiting=["a:1", "c:1"])
+    assert step.no_room == {}
+    to = [move.destination for move in step.moves]
+    assert (to.count("a:1"), to.count("c:1")) in ((3, 5), (4, 4))
+
+
 def test_with_many_brokers_not_all_orders_are_tried_and_the_emptiest_is_first() -> None:
     brokers = [f"b{number:02}:1" for number in range(12)]
     owners = {f"x{number}": brokers[number % 11] for number in range(110)}

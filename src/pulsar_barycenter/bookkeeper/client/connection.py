@@ -78,11 +78,11 @@ _UnderWay: TypeAlias = tuple[OnAddAnswers, float]
 _ON_ANSWER: Final = itemgetter(0)
 
 
-def _nobody(_: Sequence[int], __: Code) -> None:
-    """Get the answers to adds that were not requested."""
+def _not_requested(_: Sequence[int], __: Code) -> None:
+    """Gets the answers to adds that are not under way."""
 
 
-_NOT_UNDER_WAY: Final[_UnderWay] = (_nobody, 0.0)
+_NOT_UNDER_WAY: Final[_UnderWay] = (_not_requested, 0.0)
 
 
 class BookieConnection(asyncio.Protocol):
@@ -255,7 +255,7 @@ class BookieConnection(asyncio.Protocol):
             self._pass_on(on_answer, [entry for _, entry in run], answers)
 
     def _pass_on(self, on_answer: OnAddAnswers, entries: Sequence[int], answers: AddAnswers) -> None:
-        if on_answer is _nobody:
+        if on_answer is _not_requested:
             log.warning("bookie_answer_unexpected", bookie=self._bookie, ledger=answers.ledger, entry=entries[0])
             return
         on_answer(entries, answers.code)

@@ -14,12 +14,9 @@ from pulsar_barycenter.cli.operate.rolling import Given, Output, carry_out_roll
 from pulsar_barycenter.observer.collector import CollectError, admin_urls
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal_file import JournalError
+from pulsar_barycenter.operations.rolling.contract import Hooks, RollOptions
 from pulsar_barycenter.operations.rolling.hooks import CommandHooks, PersonHooks
 from pulsar_barycenter.operations.rolling.order import Wanted
-from pulsar_barycenter.operations.rolling.run import (
-    Hooks,
-    RollOptions,
-)
 from pulsar_barycenter.terminal.errors import in_words
 
 _PERSON_S: Final = 86_400.0

@@ -29,6 +29,7 @@ from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, move
 from pulsar_barycenter.operations.journal_file import JournalFile
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.rolling.cluster import RunningCluster
+from pulsar_barycenter.operations.rolling.contract import Hooks, RollOptions, RollStopped, RollTold
 from pulsar_barycenter.operations.rolling.order import Ordered, Wanted, backwards_plan, ordered
 from pulsar_barycenter.operations.rolling.plan import Cluster, RollPlan
 from pulsar_barycenter.operations.rolling.progress import (
@@ -40,16 +41,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     progress_of,
 )
 from pulsar_barycenter.operations.rolling.report_sources import ReportSource, TopicReports, unseen_reports
-from pulsar_barycenter.operations.rolling.run import (
-    Hooks,
-    Roll,
-    RollOptions,
-    RollStopped,
-    RollTold,
-    View,
-    serving_in,
-    view_of,
-)
+from pulsar_barycenter.operations.rolling.run import Roll, View, serving_in, view_of
 from pulsar_barycenter.operations.rolling.statefulset import lacks_of, read_statefulset, restart_command
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable

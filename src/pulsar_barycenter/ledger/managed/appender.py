@@ -4,9 +4,8 @@ order.
 A ledger is created at the first append. When it is full, its successor is created while appends continue. Then new
 appends wait until all entries in the old ledger are reported, which takes one group commit, and continue in the new
 one. Whether the successor is listed before the old ledger has ended, and whether appends wait for that end as well, is
-decided by `succession`. When a writer
-fails, its ledger ends at its durable length, and all entries that are not durable fail at once. So no entry becomes
-durable before an earlier one. The next append creates another ledger.
+decided by `succession`. When a writer fails, its ledger ends at its durable length, and all entries that are not
+durable fail at once. So no entry becomes durable before an earlier one. The next append creates another ledger.
 """
 
 import asyncio

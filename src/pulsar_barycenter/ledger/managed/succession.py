@@ -3,10 +3,10 @@
 
 If every later owner recovers all open ledgers of a list, the list may have two of them: then the successor is listed
 while the full ledger is still written, appends wait for one group commit only, and the full ledger is closed while
-they continue in the successor (`SuccessorFirst`). Java brokers
-recover the last ledger of a list only. With them, a ledger ends before its successor is listed, and one write of the
-list stores both, the end and the successor (`EndFirst`). A crash before that write leaves a list whose last ledger has
-ended, and a successor that no list contains.
+they continue in the successor (`SuccessorFirst`). Java brokers recover the last ledger of a list only. With them, a
+ledger ends before its successor is listed, and one write of the list stores both, the end and the successor
+(`EndFirst`). A crash before that write leaves a list whose last ledger has ended, and a successor that no list
+contains.
 
 Source of the second order: `ManagedLedgerImpl.ledgerClosed` and `createComplete` of Pulsar. The successor is created
 earlier here, while appends continue.

@@ -11,8 +11,9 @@ and of the receivers have arrived. The journal shows what was done; a killed rol
 - `plan` decides order, destinations and limits; `order` applies it to what an operator wants. Both are pure.
 - `progress` folds the journal into a state and gives the next action; `reports` decides whether a report has arrived.
   Both are pure.
-- `run` does the actions on a cluster; `cluster` is a running one, by its admin REST; `report_sources` reads its load
-  reports; `hooks` runs the operator's command.
+- `run` does the actions on a cluster, and `waiting` waits for its brokers. `contract` has what both need of their
+  surroundings: `cluster` is a running one, by its admin REST; `report_sources` reads its load reports; `hooks` runs the
+  operator's command.
 - `statefulset` checks the StatefulSet of brokers in Kubernetes for what a roll needs.
 
 The settings of shedding and splitting are those of `operations.own_balancing`.

@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 
 class RunningCluster:
-    """Implements `run.RolledCluster` for a running cluster. `urls` are web addresses of its brokers, at least one. If
-    the brokers are Apache Pulsar's with the extensible load manager, `extensible_reports` is called to get the source
-    of their reports.
+    """Implements `contract.RolledCluster` for a running cluster. `urls` are web addresses of its brokers, at least
+    one. If the brokers are Apache Pulsar's with the extensible load manager, `extensible_reports` is called to get the
+    source of their reports.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Final
 
-from pulsar_barycenter.operations.rolling.run import RollStopped
+from pulsar_barycenter.operations.rolling.contract import RollStopped
 
 PLACES: Final = ("broker", "host", "port", "pod")
 _PLACE: Final = re.compile(r"\{(" + "|".join(PLACES) + r")\}")

@@ -8,22 +8,29 @@ a running hook are completed first.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
-from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations import executor
-from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError, Tell, when_told
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
 from pulsar_barycenter.operations.journal import MoveState
-from pulsar_barycenter.operations.own_balancing import Balancing, ControlledSettings, Remembered
+from pulsar_barycenter.operations.own_balancing import Balancing, Remembered
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.rolling.contract import (
+    UNKNOWN,
+    Hooks,
+    RolledCluster,
+    RollJournal,
+    RollOptions,
+    RollStopped,
+    RollTold,
+)
 from pulsar_barycenter.operations.rolling.plan import (
     Cluster,
-    MayServe,
     Step,
     emptied,
     limits_of,
@@ -60,109 +67,14 @@ from pulsar_barycenter.operations.rolling.reports import (
     restarted_arrival,
     settle_s,
 )
+from pulsar_barycenter.operations.rolling.waiting import ANSWERS_S, Waiting, pauses_between_looks
 
-_LOOKS_AGAIN_S: Final = 0.1
-_LOOKS_AT_MOST_S: Final = 2.0
 _PASSES: Final = 5
 """The number of attempts to empty a broker: each moves what it got during the previous one."""
 _AWAY_S: Final = 30.0
 """How long a roll that continues waits for a broker whose restart an earlier run requested; after that, it requests the
 restart again.
 """
-_UNKNOWN_IDENTITY_S: Final = 30.0
-"""The time after which a healthy broker counts as restarted, if no identity distinguishes its process from the one
-before.
-"""
-_ANSWERS_S: Final = 120.0
-_USUAL_PACE: Final = Pace(looks_back=False)
-UNKNOWN: Final = "unknown"
-"""The identity in the journal if the cluster does not return one: it distinguishes no process from the next."""
-
-T = TypeVar("T")
-
-
-class RollStopped(Exception):  # noqa: N818 - it is no error if an operator asked for it
-    """The roll has stopped before its end; the text says why and what to do."""
-
-
-class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
-    """What a roll needs of a running cluster. Every method raises NotNowError or RefusedError."""
-
-    async def leader(self) -> str: ...
-    async def owned(self, broker: str) -> frozenset[str]: ...
-
-    async def loads(self) -> Mapping[str, float]:
-        """Return the throughput of each bundle in bytes/s, in + out; bundles of unknown throughput are left out."""
-        ...
-
-    async def may_serve(self, brokers: Collection[str]) -> MayServe:
-        """Return a function that returns for a bundle those of `brokers` that may serve it by the isolation policies; a
-        drained broker may serve no bundle.
-        """
-        ...
-
-    async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
-        """Return the anti-affinity group of each of `namespaces` that has one."""
-        ...
-
-    async def is_healthy(self, broker: str) -> bool:
-        """Return whether the broker says at its own address that it is healthy."""
-        ...
-
-    async def resolves(self, broker: str) -> bool:
-        """Return whether the host name of the broker can be resolved to an address on this machine."""
-        ...
-
-    async def identity(self, broker: str) -> str:
-        """Return a text that identifies the broker's process: it differs after a restart of the broker; blank if the
-        process is not known.
-        """
-        ...
-
-    async def report(self, broker: str) -> SeenReport: ...
-
-
-class Hooks(Protocol):
-    """Restarts, ends and starts brokers for a roll: by commands, or by asking a person.
-
-    Raises:
-        RollStopped: the hook failed or took too long.
-    """
-
-    async def restart(self, broker: str) -> None: ...
-    async def start(self, broker: str) -> None: ...
-
-
-class RollJournal(Protocol):
-    """The journal of a roll; an entry is on the disk when `append` returns."""
-
-    def read(self) -> Sequence[RollEntry]: ...
-    def append(self, entry: RollEntry) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollOptions:
-    """The options of a roll. `room` is how much more than an equal share a receiver may have, as in `limits_of`.
-    `back_s` is the time limit (seconds) for a broker to be back in service, `reports_s` the one for its report to
-    arrive; after it the roll stops. If `leaves_behind` is True, bundles that no other broker may serve stay on their
-    broker while it restarts; otherwise the roll stops.
-    """
-
-    pace: Pace = _USUAL_PACE
-    room: float = 1.2
-    back_s: float = 600.0
-    reports_s: float = 600.0
-    leaves_behind: bool = False
-
-
-@dataclass(slots=True)
-class RollTold:
-    """The functions that a roll calls to report its progress: `say` is called with lines of text, `move` with each
-    state that a move reaches.
-    """
-
-    say: Callable[[str], None]
-    move: Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +141,7 @@ class Roll:
         self._by = by
         self._clock_ms = clock_ms
         self._stop = stop
+        self._waiting = Waiting(cluster, options, stop)
         self._balancing = Balancing(cluster)
         self._received: dict[str, set[str]] = {}
         self._before: dict[str, SeenReport] = {}
@@ -316,10 +229,10 @@ class Roll:
         self._note(RollEvent.PAUSED)
 
     async def _start(self, broker: str) -> None:
-        if broker not in await self._ask(self._cluster.brokers):
+        if broker not in await self._waiting.ask(self._cluster.brokers):
             self._told.say(f"starting {broker}")
             await self._hooks.start(broker)
-        await self._until_in_service(broker, "", self._options.back_s)
+        await self._waiting.until_in_service(broker, "", self._options.back_s)
         self._note(RollEvent.STARTED, brokers=(broker,))
         self._told.say(f"{broker} is in service")
 
@@ -336,12 +249,12 @@ class Roll:
         if identity and await self._has_taken_effect(broker, identity):
             self._note(RollEvent.RESTARTED, brokers=(broker,))
             return
-        if broker in await self._ask(self._cluster.brokers):
+        if broker in await self._waiting.ask(self._cluster.brokers):
             await self._check_before_restart(broker)
         if not identity:
             # the identity is written before the request, so that a killed roll sees whether it took effect
-            report = await self._ask(partial(self._cluster.report, broker))
-            now = await self._identity(broker) or UNKNOWN
+            report = await self._waiting.ask(partial(self._cluster.report, broker))
+            now = await self._waiting.identity(broker) or UNKNOWN
             self._note(RollEvent.RESTARTING, brokers=(broker,), identity=now, reported_at=report.at_ms)
         words = "ending" if self.progress.order.pool else "restarting"
         self._told.say(f"{words} {broker}")
@@ -357,14 +270,14 @@ class Roll:
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
-        while broker not in await self._ask(self._cluster.brokers):
+        pauses = pauses_between_looks()
+        while broker not in await self._waiting.ask(self._cluster.brokers):
             if self.progress.order.pool:
                 return True
             if loop.time() - began > _AWAY_S:
                 return False
-            await self._pause_for(pauses.next_s())
-        return identity != UNKNOWN and await self._identity(broker) not in ("", identity)
+            await self._waiting.pause_for(pauses.next_s())
+        return identity != UNKNOWN and await self._waiting.identity(broker) not in ("", identity)
 
     async def _check_before_restart(self, broker: str) -> None:
         """Check the other brokers again before the first restart of a batch. If `broker` has got bundles since it was
@@ -383,20 +296,20 @@ class Roll:
 
     async def _await_back(self, broker: str, identity: str) -> None:
         if self.progress.order.pool:
-            await self._until_gone(broker)
+            await self._waiting.until_gone(broker)
             self._note(RollEvent.BACK, brokers=(broker,))
             self._told.say(f"{broker} has ended: it is not listed any more")
             return
-        await self._until_in_service(broker, identity, self._options.back_s)
+        await self._waiting.until_in_service(broker, identity, self._options.back_s)
         self._note(RollEvent.BACK, brokers=(broker,))
         self._told.say(f"{broker} is listed, healthy at its own address, and its name resolves")
 
     async def _await_reports(self, brokers: tuple[str, ...]) -> None:
         gone = brokers if self.progress.order.pool else ()
-        listed = [broker for broker in await self._ask(self._cluster.brokers) if broker not in gone]
+        listed = [broker for broker in await self._waiting.ask(self._cluster.brokers) if broker not in gone]
         # after a crash it is not known which brokers received bundles: then all others count
         wanted = [broker for broker in listed if broker in brokers or broker in self._received or not self._received]
-        time_s = settle_s(await self._ask(self._cluster.settings))
+        time_s = settle_s(await self._waiting.ask(self._cluster.settings))
         sentences = [f"{broker}: {await self._until_reported(broker, time_s)}" for broker in wanted]
         self._note(RollEvent.SETTLED, brokers=brokers, detail="; ".join(sentences))
         self._received.clear()
@@ -439,7 +352,7 @@ class Roll:
             RollStopped: a check failed.
         """
         await self._check(brokers)
-        leader = await self._ask(self._cluster.leader)
+        leader = await self._waiting.ask(self._cluster.leader)
         order = with_leader_last(self.progress, leader)
         if order == self.progress.order:
             return False
@@ -461,13 +374,13 @@ class Roll:
                 " loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or end the roll with"
                 " --abort"
             )
-        listed = await self._ask(self._cluster.brokers)
+        listed = await self._waiting.ask(self._cluster.brokers)
         for broker in expected or self._serving():
             if broker in leaving:
                 continue
             if broker not in listed:
                 raise RollStopped(f"{broker} is not among the running brokers of the cluster; start this broker first")
-            if not await self._is_healthy(broker):
+            if not await self._waiting.is_healthy(broker):
                 raise RollStopped(
                     f"{broker} is not healthy: the health check at its own address fails; repair this broker first"
                 )
@@ -532,11 +445,12 @@ class Roll:
 
     async def _view(self, receivers: Collection[str], *, serving: int) -> View:
         reading = view_of(self._cluster, receivers, serving=serving, room=self._options.room)
-        async with asyncio.timeout(_ANSWERS_S):
+        async with asyncio.timeout(ANSWERS_S):
             return await reading
 
     async def _movable(self, broker: str) -> list[str]:
-        return [name for name in await self._ask(partial(self._cluster.owned, broker)) if may_leave_its_broker(name)]
+        owned = await self._waiting.ask(partial(self._cluster.owned, broker))
+        return [name for name in owned if may_leave_its_broker(name)]
 
     async def _execute(self, moves: Sequence[PlannedMove]) -> None:
         def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
@@ -548,139 +462,29 @@ class Roll:
         if outcome.stopped_by:
             raise RollStopped(outcome.stopped_by)
 
-    # ---- waiting ----
+    # ---- reports ----
 
     async def _remember_reports(self) -> None:
         for broker in self._received:
-            self._before[broker] = await self._ask(partial(self._cluster.report, broker))
+            self._before[broker] = await self._waiting.ask(partial(self._cluster.report, broker))
 
     async def _until_reported(self, broker: str, time_s: float) -> str:
-        """Wait until the expected report of a broker has arrived; return a sentence that says how this is known.
-        `time_s` is the time within which a broker publishes a change (`settle_s`).
-
-        Raises:
-            RollStopped: the report did not arrive within `RollOptions.reports_s`, or `time_s` if that is longer.
-        """
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        judge = await self._judge_of_reports(broker, time_s)
-        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
-        while True:
-            waited_s = loop.time() - began
-            found = judge(await self._ask(partial(self._cluster.report, broker)), waited_s)
-            if found.is_arrived:
-                return found.sentence
-            if waited_s > max(self._options.reports_s, time_s):
-                raise RollStopped(
-                    f"the load report of {broker} did not arrive within {waited_s:.0f} s: {found.sentence}; look at"
-                    " the broker's log, or wait longer with --reports-timeout"
-                )
-            await self._pause_for(pauses.next_s())
+        return await self._waiting.until_reported(broker, await self._judge_of_reports(broker, time_s), time_s)
 
     async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
         """Return a function that says whether the expected load report of the broker has arrived. Its arguments are the
         newest report and the seconds waited. `time_s` is the time within which a broker publishes a change
         (`settle_s`).
         """
-        now = await self._ask(partial(self._cluster.report, broker))
+        now = await self._waiting.ask(partial(self._cluster.report, broker))
         restarted = dict(self.progress.reported_at)
         if broker in restarted:
-            life = await self._identity(broker)
+            life = await self._waiting.identity(broker)
             return lambda seen, waited_s: restarted_arrival(seen, life, restarted[broker], now, waited_s, time_s)
-        loads = await self._ask(self._cluster.loads)
+        loads = await self._waiting.ask(self._cluster.loads)
         expected = frozenset(bundle for bundle in self._received.get(broker, ()) if loads.get(bundle, 0.0) > 0)
         before = self._before.get(broker, now)  # after a crash the present report is the one to compare with
         return lambda seen, waited_s: receivers_arrival(seen, before, expected, waited_s, time_s)
-
-    async def _until_in_service(self, broker: str, identity: str, within_s: float) -> None:
-        """Wait until a broker is in service: registered, healthy and resolvable, and another process than the one of
-        `identity`.
-
-        Raises:
-            RollStopped: it is not in service after `within_s` seconds.
-        """
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
-        was_away = not identity
-        while True:
-            missing, is_away = await self._missing(
-                broker, identity, was_away or loop.time() - began > _UNKNOWN_IDENTITY_S
-            )
-            was_away = was_away or is_away
-            if not missing:
-                return
-            if loop.time() - began > within_s:
-                raise RollStopped(
-                    f"{broker} is not in service again after {within_s:g} s: {missing}; repair this broker, and start"
-                    " `barycenter roll` again with the same options"
-                )
-            await self._pause_for(pauses.next_s())
-
-    async def _missing(self, broker: str, identity: str, may_be_new: bool) -> tuple[str, bool]:
-        """Return what a broker lacks to be in service, blank if it lacks nothing; and whether it does not run at all.
-        `identity` is that of the process before the restart. If that identity is not known, the broker counts as
-        restarted only if `may_be_new` is True.
-        """
-        if broker not in await self._ask(self._cluster.brokers):
-            return "it is not listed among the brokers", True
-        now = await self._identity(broker)
-        if now and now == identity:
-            return "it is still the old process", False
-        if identity in ("", UNKNOWN) and not may_be_new:
-            return "no interruption of it was seen, so it may not have restarted", False
-        if not await self._is_healthy(broker):
-            return "it is not healthy at its own address", False
-        if not await self._ask(partial(self._cluster.resolves, broker)):
-            return f"its host {broker.rpartition(':')[0]} has no address here", False
-        return "", False
-
-    async def _until_gone(self, broker: str) -> None:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
-        while broker in await self._ask(self._cluster.brokers):
-            if loop.time() - began > self._options.back_s:
-                raise RollStopped(
-                    f"{broker} is still registered {self._options.back_s:g} s after it should have ended; end the"
-                    " process of this broker, and start `barycenter roll` again with the same options"
-                )
-            await self._pause_for(pauses.next_s())
-
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the cluster's answer to the request that the function `ask` makes; repeat the request while the
-        cluster cannot answer now.
-
-        Raises:
-            RollStopped: the cluster does not answer within 120 s, or an operator asks to stop meanwhile.
-        """
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
-        while True:
-            try:
-                return await ask()
-            except NotNowError as error:
-                if loop.time() - began > _ANSWERS_S:
-                    raise RollStopped(f"no broker answered within {_ANSWERS_S:g} s: {error}") from error
-            await self._pause_for(pauses.next_s())
-
-    async def _pause_for(self, seconds: float) -> None:
-        if reason := self._stop():
-            raise RollStopped(reason)
-        await asyncio.sleep(seconds)
-
-    async def _is_healthy(self, broker: str) -> bool:
-        try:
-            return await self._cluster.is_healthy(broker)
-        except (NotNowError, RefusedError):
-            return False
-
-    async def _identity(self, broker: str) -> str:
-        try:
-            return await self._cluster.identity(broker)
-        except (NotNowError, RefusedError):
-            return ""
 
     def _note(
         self,

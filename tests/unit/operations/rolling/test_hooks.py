@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.operations.rolling.contract import RollStopped
 from pulsar_barycenter.operations.rolling.hooks import CommandHooks, PersonHooks, command_for
-from pulsar_barycenter.operations.rolling.run import RollStopped
 
 BROKER = "broker-1.pulsar.svc:8080"
 

@@ -9,6 +9,7 @@ import pytest
 
 from pulsar_barycenter.operations.executor import Pace, RefusedError
 from pulsar_barycenter.operations.own_balancing import PAUSED_KEYS, SHEDDING
+from pulsar_barycenter.operations.rolling.contract import RollOptions, RollStopped, RollTold
 from pulsar_barycenter.operations.rolling.order import Wanted, backwards_plan, ordered
 from pulsar_barycenter.operations.rolling.plan import Cluster, Limit
 from pulsar_barycenter.operations.rolling.progress import (
@@ -21,7 +22,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     progress_of,
 )
 from pulsar_barycenter.operations.rolling.reports import Where
-from pulsar_barycenter.operations.rolling.run import Roll, RollOptions, RollStopped, RollTold, view_of
+from pulsar_barycenter.operations.rolling.run import Roll, view_of
 from support.rolled_cluster import Killed, RolledCluster
 from support.virtual_time import on_virtual_time
 

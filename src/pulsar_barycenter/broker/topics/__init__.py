@@ -11,8 +11,9 @@ before this term ends. In between it goes through a few states, and each state s
   managed ledger and sends receipts when they are durable; `non_persistent_topic` passes messages on and stores none.
   `deduplication` drops messages that a producer sent twice.
 - Clients. `limits` bounds the number of producers, consumers and subscriptions; `intake` checks size, delay and rate of
-  what producers send, `group_throttles` has the rates of resource groups, `subscribe_limit` how often consumers attach.
-  `producer_access` decides which producers may be attached at the same time; `producer_admission` carries this out.
+  what producers send, `group_throttles` has the rates of resource groups, `delivery_rates` those of deliveries, and
+  `subscribe_limit` how often consumers attach. `producer_access` decides which producers may be attached at the same
+  time; `producer_admission` carries this out.
 - Backlogs. `backlogs` expires old messages and enforces backlog quotas.
 - Other parts. `stats` shows stats in the form of the admin API, `backlog_age` the age of backlogs; `topic_settings`
   reads the configuration; `upkeep` is the periodic work on all topics.

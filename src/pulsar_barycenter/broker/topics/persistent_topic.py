@@ -44,6 +44,7 @@ from pulsar_barycenter.broker.subscriptions.persistent_subscription import Persi
 from pulsar_barycenter.broker.topics import deduplication
 from pulsar_barycenter.broker.topics.backlogs import Excess, excess
 from pulsar_barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
+from pulsar_barycenter.broker.topics.delivery_rates import has_relative_rate, throttle_for
 from pulsar_barycenter.broker.topics.limits import (
     require_consumer_room,
     require_free_subscription,
@@ -542,17 +543,9 @@ class PersistentTopic(Topic):
             subscription.follow(rules, self._dispatch)
 
     def throttle_of(self, rate: DispatchRate) -> Throttle | None:
-        """Return a new throttle for a rate of deliveries, None if the rate sets no limit. If the rate is relative to
-        the publish rate, the topic's present rate of inbound messages is added to it.
-        """
-        messages, size = rate.dispatch_throttling_rate_in_msg, rate.dispatch_throttling_rate_in_byte
-        if messages <= 0 and size <= 0:
-            return None
-        period_s = max(rate.rate_period_in_second, 1)
-        if rate.relative_to_publish_rate:
-            messages = messages + round(self.in_rates.rate * period_s) if messages > 0 else messages
-            size = size + round(self.in_rates.throughput * period_s) if size > 0 else size
-        return Throttle(messages, size, period_s, asyncio.get_running_loop().time())
+        """Return a new throttle for a rate of deliveries from this topic, None if the rate sets no limit."""
+        inbound = self.in_rates
+        return throttle_for(rate, inbound.rate, inbound.throughput, asyncio.get_running_loop().time())
 
     # ---- truncation ----
 
@@ -699,16 +692,7 @@ class PersistentTopic(Topic):
         self.ledger.end_interval(seconds)
         for subscription in self.subscriptions.values():
             subscription.update_rates(seconds)
-        if self._is_relative:
+        if has_relative_rate(self.rules):
             self._dispatch = self.throttle_of(self.rules.dispatch_rate)
             for subscription in self.subscriptions.values():
                 subscription.follow(self.rules, self._dispatch, is_new_rate=True)
-
-    @property
-    def _is_relative(self) -> bool:
-        """Whether at least one rate of deliveries is relative to the publish rate, so that throttles have to be
-        computed again at each `update_rates`.
-        """
-        of_subscriptions = (rate for _, rate in self.rules.subscription_rates)
-        rates = (self.rules.dispatch_rate, self.rules.subscription_dispatch_rate, *of_subscriptions)
-        return any(rate.relative_to_publish_rate for rate in rates)

@@ -1,7 +1,6 @@
 """Runs collection rounds until the command ends, with the report log, the report numbers and Pulsar's client."""
 
 import asyncio
-import logging
 import os
 import signal
 import time
@@ -160,13 +159,10 @@ async def open_collector(
             client_of_topics.close()
 
 
-def open_load_topics(
-    service_url: str, conf: ClientConf, subscription: str, *, logger: logging.Logger | None = None
-) -> tuple[Any, ExtensibleTopics]:
+def open_load_topics(service_url: str, conf: ClientConf, subscription: str) -> tuple[Any, ExtensibleTopics]:
     """Subscribe to the load topics of the extensible load manager; return Pulsar's client, which the caller closes, and
     the topics. Blocks the calling thread. `conf` has the credentials and the trusted authorities. `subscription` is the
-    name of the subscription; only one process may use it at a time. The client writes its errors to `logger`, by
-    default to standard error.
+    name of the subscription; only one process may use it at a time. The client writes its errors to standard error.
 
     Raises:
         CollectError: the topics cannot be reached.
@@ -177,7 +173,7 @@ def open_load_topics(
 
     clients: list[Any] = []
     try:
-        clients.append(binary_client(service_url, conf, logger=logger))
+        clients.append(binary_client(service_url, conf))
         return clients[0], PulsarExtensibleTopics(clients[0], subscription)
     except (pulsar.PulsarException, ValueError) as error:
         for client in clients:
@@ -218,18 +214,19 @@ async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: f
         return is_well
 
 
-def binary_client(service_url: str, conf: ClientConf, *, logger: logging.Logger | None = None) -> Any:
+def binary_client(service_url: str, conf: ClientConf) -> Any:
     """Return Pulsar's client for the binary protocol, with the credentials and the trusted authorities of `conf`; the
-    caller closes it. The client writes its errors to `logger`, by default to standard error.
+    caller closes it. The client writes its errors to standard error.
 
     Raises:
         pulsar.PulsarException, ValueError: the address or the credentials are not valid.
     """
     import pulsar
 
-    # its console logger would print between the lines of a command's output
-    writes_to = logger or pulsar.FileLogger(pulsar.LoggerLevel.Error, _ERRORS)
-    return pulsar.Client(service_url, logger=writes_to, **_binary_options(conf))
+    # its console logger would print between the lines of a command's output; with a logger of Python, a thread of the
+    # client that logs while the interpreter ends would abort the process
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, _ERRORS)
+    return pulsar.Client(service_url, logger=logger, **_binary_options(conf))
 
 
 def _binary_options(conf: ClientConf) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import getpass
-import logging
 import signal
 import sys
 import threading
@@ -157,11 +156,7 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
         if sources:  # Pulsar's client finds its topics again when a broker ends; a second consumer would be refused
             return sources[0]
         conf = asking_conf(given.urls[0])
-        logger = logging.getLogger("pulsar")  # standard output is for the commands' own lines
-        logger.setLevel(logging.ERROR)
-        pulsar_client, topics = await asyncio.to_thread(
-            open_load_topics, given.service_url, conf, _SUBSCRIPTION, logger=logger
-        )
+        pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf, _SUBSCRIPTION)
         opened.append(pulsar_client)
         sources.append(TopicReports(topics))
         return sources[0]

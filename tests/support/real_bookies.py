@@ -22,6 +22,7 @@ _START_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 0.1
 _JVM: Final = (
     *("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Djava.net.preferIPv4Stack=true",
     *("-Xshare:auto", "-Dio.netty.tryReflectionSetAccessible=true", "-Dbookkeeper.root.logger=WARN"),
 )
 

@@ -41,6 +41,8 @@ class RolledCluster:
         self.lost: list[str] = []
         """The bundles that a broker had when it restarted."""
         self.unloads: list[str] = []
+        self.puts_elsewhere: dict[str, list[str]] = {}
+        """For a bundle, the brokers that get it at its next unloads instead of the destination."""
         self.of_groups: dict[str, str] = {}
         self.allowed: dict[str, frozenset[str]] = {}
         self.hook_comes_back = True
@@ -118,8 +120,9 @@ class RolledCluster:
         assert destination in self.listed
         self.unloads.append(bundle)
         self.events.append(f"move {bundle}")
-        self.owners[bundle] = destination
-        self._reports(destination)
+        elsewhere = self.puts_elsewhere.get(bundle)
+        self.owners[bundle] = receiver = elsewhere.pop(0) if elsewhere else destination
+        self._reports(receiver)
         self._done()
 
     # ---- settings ----

@@ -1,24 +1,31 @@
 """Carries out a plan, with a limit on moves at the same time and per minute, and checks that each move arrived.
 
 A move that the cluster has already made counts as done. The plan stops if a bundle is neither on its source nor on its
-destination, because then something else moves bundles too. It also stops if a move fails. A plan that stops begins no
-more moves; moves in progress are completed. At the end all moved bundles are checked once more, as they may have moved
-again.
+destination, because then something else moves bundles too. It also stops if a move fails, unless the caller lets it go
+on. A plan that stops begins no more moves; moves in progress are completed. At the end all moved bundles are checked
+once more, as they may have moved again.
+
+If the cluster assigns a bundle that was unloaded to its source again, the bundle is unloaded again. Pulsar's modular
+load manager does so: its leader keeps an earlier choice for the bundle until it has read newer load reports, and uses
+this choice instead of the destination.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.journal import MoveState
 from pulsar_barycenter.operations.plan import PlannedMove
 
 _LOOKS_AGAIN_S: Final = 0.05
 _LOOKS_AT_MOST_S: Final = 2.0
+_UNLOADS_AGAIN_S: Final = 1.0
+_UNLOADS_AGAIN_AT_MOST_S: Final = 16.0
 _HEEDS_S: Final = 1.0
 _LOOKS_BACK_S: Final = 60.0
 MAX_FINAL_CHECKS: Final = 10_000
@@ -37,6 +44,18 @@ class NotNowError(Exception):
 
 class RefusedError(Exception):
     """The cluster refuses the request; the text says why."""
+
+
+class ElsewhereError(RefusedError):
+    """The bundle was unloaded, but the cluster assigned it to `owner`, which is neither the source nor the destination
+    of the move.
+    """
+
+    def __init__(self, move: PlannedMove, owner: str) -> None:
+        super().__init__(
+            f"the bundle was unloaded, but {owner} became its owner instead of {move.destination}; plan the move again"
+        )
+        self.owner = owner
 
 
 class Cluster(Protocol):
@@ -95,18 +114,35 @@ class Outcome:
 Tell = Callable[[PlannedMove, MoveState, str, float | None], None]
 """Receives each state of a move, with a detail and, once it has ended, its duration in seconds."""
 
+Failure = RefusedError | TimeoutError
+"""Why a move failed: a broker refused it, the bundle went elsewhere (ElsewhereError), or its time limit passed."""
+
+StopsAfter = Callable[[PlannedMove, Failure], str]
+"""Receives a move that failed. Returns why the plan stops, blank if the other moves are carried out."""
+
+
+def stops_after_each(move: PlannedMove, failure: Failure) -> str:
+    """Stop the plan after any move that fails."""
+    return f"{move.bundle}: {failure}"
+
 
 async def execute(
-    moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str] = lambda: ""
+    moves: Sequence[PlannedMove],
+    cluster: Cluster,
+    pace: Pace,
+    tell: Tell,
+    stop: Callable[[], str] = lambda: "",
+    *,
+    stops_after: StopsAfter = stops_after_each,
 ) -> Outcome:
     """Carry out the moves of a plan, in their order and within the limits `pace`. After a move that fails no other move
-    begins.
+    begins, if `stops_after` returns a reason.
 
     `tell` is called with each state of a move. `stop` is called before each move and every second; once it returns a
     reason, no other move begins. In both cases this returns when the moves in progress have ended. If this coroutine is
     cancelled, it ends immediately; moves in progress continue in the cluster, and the next run of the plan checks them.
     """
-    run = _Run(cluster, pace, tell, stop)
+    run = _Run(cluster, pace, tell, stop, stops_after)
     async with asyncio.TaskGroup() as group:
         for move in moves:
             await run.wait_turn()
@@ -119,7 +155,9 @@ async def execute(
 
 
 class _Run:
-    def __init__(self, cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str]) -> None:
+    def __init__(
+        self, cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str], stops_after: StopsAfter
+    ) -> None:
         self.served = 0
         self.failed = 0
         self.stopped_by = ""
@@ -129,6 +167,8 @@ class _Run:
         self._pace = pace
         self._tell = tell
         self._stop = stop
+        self._stops_after = stops_after
+        self._given_back: Counter[str] = Counter()
         self._room = asyncio.Semaphore(pace.at_once)
         self._next_at = asyncio.get_running_loop().time()
 
@@ -153,17 +193,27 @@ class _Run:
         try:
             async with asyncio.timeout(self._pace.timeout_s):
                 await self._moved(move)
-        except (RefusedError, TimeoutError) as error:
-            detail = str(error) or f"the destination does not serve it after {self._pace.timeout_s:g} s"
-            self.failed += 1
-            self.stopped_by = self.stopped_by or f"{move.bundle}: {detail}"
-            self._tell(move, MoveState.FAILED, detail, loop.time() - began)
+        except RefusedError as refusal:
+            self._failed(move, refusal, loop.time() - began)
+        except TimeoutError:
+            self._failed(move, TimeoutError(self._not_served(move)), loop.time() - began)
         else:
             self.served += 1
             self._done.append(move)
             self._tell(move, MoveState.SERVED, "", loop.time() - began)
         finally:
             self._room.release()
+
+    def _failed(self, move: PlannedMove, failure: Failure, took_s: float) -> None:
+        self.failed += 1
+        self.stopped_by = self.stopped_by or self._stops_after(move, failure)
+        self._tell(move, MoveState.FAILED, str(failure), took_s)
+
+    def _not_served(self, move: PlannedMove) -> str:
+        text = f"the destination does not serve it after {self._pace.timeout_s:g} s"
+        if times := self._given_back[move.bundle]:
+            text += f"; the cluster gave it back to its source {move.source} after {count_of(times, 'unload')}"
+        return text
 
     async def _moved(self, move: PlannedMove) -> None:
         """Carry out a move, and return once the destination serves the bundle. The caller limits the time.
@@ -181,17 +231,30 @@ class _Run:
                     " or program, or the cluster itself, moved the bundle; plan the move again"
                 )
         self._tell(move, MoveState.BEGUN, "", None)
+        waits_again = Doubling(_UNLOADS_AGAIN_S, _UNLOADS_AGAIN_AT_MOST_S)
         await self._unload(move)
+        while not await self._arrives(move, within_s=waits_again.next_s()):
+            self._given_back[move.bundle] += 1
+            await self._unload(move)
+
+    async def _arrives(self, move: PlannedMove, *, within_s: float) -> bool:
+        """Wait until the destination serves a bundle that was unloaded, and return True. Return False if its source
+        serves it after `within_s` seconds; a look-up before that may be answered with the owner before the unload.
+
+        Raises:
+            ElsewhereError: the cluster assigned it to another broker.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
-                return
+                return True
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(
-                    f"the bundle was unloaded, but {owner} became its owner instead of {move.destination}; plan the"
-                    " move again"
-                )
+                raise ElsewhereError(move, owner)
+            if loop.time() >= until and await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
+                return False
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_barycenter.operations.executor import NotNowError, Outcome, Pace, RefusedError, execute
+from pulsar_barycenter.operations.executor import ElsewhereError, NotNowError, Outcome, Pace, RefusedError, execute
 from pulsar_barycenter.operations.journal import MoveState
 from pulsar_barycenter.operations.plan import PlannedMove
 from support.virtual_time import on_virtual_time
@@ -24,6 +24,8 @@ class Cluster:
     def __init__(self, owners: dict[str, str], *, takes_s: float = 0.0) -> None:
         self.owners: dict[str, str | None] = dict(owners)
         self.goes_to: dict[str, str] = {}
+        self.goes_back: dict[str, int] = {}
+        """How many more times the cluster gives a bundle that was unloaded to the broker A."""
         self.unloads: list[tuple[float, str]] = []
         self.answers: list[Exception] = []
         self.silent: list[Exception] = []
@@ -56,7 +58,10 @@ class Cluster:
 
     async def look_up(self, bundle: str) -> str:
         self._answer()
-        if self.owners[bundle] is None:
+        if self.owners[bundle] is None and self.goes_back.get(bundle, 0):
+            self.goes_back[bundle] -= 1
+            self.owners[bundle] = A
+        elif self.owners[bundle] is None:
             self.owners[bundle] = self.goes_to.get(bundle, A)
         return str(self.owners[bundle])
 
@@ -216,13 +221,49 @@ def test_who_cannot_tell_in_the_end_is_not_asked_for_ever() -> None:
     played(scene)
 
 
+def test_a_bundle_that_the_cluster_gives_back_to_its_source_is_unloaded_again() -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": A}), MoveLog()
+        cluster.goes_back = {"x": 2}
+        assert await execute(moves("x"), cluster, Pace(), told) == Outcome(1, 0)
+        assert cluster.owners == {"x": B}
+        times = [time for time, _ in cluster.unloads]
+        assert len(times) == 3
+        assert all(after - before >= 1.0 for before, after in pairwise(times)), "an old answer is not believed"
+        assert told.entries == [("x", MoveState.BEGUN), ("x", MoveState.SERVED)]
+
+    played(scene)
+
+
+def test_a_caller_may_go_on_after_a_move_that_ended_otherwise() -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": A, "y": A}), MoveLog()
+        cluster.goes_to = {"x": C}
+        seen: list[tuple[str, str]] = []
+
+        def goes_on(move: PlannedMove, error: Exception) -> str:
+            assert isinstance(error, ElsewhereError)
+            seen.append((move.bundle, error.owner))
+            return ""
+
+        outcome = await execute(moves("x", "y"), cluster, Pace(), told, stops_after=goes_on)
+        assert outcome == Outcome(1, 1)
+        assert seen == [("x", C)]
+        assert cluster.owners == {"x": C, "y": B}
+        assert ("x", MoveState.FAILED) in told.entries
+
+    played(scene)
+
+
 def test_a_move_that_does_not_end_fails_in_time_and_others_under_way_end() -> None:
     async def scene() -> None:
         cluster, told = Cluster({"x": A, "y": A, "z": A}, takes_s=3.0), MoveLog()
         cluster.goes_to = {"x": A}
-        outcome = await execute(moves("x", "y", "z"), cluster, Pace(at_once=2, per_minute=6000, timeout_s=10), told)
+        outcome = await execute(moves("x", "y", "z"), cluster, Pace(at_once=2, per_minute=6000, timeout_s=30), told)
         assert (outcome.served, outcome.failed) == (2, 1)
-        assert "does not serve it after 10 s" in outcome.stopped_by
+        assert "does not serve it after 30 s" in outcome.stopped_by
+        unloads = [bundle for _, bundle in cluster.unloads].count("x")
+        assert f"gave it back to its source {A} after {unloads - 1} unloads" in outcome.stopped_by
         assert cluster.owners == {"x": A, "y": B, "z": B}
 
     played(scene)

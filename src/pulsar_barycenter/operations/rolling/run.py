@@ -15,8 +15,15 @@ from typing import Final
 
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.operations import executor
-from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
+from pulsar_barycenter.operations.executor import (
+    ElsewhereError,
+    Failure,
+    NotNowError,
+    RefusedError,
+    execute,
+    stops_after_each,
+    when_told,
+)
 from pulsar_barycenter.operations.journal import MoveState
 from pulsar_barycenter.operations.own_balancing import Balancing, Remembered
 from pulsar_barycenter.operations.plan import PlannedMove
@@ -401,14 +408,15 @@ class Roll:
             step = await self._step(brokers)
             if not step.moves:
                 return
-            for move in step.moves:
-                self._received.setdefault(move.destination, set()).add(move.bundle)
-            await self._execute(step.moves)
+            for bundle, broker in (await self._execute(step.moves)).items():
+                for bundles in self._received.values():
+                    bundles.discard(bundle)
+                self._received.setdefault(broker, set()).add(bundle)
         if left := {broker: len(await self._movable(broker)) for broker in brokers if await self._movable(broker)}:
             told = ", ".join(f"{broker} has {count_of(count, 'bundle')}" for broker, count in left.items())
             raise RollStopped(
                 f"{told} after {_PASSES} passes of moves: a program or the cluster assigns bundles to the broker"
-                " faster than the roll moves them away; stop these assignments"
+                " faster than the roll moves them away; stop the program, or give the same command again"
             )
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
@@ -452,15 +460,38 @@ class Roll:
         owned = await self._waiting.ask(partial(self._cluster.owned, broker))
         return [name for name in owned if may_leave_its_broker(name)]
 
-    async def _execute(self, moves: Sequence[PlannedMove]) -> None:
+    async def _execute(self, moves: Sequence[PlannedMove]) -> dict[str, str]:
+        """Carry out planned moves, and return for each bundle that arrived the broker that serves it.
+
+        The roll goes on if the cluster assigns bundles to other brokers than the destinations, or if one bundle does
+        not arrive in time: before a restart, moves are planned again until the broker is empty.
+
+        Raises:
+            RollStopped: a broker refused, something else moves bundles, or several moves did not arrive in time.
+        """
+        arrived: dict[str, str] = {}
+        late: list[PlannedMove] = []
+
+        def stops_after(move: PlannedMove, failure: Failure) -> str:
+            match failure:
+                case ElsewhereError():
+                    arrived[move.bundle] = failure.owner
+                    return ""
+                case TimeoutError() if not late:
+                    late.append(move)
+                    return ""
+            return stops_after_each(move, failure)
+
         def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
             if state is MoveState.SERVED:
                 self.moves[move.bundle] += 1
+                arrived[move.bundle] = move.destination
             self._told.move(move, state, detail, took_s)
 
-        outcome = await executor.execute(moves, self._cluster, self._options.pace, tell, self._stop)
+        outcome = await execute(moves, self._cluster, self._options.pace, tell, self._stop, stops_after=stops_after)
         if outcome.stopped_by:
             raise RollStopped(outcome.stopped_by)
+        return arrived
 
     # ---- reports ----
 

@@ -208,6 +208,50 @@ def test_a_broker_that_got_a_bundle_after_it_was_emptied_is_emptied_again() -> N
     played(scene)
 
 
+def test_a_bundle_that_the_cluster_puts_on_another_broker_does_not_stop_the_roll() -> None:
+    async def scene() -> None:
+        cluster = RolledCluster((*NAMES, "d:1"), OWNERS, dict.fromkeys(OWNERS, 1.0))
+        first, second = (bundle for bundle, owner in OWNERS.items() if owner == "b:1")
+        cluster.puts_elsewhere = {first: ["a:1", "d:1"], second: ["c:1", "d:1"]}
+        operator = Operator(cluster, Wanted(batch=2))
+        assert (await operator.roll()).state is RollState.FINISHED
+        assert sorted(cluster.restarts) == [*NAMES, "d:1"]
+        assert cluster.lost == []
+        assert settings_of(cluster) == RESTORED
+
+    played(scene)
+
+
+def test_a_bundle_that_comes_back_too_often_is_planned_again_and_at_last_stops_the_roll() -> None:
+    async def scene(times: int, is_finished: bool) -> None:
+        cluster = RolledCluster(NAMES, OWNERS, dict.fromkeys(OWNERS, 1.0))
+        bundle = next(bundle for bundle, owner in OWNERS.items() if owner == "b:1")
+        cluster.puts_elsewhere = {bundle: ["b:1"] * times}
+        operator = Operator(cluster)
+        if is_finished:
+            assert (await operator.roll()).state is RollState.FINISHED
+            assert cluster.lost == []
+            return
+        assert "b:1 has 1 bundle after 5 passes of moves" in await stopped(operator)
+        assert cluster.restarts == []
+        assert (await operator.roll()).state is RollState.FINISHED
+
+    played(lambda: scene(10, True))
+    played(lambda: scene(40, False))
+
+
+def test_moves_of_which_several_do_not_end_stop_the_roll_soon() -> None:
+    async def scene() -> None:
+        cluster = RolledCluster(NAMES, OWNERS, dict.fromkeys(OWNERS, 1.0))
+        cluster.puts_elsewhere = {bundle: ["b:1"] * 1000 for bundle, owner in OWNERS.items() if owner == "b:1"}
+        began_s = asyncio.get_running_loop().time()
+        assert "does not serve it after 60 s" in await stopped(Operator(cluster))
+        assert asyncio.get_running_loop().time() - began_s < 100
+        assert cluster.restarts == []
+
+    played(scene)
+
+
 def test_a_leader_that_changes_restarts_last() -> None:
     async def scene() -> None:
         cluster = RolledCluster(NAMES, OWNERS)

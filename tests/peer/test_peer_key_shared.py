@@ -54,14 +54,14 @@ def ours(case: Case) -> dict[str, Any]:
     }
 
 
-def test_keys_and_consumers_have_the_slots_that_pulsar_gives_them(peer: PulsarPeer, cases: int, seed: int) -> None:
-    if peer.line == "5.x":
-        pytest.skip("the libraries beside the broker's jar of 5.x lack one that a mock of its Consumer needs")
+def test_keys_and_consumers_have_the_slots_that_pulsar_gives_them(
+    complete_peer: PulsarPeer, cases: int, seed: int
+) -> None:
     random_ = random.Random(f"{seed} key_shared")
     questions = [drawn(random_) for _ in range(cases)]
 
     def document(case: Case) -> dict[str, Any]:
         return {"points": case.points, "steps": case.steps, "keys": case.keys, "slots": SLOTS}
 
-    for case, answer in peer.ask("KeyShared", "slots", questions, document):
+    for case, answer in complete_peer.ask("KeyShared", "slots", questions, document):
         assert ours(case) == answer, case

@@ -211,9 +211,13 @@ class AsyncCluster:
 
         Raises:
             AdminRequestError: no broker could be found.
+            TestClusterError: the owner is a broker that this object did not start.
         """
         answer = await self.admin("GET", f"/lookup/v2/topic/{_topic_path(topic)}")
-        return next(broker for broker in self._brokers if broker.service_url == answer["brokerUrl"])
+        for broker in self._brokers:
+            if broker.service_url == answer["brokerUrl"]:
+                return broker
+        raise TestClusterError(f"{topic} is owned by {answer['brokerUrl']}, a broker that this cluster did not start")
 
     async def unload(self, name: str) -> None:
         """Unload a topic, all bundles of a namespace, or one bundle, and return when the unload is done.

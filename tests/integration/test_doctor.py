@@ -124,7 +124,7 @@ async def test_made_faults_are_found(tmp_path: Path) -> None:
     assert (await doctor("--store", f"sqlite:{tmp_path}/nothing"))[0] == BLIND
 
 
-@pytest.mark.parametrize("kind", ["zookeeper", "etcd", "oxia"])
+@pytest.mark.parametrize("kind", ["zookeeper", pytest.param("etcd", marks=pytest.mark.full_form), "oxia"])
 async def test_a_store_of_several_machines_is_read_as_a_file_is(tmp_path: Path, kind: str) -> None:
     """Nothing is found in a healthy cluster, and each fault that is made in the store, brokers running and stopped."""
     servers = {

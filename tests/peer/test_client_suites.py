@@ -54,21 +54,7 @@ GO_LEFT_OUT = {
     "ReconnectingAndThenCallClose|TimeoutWhileReconnecting": "it starts and stops a broker in a container",
     "TestReconnectConsumer|TestReconnectedBrokerSendPermits": "it starts and stops a broker in a container",
 }
-GO_MAY_FAIL = {
-    **dict.fromkeys(
-        (
-            "TestConsumerKeyShared",
-            "TestConsumerKeySharedWithOrderingKey",
-            "TestKeyBasedBatchProducerConsumerKeyShared",
-        ),
-        "three keys are divided by the random names of two consumers: one time in four one consumer has all",
-    ),
-    **dict.fromkeys(
-        ("TestBytesSchema", "TestTableViewSchemas", "TestTableViewSchemas/BytesSchema"),
-        "a schema of the type NONE, which the client sends for BYTES, is not kept, so that messages name no version",
-    ),
-    "TestTopicTermination": "a message sent in the moment of a termination has an answer, after which the client waits",
-}
+GO_MAY_FAIL: dict[str, str] = {}
 
 
 def assert_as_expected(outcome: Outcome, may_fail: dict[str, str], at_least: int) -> None:
@@ -115,7 +101,8 @@ def test_the_suite_of_the_client_for_go(package: str, at_least: int, tmp_path: P
         given = client / "integration-tests"
         credentials = Credentials(given / "certs", given / "conf" / ".htpasswd", given / "tokens" / "secret.key")
         command = [go(), "test", "-json", "-p", "1", "-timeout", "30m", "-skip", "|".join(GO_LEFT_OUT), package]
-        with cluster_for_suite(credentials, tmp_path / "data", maxMessageSize=1_048_576), printed.open("w") as stream:
+        its_conf = {"maxMessageSize": 1_048_576, "subscriptionKeySharedUseConsistentHashing": False}
+        with cluster_for_suite(credentials, tmp_path / "data", **its_conf), printed.open("w") as stream:
             subprocess.run(command, cwd=client, stdout=stream, timeout=2_300, check=False)
     except PeerUnavailableError as error:
         pytest.skip(str(error))

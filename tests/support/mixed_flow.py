@@ -32,6 +32,11 @@ _SEVERAL_CONSUMERS: Final = ("shared", "key-shared")
 _KEYS: Final = 16
 _PAUSE_S: Final = 0.02
 _HELD_EVERY: Final = 13
+_HELD_AT_MOST: Final = 300
+"""When a further message is held, the oldest is acknowledged. A Java broker stores 10,000 entries that are acknowledged
+beyond the first one that is not (`managedLedgerMaxUnackedRangesToPersist`, which counts entries here, not ranges), and
+its successor delivers those beyond them again.
+"""
 _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 
 Position: TypeAlias = tuple[int, int]
@@ -197,7 +202,10 @@ class Flow:
                 self._came_again(number, position)
             elif self._holds and number % _HELD_EVERY == 5:
                 self._held[position] = consumer, message
-                return
+                if len(self._held) <= _HELD_AT_MOST:
+                    return
+                position = next(iter(self._held))
+                consumer, message = self._held.pop(position)
             self._acknowledged.add(position)
         consumer.acknowledge(message)
 

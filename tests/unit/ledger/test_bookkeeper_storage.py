@@ -191,7 +191,7 @@ def test_a_wrong_password_and_a_too_large_entry_change_nothing():
         storage = await world.storage()
         await world.written(storage, 1, 2)
         other = await world.storage(LedgerShape(2, 2, 2, password=b"wrong"))
-        with pytest.raises(LedgerError, match="another password"):
+        with pytest.raises(LedgerError, match="managedLedgerPassword"):
             await other.open(1, entry_count=2)
         writer = await storage.create(2, epoch=1, on_durable=world.report)
         with pytest.raises(LedgerError, match="larger than"):

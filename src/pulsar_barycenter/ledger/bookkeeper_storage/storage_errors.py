@@ -11,6 +11,7 @@ from pulsar_barycenter.bookkeeper.errors import (
     TooFewBookiesError,
     UnreadableEntryError,
     WriterClosedError,
+    WrongPasswordError,
 )
 from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
@@ -64,6 +65,8 @@ def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> Ledg
             return LedgerFullError(str(error))
         case WriterClosedError():
             return LedgerClosedError(str(error))
+        case WrongPasswordError():
+            return LedgerError(f"{error}: the key managedLedgerPassword of all brokers")
         case RecoveryError() | UnreadableEntryError() | MetadataError():
             return LedgerUnavailableError(str(error))
     return LedgerError(str(error))

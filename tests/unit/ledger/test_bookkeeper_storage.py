@@ -211,8 +211,14 @@ def test_a_ledger_that_was_deleted_by_hand_is_not_found():
         await world.written(storage, 1, 2)
         await world.cluster.store.delete("/ledgers/00/0000/L0001")
         for opening in (storage.open(1, entry_count=2), storage.fence(1, epoch=2)):
-            with pytest.raises(LedgerNotFoundError, match="has no key"):
+            with pytest.raises(LedgerNotFoundError, match="has no key") as refused:
                 await opening
+            assert "Restore the ledger's key" in refused.value.remedy
+        await world.cluster.store.put("/ledgers/00/0000/L0001", b"damaged")
+        for opening in (storage.open(1, entry_count=2), storage.fence(1, epoch=2)):
+            with pytest.raises(LedgerCorruptedError, match="Restore the ledger's key") as damaged:
+                await opening
+            assert "bring back their disks" not in damaged.value.remedy
         await storage.close()
 
     played(test)

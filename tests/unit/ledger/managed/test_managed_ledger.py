@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError, LedgerUnavailableError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
@@ -229,6 +229,17 @@ async def test_a_record_made_by_others_is_a_topic(world: LedgerWorld) -> None:
         await store.put(managed_ledger_path(name), value)
         owner = await world.open(1, create=False, topic=name)
         await owner.append("x")
+
+
+@pytest.mark.parametrize("ledgers", ['{"ledgerId":5},{"ledgerId":4}', '{"ledgerId":-1}', '{"ledgerId":1,"entries":-1}'])
+async def test_a_record_with_an_impossible_list_is_refused_and_left_alone(world: LedgerWorld, ledgers: str) -> None:
+    store, value = world.connect(), f'{{"epoch":1,"ledgers":[{ledgers}]}}'.encode()
+    await store.put(managed_ledger_path(TOPIC), value)
+    with pytest.raises(LedgerUnavailableError, match="ids must increase"):
+        await world.open(2)
+    found = await store.get(managed_ledger_path(TOPIC))
+    assert found is not None
+    assert found.value == value
 
 
 async def test_closing_reports_what_was_appended_and_refuses_more(world: LedgerWorld) -> None:

@@ -150,7 +150,8 @@ async def check_one_bookie_cluster(store: MetadataStore, instance_id: str, *, re
             migration is unfinished.
         MetadataError: the store did not answer.
     """
-    if not await store.exists(FOLDER_KEY):
+    found = await store.get(FOLDER_KEY)
+    if found is None or not is_on_bookies(found.value):
         await check_no_migration(store)
     wanted = bookies_value(records, instance_id, uuid.uuid4().hex)
     with suppress(BadVersionError):  # there is a value already

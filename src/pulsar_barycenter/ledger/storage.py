@@ -116,12 +116,14 @@ class LedgerStorage(Protocol):
         ...
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
-        """Return the id for a new ledger, which is higher than all ids that this or another broker got before. `store`
-        is the brokers' metadata store. `later` is a function that starts a coroutine in the background; it is called
-        with work for which the caller need not wait.
+        """Return the id for a new ledger, which is higher than all ids that this or another broker got before, unless
+        the counter of ids was lost. On bookies, no ledger with this id exists. `store` is the brokers' metadata store.
+        `later` is a function that starts a coroutine in the background; it is called with work for which the caller
+        need not wait.
 
         Raises:
-            LedgerError: the bookies' counter of ids is at an id that this release cannot use.
+            LedgerError: the bookies' counter of ids is at an id that this release cannot use, or gave many ids of
+                ledgers that exist.
             LedgerUnavailableError: the metadata store did not answer.
         """
         ...

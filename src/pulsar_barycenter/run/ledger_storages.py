@@ -71,7 +71,6 @@ async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIte
     Raises:
         LedgerError: the folder is not suitable or cannot be used, or there is no suitable cluster of bookies.
         MetadataError: the store did not answer.
-        UnknownStoreError: bookkeeperMetadataServiceUri names no store.
         ConfigError, KeyMaterialError: the connections to bookies cannot be protected as configured.
     """
     async with AsyncExitStack() as opened:
@@ -116,10 +115,9 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     itself. If there are too few bookies, this is only logged, because more may start later.
 
     Raises:
-        LedgerError: there is no cluster of bookies, or the brokers of `store` use another cluster, files, or another
-            form of the records of topics.
+        LedgerError: bookkeeperMetadataServiceUri names no store, there is no cluster of bookies, or the brokers of
+            `store` use another cluster, files, or another form of the records of topics.
         MetadataError: a store did not answer.
-        UnknownStoreError: bookkeeperMetadataServiceUri names no store.
         ConfigError, KeyMaterialError: a TLS file cannot be used, or there is no such authentication plug-in.
     """
     client, store_of_bookies = await client_of(config, store, opened)
@@ -151,9 +149,8 @@ async def client_of(
     store when it is closed itself.
 
     Raises:
-        LedgerError: there is no cluster of bookies.
+        LedgerError: bookkeeperMetadataServiceUri names no store, or there is no cluster of bookies.
         MetadataError: a store did not answer.
-        UnknownStoreError: bookkeeperMetadataServiceUri names no store.
     """
     url, root = bookie_metadata(config.bookkeeper_metadata_service_uri, config.effective_metadata_store_url)
     if url != config.effective_metadata_store_url:

@@ -91,6 +91,22 @@ def test_lost_entries_are_damage_that_reads_stop_before_and_searches_pass_over()
     played(test)
 
 
+def test_ids_of_ledgers_that_exist_are_passed_over_when_the_counter_was_lost():
+    """An owner deletes an id in its record for which it could create no ledger."""
+
+    async def test(world: World) -> None:
+        storage = await world.storage()
+        first = await storage.new_id(world.cluster.store, lambda _: None)
+        for ledger in range(first + 1, first + 150):
+            await world.written(storage, ledger, 1)
+        with pytest.raises(LedgerError, match="the counter was deleted"):
+            await storage.new_id(world.cluster.store, lambda _: None)
+        assert await storage.new_id(world.cluster.store, lambda _: None) == first + 150
+        await storage.close()
+
+    played(test)
+
+
 def test_bookies_that_do_not_answer_are_no_damage():
     async def test(world: World) -> None:
         storage = await world.storage()
@@ -175,7 +191,7 @@ def test_a_wrong_password_and_a_too_large_entry_change_nothing():
         storage = await world.storage()
         await world.written(storage, 1, 2)
         other = await world.storage(LedgerShape(2, 2, 2, password=b"wrong"))
-        with pytest.raises(LedgerError, match="another password"):
+        with pytest.raises(LedgerError, match="managedLedgerPassword"):
             await other.open(1, entry_count=2)
         writer = await storage.create(2, epoch=1, on_durable=world.report)
         with pytest.raises(LedgerError, match="larger than"):
@@ -195,8 +211,14 @@ def test_a_ledger_that_was_deleted_by_hand_is_not_found():
         await world.written(storage, 1, 2)
         await world.cluster.store.delete("/ledgers/00/0000/L0001")
         for opening in (storage.open(1, entry_count=2), storage.fence(1, epoch=2)):
-            with pytest.raises(LedgerNotFoundError, match="has no key"):
+            with pytest.raises(LedgerNotFoundError, match="has no key") as refused:
                 await opening
+            assert "Restore the ledger's key" in refused.value.remedy
+        await world.cluster.store.put("/ledgers/00/0000/L0001", b"damaged")
+        for opening in (storage.open(1, entry_count=2), storage.fence(1, epoch=2)):
+            with pytest.raises(LedgerCorruptedError, match="Restore the ledger's key") as damaged:
+                await opening
+            assert "bring back their disks" not in damaged.value.remedy
         await storage.close()
 
     played(test)

@@ -259,6 +259,14 @@ class LedgerClient:
         """
         return (await self._store.read(ledger))[0]
 
+    async def exists(self, ledger: int) -> bool:
+        """Return whether the metadata store has a ledger with this id.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        return await self._store.exists(ledger)
+
     async def set_custom(self, ledger: int, stored: StoredLedger, custom: Mapping[str, bytes]) -> bool:
         """Replace `custom` in the metadata of a ledger, if the metadata is still `stored`, as it was read. Return
         whether it was replaced; if the metadata has changed, nothing is written.

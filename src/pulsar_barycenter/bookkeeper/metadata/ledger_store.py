@@ -173,6 +173,14 @@ class LedgerStore:
             raise NoSuchLedgerError(ledger)
         return decode(ledger, record.value), record.stat.version
 
+    async def exists(self, ledger: int) -> bool:
+        """Return whether the ledger with this id exists.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        return await self._store.exists(self.path(ledger))
+
     async def swap(self, ledger: int, metadata: LedgerMetadata, version: int) -> int:
         """Replace a ledger's metadata if its key still has `version`; return the key's new version.
 

@@ -29,6 +29,7 @@ from pulsar_barycenter.naming.counted import count_of
 log = structlog.get_logger(__name__)
 
 _MAX_FENCE_ATTEMPTS: Final = 20
+_MAX_DRAWS: Final = 100
 
 
 async def connect(
@@ -127,8 +128,19 @@ class BookKeeperStorage:
         return placed
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
+        # A counter that was deleted, or restored from an older copy, gives ids that ledgers have. Such an id must not
+        # get into a topic's record: when the ledger cannot be created, the owner of the record deletes that id.
+        ledger_id = -1
         with ledger_errors(-1):
-            return await self.client.new_id()
+            for _ in range(_MAX_DRAWS):
+                ledger_id = await self.client.new_id()
+                if not await self.client.exists(ledger_id):
+                    return ledger_id
+        raise LedgerError(
+            f"the counter of ledger ids is at {ledger_id}, and the ledgers with its last {_MAX_DRAWS} ids exist: the"
+            " counter was deleted, or restored from an older copy. Each attempt to store a message advances it; try"
+            " again until it is above all ledgers"
+        )
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> BookieWriter:
         confirmations = Confirmations()

@@ -7,7 +7,8 @@ from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import connect
-from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
 from pulsar_barycenter.metadata.store import MetadataStore
 
 
@@ -22,7 +23,7 @@ async def opened_bookies(
     of the metadata stores.
 
     Raises:
-        LedgerError: there is no cluster of bookies.
+        LedgerError: `uri` names no metadata store, or there is no cluster of bookies.
         MetadataError, UnknownStoreError: a store cannot be opened.
     """
     url, root = bookie_metadata(uri, brokers_url)
@@ -42,12 +43,23 @@ def bookie_metadata(uri: str, brokers_url: str) -> tuple[str, str]:
     """Return where the metadata of the bookies is: the URL of the metadata store, and the path of the key below which
     the metadata is. `uri` is the value of bookkeeperMetadataServiceUri. If it is blank, the bookies use the brokers'
     store, `brokers_url`.
+
+    Raises:
+        LedgerError: `uri` names no metadata store.
     """
     if not uri:
         return brokers_url, DEFAULT_ROOT
     if uri.startswith("metadata-store:"):
-        url = uri.removeprefix("metadata-store:")
-        return url.removesuffix(DEFAULT_ROOT), DEFAULT_ROOT
-    servers, _, path = uri.partition("://")[2].replace(";", ",").partition("/")
-    chroot, _, name = path.rpartition("/")
-    return f"zk:{servers}{f'/{chroot}' if chroot else ''}", f"/{name}" if name else DEFAULT_ROOT
+        url, root = uri.removeprefix("metadata-store:").rstrip("/").removesuffix(DEFAULT_ROOT), DEFAULT_ROOT
+    else:
+        servers, _, path = uri.partition("://")[2].replace(";", ",").partition("/")
+        chroot, _, name = path.rstrip("/").rpartition("/")
+        url, root = f"zk:{servers}{f'/{chroot}' if chroot else ''}", f"/{name}" if name else DEFAULT_ROOT
+    try:
+        check_url(url)
+    except UnknownStoreError as error:
+        raise LedgerError(
+            f"bookkeeperMetadataServiceUri: {error}. Set it to zk+hierarchical://HOST:PORT;HOST:PORT/ledgers or"
+            " metadata-store:URL, or leave it blank"
+        ) from error
+    return url, root

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pulsar_barycenter.bookkeeper.errors import (
     BookKeeperError,
@@ -11,6 +12,7 @@ from pulsar_barycenter.bookkeeper.errors import (
     TooFewBookiesError,
     UnreadableEntryError,
     WriterClosedError,
+    WrongPasswordError,
 )
 from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
@@ -37,13 +39,23 @@ def remedy_of(ledger: int) -> str:
     )
 
 
+_REMEDY_OF_METADATA: Final = (
+    "Restore the ledger's key in the metadata store of the bookies from a copy; or set autoSkipNonRecoverableData=true"
+    " to skip the ledger"
+)
+"""What an operator can do if the metadata of a ledger is absent or damaged, as text: then nothing says which bookies
+have its entries.
+"""
+
+
 class LostEntriesError(LedgerCorruptedError):
-    """Entries of a ledger are lost: none of the bookies that should have them has them. `entries` is the range (first,
-    last) of the lost entry ids, both inclusive; None: no entry of the ledger can be read.
+    """Entries of a ledger are lost: none of the bookies that should have them has them, or the metadata of the ledger
+    is damaged. `entries` is the range (first, last) of the lost entry ids, both inclusive; None: no entry of the ledger
+    can be read. `remedy` says what an operator can do; blank: what `remedy_of` returns.
     """
 
-    def __init__(self, ledger: int, detail: str, entries: tuple[int, int] | None = None) -> None:
-        self.remedy = remedy_of(ledger)
+    def __init__(self, ledger: int, detail: str, entries: tuple[int, int] | None = None, remedy: str = "") -> None:
+        self.remedy = remedy or remedy_of(ledger)
         LedgerError.__init__(self, f"{ledger_name(ledger)}: {detail}. {self.remedy}")
         self.file = ledger_name(ledger)
         self.offset = 0
@@ -57,13 +69,15 @@ def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> Ledg
     """
     match error:
         case NoSuchLedgerError():
-            return LedgerNotFoundError(str(error), ledger_name(ledger), remedy_of(ledger))
+            return LedgerNotFoundError(str(error), ledger_name(ledger), _REMEDY_OF_METADATA)
         case LedgerMetadataError():
-            return LostEntriesError(ledger, str(error))
+            return LostEntriesError(ledger, str(error), remedy=_REMEDY_OF_METADATA)
         case TooFewBookiesError():
             return LedgerFullError(str(error))
         case WriterClosedError():
             return LedgerClosedError(str(error))
+        case WrongPasswordError():
+            return LedgerError(f"{error}: the key managedLedgerPassword of all brokers")
         case RecoveryError() | UnreadableEntryError() | MetadataError():
             return LedgerUnavailableError(str(error))
     return LedgerError(str(error))

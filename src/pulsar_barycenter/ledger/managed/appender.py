@@ -107,8 +107,15 @@ class Appender(Generic[Context]):
             self._switch = None
             self.fail(error)
             return
+        except Exception:  # a fault, which the owner logs; the next append tries again
+            self._switch = None
+            self.fail(self._fault())
+            raise
         self._switch = None
         self.write_to(segment, writer)
+
+    def _fault(self) -> LedgerError:
+        return LedgerError(f"{self._owner.name}: no ledger could be begun, because of a fault that the log describes")
 
     async def _released(self) -> None:
         """Wait until the writers that have failed or are not used any more have closed their ledgers."""
@@ -201,6 +208,12 @@ class Appender(Generic[Context]):
             if self._writer is None:
                 self.fail(error)
             return
+        except Exception:
+            self._switch = None
+            self._roll_at_s = asyncio.get_running_loop().time() + _ROLL_RETRY_S
+            if self._writer is None:
+                self.fail(self._fault())
+            raise
         self._switch = None
         self.write_to(segment, writer)
         await self._owner.ledger_rolled(end)

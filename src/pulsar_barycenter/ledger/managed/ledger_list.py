@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 from msgspec import UNSET, UnsetType
@@ -38,6 +38,8 @@ GroupDone: TypeAlias = Callable[[Segment, int, LedgerError | None], None]
 NewLedger: TypeAlias = tuple[Segment, LedgerWriter]
 NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
 """A task that creates the ledger for the next append."""
+
+_MAX_DRAWS: Final = 100
 
 
 class LedgerList:
@@ -284,8 +286,25 @@ class LedgerList:
             raise
 
     async def new_id(self, store: MetadataStore) -> int:
-        """Return the id for a new ledger, which is higher than all earlier ids."""
-        return await self._storage.new_id(store, lambda work: self._owner.start(work, "forget-ledger-id-key"))
+        """Return the id for a new ledger, which is higher than all ids in the topic's record. Lower ids are passed
+        over: a counter of ids that was deleted, or restored from an older copy, begins below them.
+
+        Raises:
+            LedgerError: the counter gave _MAX_DRAWS lower ids; later calls continue after them.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        listed = [segment.ledger_id for segment in self.segments]
+        highest = max([*listed, *self._deleting, *(record.ledger_id for record in self.compacted)], default=-1)
+        ledger_id = -1
+        for _ in range(_MAX_DRAWS):
+            ledger_id = await self._storage.new_id(store, lambda work: self._owner.start(work, "forget-ledger-id-key"))
+            if ledger_id > highest:
+                return ledger_id
+        raise LedgerError(
+            f"{self._owner.name}: the counter of ledger ids is at {ledger_id}, but this topic has had the ledger"
+            f" {highest}: the counter was deleted, or restored from an older copy. Each attempt to store a message"
+            f" advances it by {_MAX_DRAWS}; try again until it is above {highest}"
+        )
 
     async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
         """Create a ledger that is not listed yet."""

@@ -62,6 +62,22 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
     terminated: tuple[int, int] | UnsetType = UNSET
     properties: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        """Check the list, which may come from the store.
+
+        Raises:
+            ValueError: a number of a ledger is negative, or the ids do not increase. When a stored value is decoded,
+                msgspec raises its DecodeError instead.
+        """
+        before = -1
+        for ledger in self.ledgers:
+            if ledger.ledger_id <= before or ledger.entries < 0 or ledger.size < 0:
+                raise ValueError(
+                    f"ledger {ledger.ledger_id} follows ledger {before} and has {ledger.entries:,} entries of"
+                    f" {ledger.size:,} bytes, but ids must increase from 0 on, and numbers must not be negative"
+                )
+            before = ledger.ledger_id
+
     @property
     def compacted_ledgers(self) -> tuple[LedgerRecord, ...]:
         return () if isinstance(self.compacted, UnsetType) else self.compacted

@@ -42,12 +42,20 @@ def configured(folder: Path, **keys: object) -> BrokerConfig:
         ("zk+hierarchical://a:2181;b:2181/ledgers", "zk:a:2181,b:2181", "/ledgers"),
         ("zk+null://a:2181/one/bk", "zk:a:2181/one", "/bk"),
         ("zk://a:2181", "zk:a:2181", "/ledgers"),
+        ("zk+hierarchical://a:2181/one/bk/", "zk:a:2181/one", "/bk"),
+        ("metadata-store:zk:a:2181/blue/ledgers/", "zk:a:2181/blue", "/ledgers"),
         ("metadata-store:zk:a:2181/blue/ledgers", "zk:a:2181/blue", "/ledgers"),
         ("metadata-store:etcd:http://a:2379", "etcd:http://a:2379", "/ledgers"),
     ],
 )
 def test_the_metadata_of_bookies_is_where_pulsar_looks_for_it(uri: str, store: str, root: str) -> None:
     assert bookie_metadata(uri, "zk:a:1/blue") == (store, root)
+
+
+@pytest.mark.parametrize("uri", ["zk+hierarchical://", "zk://a/ledgers", "metadata-store:", "metadata-store:mysql:a"])
+def test_a_uri_that_names_no_store_is_refused_by_the_name_of_its_key(uri: str) -> None:
+    with pytest.raises(LedgerError, match="bookkeeperMetadataServiceUri"):
+        bookie_metadata(uri, "zk:a:1/blue")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError, LedgerUnavailableError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from pulsar_barycenter.ledger.position import EARLIEST, EntryInfo, Position
+from pulsar_barycenter.ledger.storage import Later
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
+from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
-from support.ledger_world import CLOSED, TOPIC, LedgerWorld
+from support.ledger_world import CLOSED, DEADLINE_S, TOPIC, LedgerWorld
 from support.ledgers_on_bookies import world_on_bookies
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
@@ -103,6 +105,36 @@ async def test_a_ledger_rolls_by_its_size(world: LedgerWorld) -> None:
     await owner.settle()
     (second,) = await owner.append("y")
     assert second.ledger_id > first[0].ledger_id
+
+
+async def test_ids_that_a_lost_counter_gives_again_are_passed_over(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions of a topic grow; with a counter far below, appends fail until it has come up, and none waits."""
+    owner = await world.open(1, settings=SMALL)
+    await owner.ledger.open_cursor("keep", "earliest")
+    (first,) = await owner.append("0")
+    drawn, draw = iter([0, first.ledger_id]), owner.storage.new_id
+
+    async def lost_counter(store: MetadataStore, later: Later) -> int:
+        lower = next(drawn, -1)
+        return lower if lower >= 0 else await draw(store, later)
+
+    monkeypatch.setattr(owner.storage, "new_id", lost_counter)
+    await owner.append(*(str(n) for n in range(1, 10)))
+    await owner.settle()
+    (second,) = await owner.append("10")
+    assert second.ledger_id > first.ledger_id
+
+    drawn = iter([0] * 1000)
+    await owner.append(*(str(n) for n in range(11, 30)))
+    await owner.ledger.close()
+    later = await world.open(2, settings=SMALL)
+    monkeypatch.setattr(later.storage, "new_id", lost_counter)
+    later.ledger.append(b"lost", 1, 0, "lost")
+    await later.until(lambda: bool(later.failed))
+    assert "the counter was deleted" in str(later.failed[0][1])
+    await later.ledger.close()
 
 
 async def test_reads_obey_their_limits(world: LedgerWorld) -> None:
@@ -197,6 +229,17 @@ async def test_a_record_made_by_others_is_a_topic(world: LedgerWorld) -> None:
         await store.put(managed_ledger_path(name), value)
         owner = await world.open(1, create=False, topic=name)
         await owner.append("x")
+
+
+@pytest.mark.parametrize("ledgers", ['{"ledgerId":5},{"ledgerId":4}', '{"ledgerId":-1}', '{"ledgerId":1,"entries":-1}'])
+async def test_a_record_with_an_impossible_list_is_refused_and_left_alone(world: LedgerWorld, ledgers: str) -> None:
+    store, value = world.connect(), f'{{"epoch":1,"ledgers":[{ledgers}]}}'.encode()
+    await store.put(managed_ledger_path(TOPIC), value)
+    with pytest.raises(LedgerUnavailableError, match="ids must increase"):
+        await world.open(2)
+    found = await store.get(managed_ledger_path(TOPIC))
+    assert found is not None
+    assert found.value == value
 
 
 async def test_closing_reports_what_was_appended_and_refuses_more(world: LedgerWorld) -> None:
@@ -358,3 +401,26 @@ async def test_a_task_of_a_topic_that_fails_by_a_fault_is_logged_and_does_not_ho
         await owner.ledger.settled()
     assert [(line["event"], line["task"]) for line in logs] == [("managed_ledger_task_failed", "broken")]
     await owner.ledger.close()
+
+
+async def test_appends_go_on_after_a_fault_in_making_a_ledger(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends without a ledger fail; those beside a roll do not. Neither waits, and the topic can be closed."""
+    owner = await world.open(1, settings=SMALL)
+
+    async def broken(store: MetadataStore, later: Later) -> int:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner.storage, "new_id", broken)
+        owner.ledger.append(b"x", 1, 0, "x")
+        await owner.until(lambda: bool(owner.failed))
+    await owner.append("0")
+    with monkeypatch.context() as patched:
+        patched.setattr(owner.storage, "new_id", broken)
+        await owner.append(*(str(n) for n in range(1, 15)))
+        await owner.settle()
+    async with asyncio.timeout(DEADLINE_S):
+        await owner.ledger.close()
+    assert [context for context, _ in owner.failed] == ["x"]

@@ -52,6 +52,13 @@ class Acknowledged:
     count: int
     ranges: tuple[tuple[int, int], ...]
 
+    def includes(self, other: "Acknowledged") -> bool:
+        """Return whether everything that `other` has acknowledged is acknowledged here."""
+        return other.count <= self.count and all(
+            end <= self.count or any(begin_here <= begin and end <= end_here for begin_here, end_here in self.ranges)
+            for begin, end in other.ranges
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -61,6 +68,15 @@ class Content:
 
     entries: Mapping[int, int]
     acknowledged: Mapping[str, Acknowledged]
+
+    def includes(self, other: "Content") -> bool:
+        """Return whether the entries are those of `other`, and each of its subscriptions has acknowledged at least as
+        much.
+        """
+        return self.entries == other.entries and all(
+            name in self.acknowledged and self.acknowledged[name].includes(before)
+            for name, before in other.acknowledged.items()
+        )
 
 
 def content_of(stats: Mapping[str, Any]) -> Content:
@@ -200,14 +216,22 @@ class Flow:
             self.seen.add(number)
             if position in self._acknowledged:
                 self._came_again(number, position)
-            elif self._holds and number % _HELD_EVERY == 5:
+            elif self._holds and number % _HELD_EVERY == 5 and not self._may_block_others(position):
                 self._held[position] = consumer, message
                 if len(self._held) <= _HELD_AT_MOST:
                     return
                 position = next(iter(self._held))
                 consumer, message = self._held.pop(position)
+            self._held.pop(position, None)
             self._acknowledged.add(position)
         consumer.acknowledge(message)
+
+    def _may_block_others(self, position: Position) -> bool:
+        """Return whether a message that was held at an earlier owner must not be held again. Of two consumers the one
+        that attaches first gets messages of all keys. The other one gets none of a key before all those are
+        acknowledged that the first one has of this key.
+        """
+        return self.kind == "key-shared" and position in self._held
 
     def _came_again(self, number: int, position: Position) -> None:
         self.came_again += 1

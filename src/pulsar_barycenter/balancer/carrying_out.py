@@ -81,10 +81,7 @@ class Carrier:
         self.reasons.clear()
         self.reasons.update((move.bundle, f"{by}: {move.sentence}"[:_MAX_REASON]) for move in plan.moves)
         pace = Pace(self.caps.at_once, self.caps.per_minute, self.caps.timeout_s)
-        try:
-            return await execute(plan.moves, self.cluster, pace, tell, self.stop)
-        except ExceptionGroup as errors:  # of the moves in progress; they are alike, as of a full disk
-            raise errors.exceptions[0] from errors
+        return await execute(plan.moves, self.cluster, pace, tell, self.stop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,7 +339,7 @@ class _Run:
         if state is MoveState.SERVED:
             self._tell(f"{move.bundle} is served by {move.destination} ({took_s or 0:.1f} s)")
         elif state is not MoveState.BEGUN:
-            self._tell(f"{move.bundle} to {move.destination}: {state}: {detail}")
+            self._tell(f"{move.bundle}: {state}: {detail}")
 
     def _tell_split(self, split: PlannedSplit, state: SplitState, detail: str) -> None:
         if state is not SplitState.BEGUN:

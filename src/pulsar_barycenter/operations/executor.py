@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+import msgspec
+
 from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.journal import MoveState
@@ -112,7 +114,10 @@ class Outcome:
 
 
 Tell = Callable[[PlannedMove, MoveState, str, float | None], None]
-"""Receives each state of a move, with a detail and, once it has ended, its duration in seconds."""
+"""Receives each state of a move, with a detail and, once it has ended, its duration in seconds.
+
+The destination of a move that failed with ElsewhereError is the broker that became the owner.
+"""
 
 Failure = RefusedError | TimeoutError
 """Why a move failed: a broker refused it, the bundle went elsewhere (ElsewhereError), or its time limit passed."""
@@ -141,14 +146,21 @@ async def execute(
     `tell` is called with each state of a move. `stop` is called before each move and every second; once it returns a
     reason, no other move begins. In both cases this returns when the moves in progress have ended. If this coroutine is
     cancelled, it ends immediately; moves in progress continue in the cluster, and the next run of the plan checks them.
+
+    Raises:
+        OSError: `tell` raised it, as it cannot write. No other move begins, and moves in progress are not waited for,
+            as if this coroutine was cancelled.
     """
     run = _Run(cluster, pace, tell, stop, stops_after)
-    async with asyncio.TaskGroup() as group:
-        for move in moves:
-            await run.wait_turn()
-            if run.stopped_by:
-                break
-            group.create_task(run.move(move))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for move in moves:
+                await run.wait_turn()
+                if run.stopped_by:
+                    break
+                group.create_task(run.move(move))
+    except ExceptionGroup as errors:  # of the moves in progress; they are alike, as of a full disk
+        raise errors.exceptions[0] from errors
     if pace.looks_back:
         await run.look_back()
     return Outcome(run.served, run.failed, run.stopped_by, run.moved_away)
@@ -206,11 +218,14 @@ class _Run:
 
     def _failed(self, move: PlannedMove, failure: Failure, took_s: float) -> None:
         self.failed += 1
-        self.stopped_by = self.stopped_by or self._stops_after(move, failure)
+        reason = self._stops_after(move, failure)
+        self.stopped_by = self.stopped_by or reason
+        if isinstance(failure, ElsewhereError):  # the way back begins where the bundle is
+            move = msgspec.structs.replace(move, destination=failure.owner)
         self._tell(move, MoveState.FAILED, str(failure), took_s)
 
     def _not_served(self, move: PlannedMove) -> str:
-        text = f"the destination does not serve it after {self._pace.timeout_s:g} s"
+        text = f"{move.destination} does not serve it after {self._pace.timeout_s:g} s"
         if times := self._given_back[move.bundle]:
             text += f"; the cluster gave it back to its source {move.source} after {count_of(times, 'unload')}"
         return text
@@ -253,9 +268,18 @@ class _Run:
                 return True
             if owner not in (move.source, move.destination, ""):
                 raise ElsewhereError(move, owner)
-            if loop.time() >= until and await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
+            if loop.time() >= until and await self._is_given_back(move):
                 return False
             await asyncio.sleep(pauses.next_s())
+
+    async def _is_given_back(self, move: PlannedMove) -> bool:
+        """Return whether the source of a move serves the bundle; False if the source does not answer, perhaps because
+        it has ended.
+        """
+        try:
+            return await self._cluster.serves(move.source, move.bundle)
+        except NotNowError:
+            return False
 
     async def _unload(self, move: PlannedMove) -> None:
         """Ask the owner to unload the bundle. If the request fails, repeat it only while the owner still serves the

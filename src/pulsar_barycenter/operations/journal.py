@@ -8,6 +8,7 @@ Only one process at a time uses a journal; `journal_file` has the lock, and the 
 """
 
 import enum
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -24,6 +25,7 @@ class MoveState(enum.StrEnum):
     SERVED = "served"
     """The destination serves the bundle."""
     FAILED = "failed"
+    """If the bundle was unloaded and another broker got it, this broker is the destination in the entry."""
     MOVED_AWAY = "moved away"
     """The destination served the bundle, and it has moved again since."""
     CANCELLED = "cancelled"
@@ -79,12 +81,29 @@ def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
     return tuple(move for move in plan.moves if last.get(move.bundle) not in _DONE)
 
 
+def made_of(entries: Iterable[Entry]) -> Counter[str]:
+    """Return how often each bundle moved according to the `entries` of a journal, to the planned destination or to
+    another broker.
+    """
+    made: Counter[str] = Counter()
+    destinations: dict[str, str] = {}
+    for entry in entries:
+        if entry.state is MoveState.BEGUN:
+            destinations[entry.bundle] = entry.destination
+        elif entry.state is MoveState.SERVED or (
+            entry.state is MoveState.FAILED and entry.destination != destinations.get(entry.bundle, entry.destination)
+        ):
+            made[entry.bundle] += 1
+    return made
+
+
 def backward(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
     """Return the moves that bring each bundle in the journal back to the broker that had it first; the bundle that
     moved last comes first.
 
     A bundle that is back already is left out. A move that began and did not end counts as made, since it may have been.
-    If it was not made, the bundle is still on its first broker, and `execute` counts the move back as done.
+    If it was not made, the bundle is still on its first broker, and `execute` counts the move back as done. A bundle
+    that another broker than the planned destination got is moved back from that broker.
 
     Example: x moved from a to b, y from a to b, x from b to c. The result is x from c to a, then y from b to a.
     """
@@ -94,6 +113,8 @@ def backward(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
         if entry.bundle and entry.state is MoveState.BEGUN:
             first.setdefault(entry.bundle, entry.source)
             last.pop(entry.bundle, None)
+            last[entry.bundle] = entry
+        elif entry.state is MoveState.FAILED and entry.bundle in last:
             last[entry.bundle] = entry
     return tuple(
         PlannedMove(

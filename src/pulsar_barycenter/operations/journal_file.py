@@ -41,9 +41,13 @@ class JournalFile(Generic[E]):
     exist.
     """
 
-    def __init__(self, file: Path, entry_type: type[E]) -> None:
+    def __init__(
+        self, file: Path, entry_type: type[E], *, stops: str = "`barycenter cancel` stops that process"
+    ) -> None:
+        """`stops` tells an operator how to stop a process that has locked the journal."""
         self._file = file
         self._entry_type = entry_type
+        self._stops = stops
 
     @property
     def file(self) -> Path:
@@ -64,10 +68,22 @@ class JournalFile(Generic[E]):
                 f"{self._file} cannot be read as a journal: {error.strerror or error}; name another file with --journal"
             ) from error
         whole = text[: text.rfind(b"\n") + 1]
+        if not self._may_be_cut(text[len(whole) :]):
+            raise JournalError(
+                f"{self._file} is not a journal: its last line is neither an entry nor the beginning of one; name"
+                " another file with --journal"
+            )
         try:
             return [decode_json(line, self._entry_type) for line in whole.splitlines()]
         except msgspec.DecodeError as error:
             raise JournalError(f"{self._file} is not a journal: {error}; name another file with --journal") from error
+
+    def _may_be_cut(self, rest: bytes) -> bool:
+        """Return whether `rest`, the text after the last line break, may be what a crash left of an entry: `append`
+        replaces it, and must not destroy a file that is no journal. After a loss of power, it may be zeros.
+        """
+        begin = b'{"%s":' % msgspec.structs.fields(self._entry_type)[0].encode_name.encode()
+        return rest.startswith(begin) or begin.startswith(rest) or not rest.strip(b"\0")
 
     def append(self, entry: E) -> None:
         """Append an entry, replacing an incomplete last line; it is on the disk when this returns."""
@@ -88,9 +104,7 @@ class JournalFile(Generic[E]):
             raise JournalError(f"{self._file} is not a regular file; name another file with --journal")
         with self._file.open("ab") as file:
             if not _is_locked_now(file.fileno()):
-                raise JournalError(
-                    f"another process uses the journal {self._file}; `barycenter cancel` stops that process"
-                )
+                raise JournalError(f"another process uses the journal {self._file}; {self._stops}")
             self._asked_file.unlink(missing_ok=True)
             yield
 

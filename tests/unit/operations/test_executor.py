@@ -1,6 +1,7 @@
 """Executing a plan on a cluster in virtual time: rate, order, and what stops it."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Collection, Coroutine
 from itertools import pairwise
 from typing import Any
@@ -74,11 +75,13 @@ class MoveLog:
     def __init__(self) -> None:
         self.entries: list[tuple[str, MoveState]] = []
         self.details: list[str] = []
+        self.moves: list[PlannedMove] = []
 
     def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
         assert (took_s is None) == (state in (MoveState.BEGUN, MoveState.MOVED_AWAY))
         self.entries.append((move.bundle, state))
         self.details.append(detail)
+        self.moves.append(move)
 
 
 def moves(*bundles: str) -> list[PlannedMove]:
@@ -249,8 +252,47 @@ def test_a_caller_may_go_on_after_a_move_that_ended_otherwise() -> None:
         outcome = await execute(moves("x", "y"), cluster, Pace(), told, stops_after=goes_on)
         assert outcome == Outcome(1, 1)
         assert seen == [("x", C)]
+        assert [move.destination for move in told.moves] == [B, C, B, B], "the way back begins where the bundle is"
         assert cluster.owners == {"x": C, "y": B}
         assert ("x", MoveState.FAILED) in told.entries
+
+    played(scene)
+
+
+def test_a_source_that_ends_after_it_unloaded_the_bundle_does_not_hold_the_move_up() -> None:
+    async def scene() -> None:
+        cluster, serves = Cluster({"x": A}), 0
+        answers = cluster.serves
+
+        async def slow_destination(broker: str, bundle: str) -> bool:
+            nonlocal serves
+            if not cluster.unloads:
+                return await answers(broker, bundle)
+            if broker == A:
+                raise NotNowError("no answer")
+            serves += 1
+            return serves > 20
+
+        cluster.serves = slow_destination  # type: ignore[method-assign]
+        assert await execute(moves("x"), cluster, Pace(), MoveLog()) == Outcome(1, 0)
+        assert len(cluster.unloads) == 1
+
+    played(scene)
+
+
+@pytest.mark.parametrize("state", [MoveState.BEGUN, MoveState.SERVED, MoveState.FAILED])
+def test_a_state_that_cannot_be_written_ends_the_plan_with_that_error(state: MoveState) -> None:
+    async def scene() -> None:
+        cluster = Cluster({"x": A, "y": A, "z": A})
+        cluster.goes_to = {"x": C if state is MoveState.FAILED else B}
+
+        def full(_move: PlannedMove, reached: MoveState, _detail: str, _took_s: float | None) -> None:
+            if reached is state:
+                raise OSError(errno.ENOSPC, "No space left on device", "a.journal")
+
+        with pytest.raises(OSError, match="No space left"):
+            await execute(moves("x", "y", "z"), cluster, Pace(per_minute=6000), full)
+        assert cluster.owners["z"] == A
 
     played(scene)
 

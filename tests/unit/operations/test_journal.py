@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_barycenter.operations import journal_file as journals
-from pulsar_barycenter.operations.journal import Entry, MoveState, backward, left_of, move_journal
+from pulsar_barycenter.operations.journal import Entry, MoveState, backward, left_of, made_of, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of, verified
 
@@ -57,6 +57,25 @@ def test_what_is_no_journal_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         move_journal(file).read()
 
 
+@pytest.mark.parametrize("text", [b"a-token", b'{"a":1}', b"\0\x7fELF", b'{"at":1}\nmore'])
+def test_a_file_that_no_line_break_ends_and_that_is_no_journal_is_kept(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "strange"
+    file.write_bytes(text)
+    with pytest.raises(JournalError, match="--journal"):
+        move_journal(file).read()
+    assert file.read_bytes() == text
+
+
+@pytest.mark.parametrize("rest", [b"{", b'{"at', b'{"at":17', b'{"at":17\0\0', b"\0\0"])
+def test_what_a_crash_left_of_an_entry_is_replaced(tmp_path: Path, rest: bytes) -> None:
+    file = tmp_path / "plan.journal"
+    move_journal(file).append(ENTRIES[0])
+    file.write_bytes(file.read_bytes() + rest)
+    assert move_journal(file).read() == ENTRIES[:1]
+    move_journal(file).append(ENTRIES[1])
+    assert move_journal(file).read() == ENTRIES[:2]
+
+
 def test_one_process_at_a_time_holds_a_journal(tmp_path: Path) -> None:
     journal, again = move_journal(tmp_path / "j"), move_journal(tmp_path / "j")
     assert not again.is_held()
@@ -103,6 +122,19 @@ def test_the_way_back_begins_with_what_was_moved_last() -> None:
         (x, "c:1", "a:1"),
         (y, "b:1", "a:1"),
     ]
+
+
+def test_the_way_back_of_a_bundle_that_another_broker_got_begins_there() -> None:
+    x, y, *_ = BUNDLES
+
+    def noted(bundle: str, state: MoveState, destination: str) -> Entry:
+        return Entry(at=1, plan="p", by="me", bundle=bundle, source="a:1", destination=destination, state=state)
+
+    entries = [noted(x, MoveState.BEGUN, "b:1"), noted(x, MoveState.FAILED, "c:1")]
+    entries += [noted(y, MoveState.BEGUN, "b:1"), noted(y, MoveState.FAILED, "b:1")]
+    back = [(move.bundle, move.source, move.destination) for move in backward(entries)]
+    assert back == [(y, "b:1", "a:1"), (x, "c:1", "a:1")]
+    assert made_of([*entries, noted(y, MoveState.BEGUN, "b:1"), noted(y, MoveState.SERVED, "b:1")]) == {x: 1, y: 1}
 
 
 def test_a_move_is_verified_by_the_brokers_own_word() -> None:

@@ -50,6 +50,7 @@ def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: f
     journal = move_journal(path)
     deadline = time.monotonic() + timeout_s
     try:
+        journal.read()  # a roll has a journal of another kind, and does not look for requests to stop
         if not journal.is_held():
             fail(f"no process on this machine carries out moves with the journal {path}")
         while journal.is_held():

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,8 +23,9 @@ from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import open_load_topics
 from pulsar_barycenter.operations.executor import RefusedError, when_told
-from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, move_journal
+from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, made_of, move_journal
 from pulsar_barycenter.operations.journal_file import JournalFile
+from pulsar_barycenter.operations.own_balancing import OFF, PAUSED_KEYS
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.rolling.cluster import RunningCluster
 from pulsar_barycenter.operations.rolling.contract import Hooks, RollOptions, RollStopped, RollTold
@@ -43,6 +43,7 @@ from pulsar_barycenter.operations.rolling.report_sources import ReportSource, To
 from pulsar_barycenter.operations.rolling.run import Roll, View, serving_in, view_of
 from pulsar_barycenter.operations.rolling.statefulset import lacks_of, read_statefulset, restart_command
 from pulsar_barycenter.questions.examination import Asked, examine
+from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
 _INTERRUPTED: Final = 130
@@ -130,7 +131,7 @@ def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort:
     Raises:
         NotNowError, RefusedError, CollectError, JournalError, OSError: the roll cannot begin or go on.
     """
-    journal = JournalFile(given.journal, RollEntry)
+    journal = JournalFile(given.journal, RollEntry, stops="Ctrl-C or SIGTERM stops that process in order")
     begun = progress_of(journal.read()).order
     if not given.acts and not is_abort:
         shown = partial(_shown, given, output, journal=journal, is_rollback=is_rollback)
@@ -177,7 +178,7 @@ async def _shown(
     given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry], is_rollback: bool
 ) -> None:
     roll = await _opened(given, output, cluster, journal, lambda: "")
-    if is_rollback:
+    if is_rollback and not roll.progress.is_rollback:
         order = _backwards(roll)
         _print_plan(output, order, backwards_plan(order, (await _view(given, cluster, order)).plan), None)
     elif roll.progress.state is RollState.UNDER_WAY:
@@ -186,6 +187,7 @@ async def _shown(
         _must_be_new(roll, given)
         found = await _ordered(given, cluster)
         _print_plan(output, found.order, found.plan, found.naive)
+        await _tell_what_is_off(output, cluster)
         await _findings(given, output)
     if not output.is_json:
         click.echo("nothing is done without --yes")
@@ -196,6 +198,10 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
     roll = await _opened(given, output, cluster, journal, lambda: stop.reason)
     if roll.progress.state is RollState.UNDER_WAY:
         await _must_be_same(roll, cluster)
+        if roll.progress.is_rollback:
+            raise RefusedError(
+                f"the roll of {given.journal} is being rolled back; give --rollback to go on, or --abort to end it"
+            )
         output.say(f"the roll goes on: {condition(roll.progress)}")
     else:
         _must_be_new(roll, given)
@@ -211,6 +217,7 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
             raise RefusedError(
                 f"`barycenter doctor` found {count_of(errors, 'error')}; repair these, or give --despite-findings"
             )
+        await _tell_what_is_off(output, cluster)
         await roll.begin(msgspec.structs.replace(found.order, addresses=cluster.addresses))
     return await _ended(roll, given, output, stop)
 
@@ -219,7 +226,11 @@ async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, jo
     stop = _Stop(_this_task())
     roll = await _opened(given, output, cluster, journal, lambda: stop.reason)
     await _must_be_same(roll, cluster)
-    if not roll.progress.is_rollback:
+    if roll.progress.is_rollback:
+        if roll.progress.state is not RollState.UNDER_WAY:
+            _must_be_new(roll, given)
+        output.say(f"the rollback goes on: {condition(roll.progress)}")
+    else:
         order = _backwards(roll)
         plan = backwards_plan(order, (await _view(given, cluster, order)).plan)
         _print_plan(output, order, plan, None)
@@ -250,6 +261,10 @@ async def _ended(roll: Roll, given: Given, output: Output, stop: _Stop) -> int:
     except RollStopped as stopped:
         _print_stop(roll, output, str(stopped))
         return _INTERRUPTED if stop.reason else STOPPED
+    except OSError as error:  # a journal cannot be written, or nobody reads the output any more
+        is_closed = isinstance(error, BrokenPipeError)
+        _print_stop(roll, output, "the reader of the output has closed it" if is_closed else in_words(error))
+        return STOPPED
     except asyncio.CancelledError:
         _print_stop(roll, output, "ended at once")
         return _INTERRUPTED
@@ -272,7 +287,7 @@ def _print_canaries(roll: Roll, output: Output) -> None:
 
 def _print_report(order: RollOrder, given: Given, output: Output) -> None:
     """Print how many moves this and earlier runs of the command made together, and how long this run took."""
-    moves = Counter(entry.bundle for entry in _moves_of(given).read() if entry.state is MoveState.SERVED)
+    moves = made_of(_moves_of(given).read())
     most = max(moves.values(), default=0)
     took_s = time.monotonic() - output.began_s
     if output.is_json:
@@ -396,8 +411,28 @@ async def _must_be_same(roll: Roll, cluster: RunningCluster) -> None:
         raise RefusedError("the journal has no roll; name its file with --journal")
     async with asyncio.timeout(_BEGIN_WITHIN_S):
         name = await when_told(cluster.name)
+        listed = await when_told(cluster.brokers)
     if name != begun:
         raise RefusedError(f"the journal belongs to the cluster {begun}, and this is {name}; check --url or --journal")
+    order = roll.progress.order
+    if not {*order.ready, *order.brokers, *order.pool} & set(listed):
+        raise RefusedError(
+            f"none of the brokers in the journal is among those of this cluster, {', '.join(listed)}; check --url or"
+            " --journal"
+        )
+
+
+async def _tell_what_is_off(output: Output, cluster: RunningCluster) -> None:
+    """Tell an operator that a stored value has switched shedding or splitting off before the roll begins. A roll that
+    another journal has may have done so; then that roll has to be ended, since this one restores what it finds.
+    """
+    async with asyncio.timeout(_BEGIN_WITHIN_S):
+        overrides = await when_told(cluster.overrides)
+    if off := [key for key in PAUSED_KEYS if overrides.get(key, "").lower() == OFF]:
+        output.say(
+            f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off already, and will be off after the roll; if"
+            " another roll has switched this off, end that roll first: the same command with its --journal, or --abort"
+        )
 
 
 async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
@@ -463,10 +498,10 @@ def _print_staying(plan: RollPlan) -> None:
 def _print_stop(roll: Roll, output: Output, why: str) -> None:
     state = condition(roll.progress)
     then = "the same command goes on; --abort restores the settings"
-    if output.is_json:
-        output.emit("report", state="stopped", why=why, condition=state)
     click.echo(printable(f"barycenter: stopped: {why}"), err=True)
     click.echo(printable(f"barycenter: {state}; {then}"), err=True)
+    if output.is_json:
+        output.emit("report", state="stopped", why=why, condition=state)
 
 
 def _this_task() -> "asyncio.Task[Any]":

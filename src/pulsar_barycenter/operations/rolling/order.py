@@ -55,7 +55,7 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     for broker in wanted.only:
         if broker not in listed:
             raise RefusedError(f"there is no broker {broker} in the cluster; the brokers are {', '.join(listed)}")
-    brokers = tuple(name for name in (wanted.only or listed) if name not in wanted.pool)
+    brokers = tuple(name for name in dict.fromkeys(wanted.only or listed) if name not in wanted.pool)
     if not brokers:
         raise RefusedError(
             "all brokers to replace are in --second-pool, so no broker would be replaced; name only the new brokers"

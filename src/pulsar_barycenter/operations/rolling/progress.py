@@ -375,7 +375,7 @@ def condition(now: Progress) -> str:
     if now.state is not RollState.UNDER_WAY:
         return f"the roll is {now.state}"
     if not now.is_paused:
-        return "nothing has been moved or restarted"
+        return "nothing has been moved or restarted; shedding and splitting may be off already"
     words = ["shedding and splitting are off"] if not now.is_restored else ["shedding and splitting are restored"]
     done = len(now.settled)
     words.append(f"done with {done:,} of {count_of(len(now.order.brokers), 'broker')}")

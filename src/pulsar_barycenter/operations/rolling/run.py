@@ -484,8 +484,9 @@ class Roll:
 
         def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
             if state is MoveState.SERVED:
-                self.moves[move.bundle] += 1
                 arrived[move.bundle] = move.destination
+            if state in (MoveState.SERVED, MoveState.FAILED) and move.bundle in arrived:
+                self.moves[move.bundle] += 1
             self._told.move(move, state, detail, took_s)
 
         outcome = await execute(moves, self._cluster, self._options.pace, tell, self._stop, stops_after=stops_after)

@@ -94,7 +94,7 @@ class Waiting:
             return "it is not listed among the brokers", True
         now = await self.identity(broker)
         if now and now == identity:
-            return "it is still the old process", False
+            return "it is still the old process, so nothing has restarted it", False
         if identity in ("", UNKNOWN) and not may_be_new:
             return "no interruption of it was seen, so it may not have restarted", False
         if not await self.is_healthy(broker):

@@ -1,6 +1,7 @@
 """`barycenter roll` on brokers with their REST: its plan, its refusals, and what it says when it stops."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -93,11 +94,68 @@ async def test_a_journal_of_another_cluster_is_refused(tmp_path: Path) -> None:
         await roll(url, "--restart-with", "false", "--yes", "--per-minute", "6000")
         journal = JournalFile(Path("roll.journal"), RollEntry)
         first, *_ = journal.read()
-        other = msgspec.structs.replace(first, order=msgspec.structs.replace(first.order, cluster="other"))
-        Path("other.journal").write_bytes(msgspec.json.encode(other) + b"\n")
-        told = await roll(url, "--restart-with", "true", "--yes", "--journal", "other.journal")
-        assert (told.exit_code, "belongs to the cluster other" in told.stderr) == (FAILED, True)
+        for changes, said in (
+            ({"cluster": "other"}, "belongs to the cluster other"),
+            ({"batches": (("x:1",),)}, "none of the brokers in the journal is among those of this cluster"),
+        ):
+            other = msgspec.structs.replace(first, order=msgspec.structs.replace(first.order, **changes))
+            Path("other.journal").write_bytes(msgspec.json.encode(other) + b"\n")
+            for way in (("--restart-with", "true", "--yes"), ("--abort",)):
+                told = await roll(url, *way, "--journal", "other.journal")
+                assert (told.exit_code, said in told.stderr) == (FAILED, True)
         assert (await in_force(cluster))[SHEDDING] == "false"
+        with journal.held():
+            told = await roll(url, "--restart-with", "true", "--yes")
+            assert (told.exit_code, "Ctrl-C or SIGTERM stops that process" in told.stderr) == (FAILED, True)
+            cancelled = CliRunner().invoke(main, ["cancel", "--journal", "roll.journal"])
+            assert (cancelled.exit_code, "is not a journal" in cancelled.stderr) == (FAILED, True)
+            assert not list(Path().glob("*.cancel"))
+
+
+async def test_a_disk_that_is_full_stops_the_roll_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_brokers(tmp_path) as (_, url):
+        words = ("--restart-with", "false", "--yes", "--per-minute", "6000", "--json")
+        append = JournalFile.append
+
+        def full(self: JournalFile[Any], entry: Any) -> None:
+            if "moves" in self.file.name:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.file))
+            append(self, entry)
+
+        monkeypatch.setattr(JournalFile, "append", full)
+        stopped = await roll(url, *words)
+        assert stopped.exit_code == FAILED, stopped.output
+        assert "stopped: roll.moves.journal: No space left on device" in stopped.stderr
+        assert "shedding and splitting are off" in stopped.stderr
+        assert json.loads(stopped.stdout.splitlines()[-1])["state"] == "stopped"
+        monkeypatch.setattr(JournalFile, "append", append)
+        assert "failed with status 1" in (await roll(url, *words)).stderr
+
+
+async def test_a_second_journal_is_told_that_another_roll_may_be_under_way(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (_, url):
+        words = ("--restart-with", "false", "--yes", "--per-minute", "6000")
+        assert "off already" not in (await roll(url, *words)).stdout
+        shown = await roll(url, "--journal", "second.journal")
+        assert f"{' and '.join(PAUSED_KEYS)} are off already" in shown.stdout
+        assert "off already" in (await roll(url, *words, "--journal", "second.journal")).stdout
+
+
+async def test_a_rollback_goes_on_as_a_rollback_only_and_does_not_begin_again_once_it_has_ended(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (cluster, url):
+        words = ("--restart-with", "false", "--yes", "--per-minute", "6000")
+        await roll(url, *words)
+        assert "failed with status 1" in (await roll(url, *words, "--rollback")).stderr
+        forward = await roll(url, *words)
+        assert (forward.exit_code, "is being rolled back; give --rollback" in forward.stderr) == (FAILED, True)
+        assert "a roll is under way" in (await roll(url, "--rollback")).stdout
+        assert "the rollback goes on" in (await roll(url, *words, "--rollback")).stdout
+        assert (await roll(url, "--abort")).exit_code == OK
+        again = await roll(url, *words, "--rollback")
+        assert (again.exit_code, "is the journal of a roll that is aborted" in again.stderr) == (FAILED, True)
+        assert await in_force(cluster) == dict.fromkeys(PAUSED_KEYS, "true")
 
 
 async def test_ctrl_c_stops_and_says_in_which_condition_the_cluster_is(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A roll on a cluster in virtual time: its order, its waits, what stops it, and killed at every request."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -60,6 +61,7 @@ class Operator:
         self.said: list[str] = []
         self.stop = ""
         self.journal = MemoryJournal()
+        self.moves: Counter[str] = Counter()
 
     def open(self) -> Roll:
         return Roll(
@@ -79,6 +81,7 @@ class Operator:
             names = {*self.cluster.names, *self.wanted.pool}
             view = await view_of(self.cluster, names, serving=2, room=1.5)
             await roll.begin(ordered("c1", view.brokers, view.leader, view.plan, self.wanted).order)
+        self.moves = roll.moves
         return await roll.run()
 
     @property
@@ -215,6 +218,7 @@ def test_a_bundle_that_the_cluster_puts_on_another_broker_does_not_stop_the_roll
         cluster.puts_elsewhere = {first: ["a:1", "d:1"], second: ["c:1", "d:1"]}
         operator = Operator(cluster, Wanted(batch=2))
         assert (await operator.roll()).state is RollState.FINISHED
+        assert operator.moves == dict(Counter(cluster.unloads)), "a move to another broker counts, too"
         assert sorted(cluster.restarts) == [*NAMES, "d:1"]
         assert cluster.lost == []
         assert settings_of(cluster) == RESTORED
@@ -461,7 +465,7 @@ def test_what_an_operator_cannot_mean_is_refused() -> None:
             ordered("c1", NAMES, "a:1", world, wanted)
     with pytest.raises(RefusedError, match="at most 1,000"):
         ordered("c1", [f"b{number}:1" for number in range(1_001)], "a:1", world, EVERY)
-    only = ordered("c1", NAMES, "a:1", world, Wanted(only=("b:1",)))
+    only = ordered("c1", NAMES, "a:1", world, Wanted(only=("b:1", "b:1")))
     assert only.order.batches == (("b:1",),)
     assert set(only.order.ready) == {"a:1", "c:1"}
 

@@ -52,6 +52,7 @@ DIFFERENT_THERE = DIFFERENT | {
     "Apache Pulsar has nothing any more",
     "namespaces get-anti-affinity-namespaces -c standalone -g apart": "the same",
     "broker-stats allocator-stats default": "figures of the moment, of which brokers of ours have none",
+    "namespaces clear-backlog shop/clicks -s late --force": "the broker fails there, and ours prints no tabs of its trace",
 }
 """The same on Apache Pulsar."""
 REFUSED = (
@@ -97,7 +98,19 @@ OTHER_REASONS = {
     "topics update-partitioned-topic persistent://public/default/none -p 2": _SAID_VARIOUSLY,
     "topics delete-partitioned-topic persistent://public/default/none": _SAID_VARIOUSLY,
     "namespaces get-anti-affinity-namespaces -c standalone -g apart": "ours name the parameter that is missing",
-    "namespaces split-bundle public/default -b 0x00000000_0x00000001": "it tells of the one bound that it looked at",
+    **dict.fromkeys(
+        (
+            "namespaces split-bundle public/default -b 0x00000000_0x00000001",
+            "namespaces clear-backlog shop/clicks -b 0x00000000_0x80000000 --force",
+            "namespaces clear-backlog shop/clicks -b 0x00000000_0x80000000 -s late --force",
+            "namespaces unsubscribe shop/clicks -s gone -b 0x00000000_0x80000000",
+        ),
+        "it tells of the one bound that it looked at",
+    ),
+    "topics expire-messages shop/clicks/one -s late -t 3600": "ours tell all that may be the cause",
+    "topics expire-messages shop/clicks/one -s late -p 3:7": "the same",
+    "topics examine-messages shop/clicks/one -i earliest -m 2": "ours name the topic",
+    "topics get-message-by-id shop/clicks/one -l 3 -e 7": "ours name the message",
 }
 """Lines that brokers of ours refuse in other words than Apache Pulsar's, and why."""
 REASON = re.compile(r"^Reason: (.*)", re.MULTILINE | re.DOTALL)

@@ -52,7 +52,7 @@ DIFFERENT_THERE = DIFFERENT | {
     "Apache Pulsar has nothing any more",
     "namespaces get-anti-affinity-namespaces -c standalone -g apart": "the same",
     "broker-stats allocator-stats default": "figures of the moment, of which brokers of ours have none",
-    "namespaces clear-backlog shop/clicks -s late --force": "the broker fails there, and ours prints no tabs of its trace",
+    "namespaces clear-backlog shop/clicks -s late --force": "the broker fails, and ours prints no tabs of its trace",
 }
 """The same on Apache Pulsar."""
 REFUSED = (

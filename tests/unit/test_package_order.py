@@ -261,7 +261,7 @@ doctor
 
 cli
     failure
-    extras folders formats groups interrupt moments
+    extras folders formats groups interrupt moments numbers
     asking
     run
     ledger tokens watch

@@ -12,6 +12,7 @@ that it starts fast and needs only its own libraries. The folders group commands
 - `ledger` checks, repairs and migrates messages; `tokens` creates keys and tokens for clients.
 
 Shared code: `asking` (address and credentials of a cluster), `folders` (file permissions), `moments` (times and spans
-in options), `formats` (the choice of JSON), `groups` (help texts). `failure` ends a command with an error, `interrupt`
-ends it after a signal, and `extras` names the extra that installs a missing library.
+in options), `numbers` (finite numbers in options), `formats` (the choice of JSON), `groups` (help texts). `failure`
+ends a command with an error, `interrupt` ends it after a signal, and `extras` names the extra that installs a missing
+library.
 """

@@ -35,6 +35,7 @@ from pulsar_barycenter.cli.asking.options import client_conf, kept_as, with_clie
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
@@ -204,7 +205,7 @@ def _shown(text: str) -> str:
     "--request-timeout",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     help="Seconds to wait for an answer.",
 )
 def command(request_timeout: float) -> None:

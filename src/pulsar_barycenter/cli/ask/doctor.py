@@ -14,6 +14,7 @@ import msgspec
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.doctor.catalogue import CHECKS, NOT_READ, Diagnosis
 from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, Unseen
@@ -80,7 +81,7 @@ _COLOURS: Final = {
     "timeout_s",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(0.1, 60),
+    type=Number(0.1, 60),
     help="Seconds to wait for the answer of a broker.",
 )
 @with_client_conf

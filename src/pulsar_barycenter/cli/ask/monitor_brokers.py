@@ -10,6 +10,7 @@ import click
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.metadata.open import SCHEMES
 from pulsar_barycenter.questions.monitored import UNREADABLE, monitored
 from pulsar_barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
@@ -32,7 +33,7 @@ _OVERALL_EVERY_S: Final = 60.0
     "interval_s",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(0.5, 3600),
+    type=Number(0.5, 3600),
     help="Seconds between two queries.",
 )
 @click.option("--once", is_flag=True, help="Print every table once.")

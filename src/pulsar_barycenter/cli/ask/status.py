@@ -13,6 +13,7 @@ import msgspec
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
@@ -38,7 +39,7 @@ _UNKNOWN: Final = "-"
     "timeout_s",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(0.1, 60),
+    type=Number(0.1, 60),
     help="Seconds to wait for the answer of a broker.",
 )
 @click.option(

@@ -13,6 +13,7 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, asking_conf
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.naming.counted import count_of
@@ -40,7 +41,7 @@ _DECISIONS: Final = 500
     "interval_s",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(0.5, 3600),
+    type=Number(0.5, 3600),
     help="Seconds between two queries.",
 )
 @click.option(

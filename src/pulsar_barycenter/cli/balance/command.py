@@ -33,6 +33,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.load.sizing import SizingRule
@@ -66,13 +67,13 @@ _MIB: Final = 1 << 20
 @click.option("--interval", default="60s", show_default=True, type=Seconds(1), help="Time between rounds: 60s, 5m.")
 @click.option("--rounds", default=0, type=click.IntRange(0), help="The number of rounds; 0: until Ctrl-C.")
 @click.option("--service-url", default="", help="pulsar:// address; needed with the extensible load manager.")
-@click.option("--keep-days", default=7.0, show_default=True, type=click.FloatRange(0.1), help="Keep reports for this.")
+@click.option("--keep-days", default=7.0, show_default=True, type=Number(0.1), help="Keep reports for this.")
 @click.option("--at-once", default=1, show_default=True, type=click.IntRange(1, MAX_AT_ONCE), help="Moves at a time.")
 @click.option(
     "--per-minute",
     default=6.0,
     show_default=True,
-    type=click.FloatRange(0.1, MAX_PER_MINUTE),
+    type=Number(0.1, MAX_PER_MINUTE),
     help="The maximum number of moves that begin within a minute.",
 )
 @click.option(
@@ -85,7 +86,7 @@ _MIB: Final = 1 << 20
 @click.option(
     "--throughput-per-hour",
     default=0.0,
-    type=click.FloatRange(0),
+    type=Number(0),
     help="The maximum throughput of the bundles that move within an hour, MiB/s, in + out; 0: no limit.",
 )
 @click.option(
@@ -115,14 +116,14 @@ _MIB: Final = 1 << 20
     "--worse-by",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(0.1, 100),
+    type=Number(0.1, 100),
     help="Pause if the usage above the mean grows by more points after moves.",
 )
 @click.option(
     "--errors-by",
     default=MORE_ERRORS,
     show_default=True,
-    type=click.FloatRange(0, 1e9),
+    type=Number(0, 1e9),
     help="Pause if clients get more errors a minute than this beyond those before moves.",
 )
 @click.option("--quiet", default="5m", show_default=True, type=Seconds(0), help="Pause for this after a foreign move.")

@@ -10,6 +10,7 @@ import click
 
 from pulsar_barycenter.cli.asking.options import with_why
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cli.operate.carrying_out import journal_of
 from pulsar_barycenter.operations.journal import MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
@@ -33,7 +34,7 @@ _LOOKS_AGAIN_S: Final = 0.1
     "timeout_s",
     default=120.0,
     show_default=True,
-    type=click.FloatRange(1, 3600),
+    type=Number(1, 3600),
     help="Seconds to wait for the moves in progress.",
 )
 def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: float) -> None:

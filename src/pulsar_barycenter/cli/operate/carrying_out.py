@@ -19,6 +19,7 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
@@ -54,7 +55,7 @@ def with_cluster(command: Command) -> Command:
                 "timeout_s",
                 default=60.0,
                 show_default=True,
-                type=click.FloatRange(1, 3600),
+                type=Number(1, 3600),
                 help="Seconds within which the new broker must serve a bundle.",
             ),
         )
@@ -69,7 +70,7 @@ def with_pace(command: Command) -> Command:
         "--per-minute",
         default=60.0,
         show_default=True,
-        type=click.FloatRange(0.1, 6000),
+        type=Number(0.1, 6000),
         help="The maximum number of moves that begin within a minute.",
     )(command)
     return click.option(

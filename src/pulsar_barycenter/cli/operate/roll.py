@@ -9,6 +9,7 @@ from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_why
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cli.operate.carrying_out import with_cluster, with_pace
 from pulsar_barycenter.cli.operate.rolling import Given, Output, carry_out_roll
 from pulsar_barycenter.observer.collector import CollectError, admin_urls
@@ -65,7 +66,7 @@ _PERSON_S: Final = 86_400.0
     "--room",
     default=1.2,
     show_default=True,
-    type=click.FloatRange(1, 100),
+    type=Number(1, 100),
     help="The limit of a receiver: this times an equal share of the brokers that serve during a step.",
 )
 @click.option(
@@ -96,7 +97,7 @@ _PERSON_S: Final = 86_400.0
     "hook_s",
     default=600.0,
     show_default=True,
-    type=click.FloatRange(1, 86_400),
+    type=Number(1, 86_400),
     help="Seconds within which a command must end.",
 )
 @click.option(
@@ -104,7 +105,7 @@ _PERSON_S: Final = 86_400.0
     "back_s",
     default=600.0,
     show_default=True,
-    type=click.FloatRange(1, 86_400),
+    type=Number(1, 86_400),
     help="Seconds within which a restarted broker must be in service; with --wait-for-me a day.",
 )
 @click.option(
@@ -112,7 +113,7 @@ _PERSON_S: Final = 86_400.0
     "reports_s",
     default=600.0,
     show_default=True,
-    type=click.FloatRange(1, 86_400),
+    type=Number(1, 86_400),
     help="Seconds within which load reports must arrive.",
 )
 @with_format("text", "json", json="one object on each line: plan, progress, move, report")

@@ -7,6 +7,7 @@ import click
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.moments import moment_ms
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.batch.check import TABLE_ERRORS, Checked, CheckedRange, check_tables
@@ -31,7 +32,7 @@ TOLERANCE = 1e-9
     "--history-gap-minutes",
     default=HISTORY_GAP_MS / 60_000,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Time without reports after which the history of a bundle starts again.",
 )
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")

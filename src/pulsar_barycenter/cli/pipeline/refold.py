@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.naming.counted import count_of
@@ -44,7 +45,7 @@ TOLERANCE: Final = 1e-9
     "--history-gap-minutes",
     default=HISTORY_GAP_MS / 60_000,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Time without reports after which the history of a bundle starts again.",
 )
 @click.option("--from-logs", is_flag=True, help="Compute all tables, from the logs of reports and decisions.")

@@ -8,6 +8,7 @@ import msgspec
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.running.sizing import DAY_S, Sizing, Workload, estimate
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -37,9 +38,7 @@ _MEASURED = """
 )
 @click.option("--brokers", type=click.IntRange(min=1), help="Number of brokers.")
 @click.option("--bundles", type=click.IntRange(min=1), help="Number of bundles of the whole cluster.")
-@click.option(
-    "--interval", type=click.FloatRange(min=0, min_open=True), help="Seconds between two reports of a broker."
-)
+@click.option("--interval", type=Number(min=0, min_open=True), help="Seconds between two reports of a broker.")
 @click.option(
     "--retention-days", type=click.IntRange(min=1), default=30, show_default=True, help="Days of tables kept."
 )

@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import Collection, collect_rounds
 from pulsar_barycenter.observer.collector import CollectError, Round, admin_urls
@@ -34,9 +35,7 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
 @click.option("--interval", default="60s", show_default=True, type=Seconds(1), help="Time between rounds: 60s, 5m.")
 @click.option("--rounds", default=0, type=click.IntRange(0), help="The number of rounds; 0: until Ctrl-C.")
-@click.option(
-    "--keep-days", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Delete reports that are older."
-)
+@click.option("--keep-days", default=30.0, show_default=True, type=Number(0.1), help="Delete reports that are older.")
 @click.option("--service-url", help="pulsar:// address; needed if brokers run the extensible load manager.")
 @with_client_conf
 @with_format("table", "json", json="one object for each round")

@@ -8,6 +8,7 @@ import click
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.moments import moment_ms, span_ms
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_no_history
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.lab.trace_files import trace_in
@@ -48,14 +49,14 @@ _KEEP_HOURS = 1e6
     "--mean-rate",
     default=100.0,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Mean msg/s into a bundle.",
 )
 @click.option(
     "--speedup",
     default=1.0,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Seconds of the traces, or of the daily swing, for each second of the reports.",
 )
 @click.option("--add", is_flag=True, help="Add to the load reports that OUT already has.")

@@ -17,6 +17,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collector import admin_urls
@@ -77,10 +78,8 @@ _ADMIN_BYTES: Final = 64 << 20
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the bearer token for the Prometheus.",
 )
-@click.option("--cores", type=click.FloatRange(0, 10_000, min_open=True), help="Cores of each broker.")
-@click.option(
-    "--network-gbits", type=click.FloatRange(0, 10_000, min_open=True), help="Network of each broker, Gbit/s."
-)
+@click.option("--cores", type=Number(0, 10_000, min_open=True), help="Cores of each broker.")
+@click.option("--network-gbits", type=Number(0, 10_000, min_open=True), help="Network of each broker, Gbit/s.")
 @with_client_conf
 @with_format("text", "json", json="one object at the end")
 def command(

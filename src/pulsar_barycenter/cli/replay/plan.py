@@ -11,6 +11,7 @@ from pulsar_barycenter.cli.ask.decision_tables import headline
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.reasons import SETTINGS_MARK, format_figure
@@ -54,7 +55,7 @@ _WIDTH: Final = 160
     "--scale-load",
     "scale",
     default=1.0,
-    type=click.FloatRange(0.001, 1000),
+    type=Number(0.001, 1000),
     help="Assume that the load grows by this factor.",
 )
 @click.option("--strategy", help="A shedding or placement strategy.  [default: the configured one]")

@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.interrupt import InterruptedBySignal
 from pulsar_barycenter.cli.moments import Seconds
+from pulsar_barycenter.cli.numbers import Number
 from pulsar_barycenter.config.broker_conf import ConfigError, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.demo.contenders import OURS, PLACEMENT_KEY, PULSARS_DEFAULT, SHEDDING_KEY
@@ -46,7 +47,7 @@ from pulsar_barycenter.terminal.errors import in_words
     "--speedup",
     default=1440.0,
     show_default=True,
-    type=click.FloatRange(0.001),
+    type=Number(0.001),
     help="Seconds of the traces for each second of the demo.",
 )
 @click.option("--seed", default=1, show_default=True, type=int, help="Seed of the synthetic mix.")

@@ -73,8 +73,8 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
         for ledger in self.ledgers:
             if ledger.ledger_id <= before or ledger.entries < 0 or ledger.size < 0:
                 raise ValueError(
-                    f"ledger {ledger.ledger_id} follows ledger {before} and has {ledger.entries:,} entries of"
-                    f" {ledger.size:,} bytes, but ids must increase from 0 on, and numbers must not be negative"
+                    f"ledger {ledger.ledger_id} follows ledger {before}, with the number of entries {ledger.entries:,}"
+                    f" and the size {ledger.size:,}; ids must increase from 0 on, and numbers must not be negative"
                 )
             before = ledger.ledger_id
 

@@ -52,7 +52,7 @@ DIFFERENT_THERE = DIFFERENT | {
     "Apache Pulsar has nothing any more",
     "namespaces get-anti-affinity-namespaces -c standalone -g apart": "the same",
     "broker-stats allocator-stats default": "figures of the moment, of which brokers of ours have none",
-    "namespaces clear-backlog shop/clicks -s late --force": "the broker fails, and ours prints no tabs of its trace",
+    "namespaces clear-backlog shop/clicks -s late --force": "the broker fails; ours prints its trace without tabs",
 }
 """The same on Apache Pulsar."""
 REFUSED = (
@@ -105,9 +105,9 @@ OTHER_REASONS = {
             "namespaces clear-backlog shop/clicks -b 0x00000000_0x80000000 -s late --force",
             "namespaces unsubscribe shop/clicks -s gone -b 0x00000000_0x80000000",
         ),
-        "it tells of the one bound that it looked at",
+        "Apache Pulsar names only the boundary that is wrong, ours name the bundle",
     ),
-    "topics expire-messages shop/clicks/one -s late -t 3600": "ours tell all that may be the cause",
+    "topics expire-messages shop/clicks/one -s late -t 3600": "ours name every possible cause",
     "topics expire-messages shop/clicks/one -s late -p 3:7": "the same",
     "topics examine-messages shop/clicks/one -i earliest -m 2": "ours name the topic",
     "topics get-message-by-id shop/clicks/one -l 3 -e 7": "ours name the message",

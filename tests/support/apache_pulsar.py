@@ -40,7 +40,7 @@ _OPENED: Final = (
     *("java.management/sun.management", "jdk.management/com.sun.management.internal"),
 )
 JVM_OPTIONS: Final = (
-    "-Djava.net.preferIPv4Stack=true",  # or a bookie finds `lo`'s address of IPv6, which it cannot use as an id
+    "-Djava.net.preferIPv4Stack=true",  # the IPv6 address of `lo` is not a valid bookie id
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dbookkeeper.metadata.bookie.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver",
     "-Dbookkeeper.metadata.client.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver",

@@ -33,9 +33,9 @@ _KEYS: Final = 16
 _PAUSE_S: Final = 0.02
 _HELD_EVERY: Final = 13
 _HELD_AT_MOST: Final = 300
-"""When a further message is held, the oldest is acknowledged. A Java broker stores 10,000 entries that are acknowledged
-beyond the first one that is not (`managedLedgerMaxUnackedRangesToPersist`, which counts entries here, not ranges), and
-its successor delivers those beyond them again.
+"""When a further message is held, the oldest is acknowledged. Of the acknowledged entries that follow one that is not
+acknowledged, a Java broker stores about 10,000 (`managedLedgerMaxUnackedRangesToPersist`, which counts entries here,
+not ranges); the next owner delivers the others again.
 """
 _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 

@@ -77,7 +77,7 @@ def as_ledger_error(ledger: int, error: BookKeeperError | MetadataError) -> Ledg
         case WriterClosedError():
             return LedgerClosedError(str(error))
         case WrongPasswordError():
-            return LedgerError(f"{error}: the key managedLedgerPassword of all brokers")
+            return LedgerError(f"{error}, with the key managedLedgerPassword of all brokers")
         case RecoveryError() | UnreadableEntryError() | MetadataError():
             return LedgerUnavailableError(str(error))
     return LedgerError(str(error))

@@ -115,7 +115,7 @@ class Appender(Generic[Context]):
         self.write_to(segment, writer)
 
     def _fault(self) -> LedgerError:
-        return LedgerError(f"{self._owner.name}: no ledger could be begun, because of a fault that the log describes")
+        return LedgerError(f"{self._owner.name}: no new ledger could be made; the error is in the log of the broker")
 
     async def _released(self) -> None:
         """Wait until the writers that have failed or are not used any more have closed their ledgers."""

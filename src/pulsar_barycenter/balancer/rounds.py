@@ -175,14 +175,15 @@ class Rounds:
 
     async def _turn_to_a_broker(self) -> None:
         """Find a broker that answers, and send requests to it from now on: the broker used until now, else one that the
-        user named, else one that an earlier round found. The broker that the user named may have left the cluster.
+        user named, else one that an earlier round found. The broker that the user named may have left the cluster. If
+        it does not answer later in the round, the next requests are sent to another one of them.
 
         Raises:
             FactsError: no broker answers.
         """
         known = (self.cluster.url, *self.wanted.urls, *self.collector.addresses.values())
         url, self.clock_trouble = await answering(self.client, known, _now_ms)
-        self.cluster.turn_to(url)
+        self.cluster.turn_to(url, known)
 
     def _limits(self, settings: Mapping[str, str]) -> WatchLimits:
         wanted = self.wanted

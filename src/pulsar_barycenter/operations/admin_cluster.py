@@ -16,7 +16,7 @@ Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBa
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -34,7 +34,7 @@ from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)
 """Status codes that mean "try again": 0 is no answer; Pulsar returns 500 for a bundle that is being moved."""
-_OK, _NO_CONTENT, _MOVED = 200, 204, 307
+_NO_ANSWER, _OK, _NO_CONTENT, _MOVED, _NOT_FOUND = 0, 200, 204, 307, 404
 _NOT_ACTIVE: Final = "inactive destination"
 _MAX_TRIED_NAMES: Final = 1 << 20
 _AT_ONCE: Final = 16
@@ -49,7 +49,8 @@ class AdminCluster:
     `executor.Cluster`.
 
     `url` is the web address of any broker; with `https:` all requests use TLS. `headers_of` returns additional headers
-    for the request that unloads a bundle.
+    for the request that unloads a bundle. If that broker does not answer a request, the next requests are sent to
+    another broker that `turn_to` has named, so that a repeated request does not wait for a broker that was killed.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class AdminCluster:
         self._client = client
         self._headers_of = headers_of
         self._url = url
+        self._others: tuple[str, ...] = ()
         self._cluster = ""
         self._known_drains: bool | None = None
         self._addresses: dict[str, str] = {}
@@ -69,9 +71,17 @@ class AdminCluster:
         """The web address of the broker to which requests are sent."""
         return self._url
 
-    def turn_to(self, url: str) -> None:
-        """Send requests to the broker at this web address from now on; the broker must belong to the same cluster."""
+    def turn_to(self, url: str, others: Iterable[str] = ()) -> None:
+        """Send requests to the broker at the web address `url` from now on; after a request without an answer, to the
+        next one of `others`, in turn. All these brokers must belong to the same cluster.
+        """
         self._url = url
+        self._others = tuple(other for other in dict.fromkeys(others) if other != url)
+
+    def _turn_away(self, url: str) -> None:
+        """Send requests to the next known broker if they are sent to the one at `url`, which did not answer."""
+        if url == self._url and self._others:
+            self._url, self._others = self._others[0], (*self._others[1:], url)
 
     async def brokers(self) -> list[str]:
         """Return the ids of the registered brokers, sorted.
@@ -87,12 +97,9 @@ class AdminCluster:
         Raises:
             NotNowError, RefusedError: it is not known, or no broker leads now.
         """
-        try:
-            answer: Mapping[str, Any] = await self._client.call("GET", self._url, "/admin/v2/brokers/leaderBroker")
-        except AdminRequestError as error:
-            if error.status == 404:  # an election is under way
-                raise NotNowError(without_report(error)) from error
-            raise translated(error) from error
+        answer: Mapping[str, Any] | None = await self._call_or_none("/admin/v2/brokers/leaderBroker")
+        if answer is None:
+            raise NotNowError(f"{self._url} names no leader, because an election is under way; try again")
         return str(answer.get("brokerId") or urlsplit(str(answer.get("serviceUrl", ""))).netloc)
 
     async def cluster_name(self) -> str:
@@ -258,9 +265,9 @@ class AdminCluster:
         `text` is True, an answer that is not JSON is returned as text.
         """
         try:
-            return await self._client.call("GET", self._url, path, or_text=text)
+            return await self._sent("GET", self._url, path, or_text=text)
         except AdminRequestError as error:
-            if error.status == 404:
+            if error.status == _NOT_FOUND:
                 return None
             raise translated(error) from error
 
@@ -384,12 +391,36 @@ class AdminCluster:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         try:
-            # a request that changes something has no time limit here: a repeated request would act twice
-            async with asyncio.timeout(_READ_S if method == "GET" else None):
-                return await self._client.call(method, url, path, params=params, headers=headers)
+            return await self._sent(method, url, path, params=params, headers=headers)
         except AdminRequestError as error:
             raise translated(error) from error
+
+    async def _sent(
+        self,
+        method: str,
+        url: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        or_text: bool = False,
+    ) -> Any:
+        """Send a request, and return its answer. If there is none, turn to another broker.
+
+        Raises:
+            AdminRequestError: the answer is an error.
+            NotNowError: there is no answer within the time.
+        """
+        try:
+            # a request that changes something has no time limit here: a repeated request would act twice
+            async with asyncio.timeout(_READ_S if method == "GET" else None):
+                return await self._client.call(method, url, path, params=params, headers=headers, or_text=or_text)
+        except AdminRequestError as error:
+            if error.status == _NO_ANSWER:
+                self._turn_away(url)
+            raise
         except TimeoutError:
+            self._turn_away(url)
             raise NotNowError(f"{method} {url}{path}: no answer within {_READ_S:g} s") from None
 
 

@@ -178,13 +178,24 @@ class Balancing:
             return plan.kept
 
     async def _in_force(self) -> dict[str, dict[str, str]]:
+        """Return the settings of each broker. A broker that does not answer is asked again as long as it is listed."""
         gate = asyncio.Semaphore(_AT_ONCE)
+        found: dict[str, dict[str, str]] = {}
 
-        async def settings(broker: str) -> tuple[str, dict[str, str]]:
+        async def ask(broker: str) -> None:
             async with gate:
-                return broker, await when_told(partial(self._cluster.settings, broker))
+                found[broker] = await self._cluster.settings(broker)
 
-        return dict(await asyncio.gather(*map(settings, await when_told(self._cluster.brokers))))
+        async def ask_all() -> dict[str, dict[str, str]]:
+            listed = await self._cluster.brokers()
+            results = await asyncio.gather(
+                *(ask(broker) for broker in listed if broker not in found), return_exceptions=True
+            )
+            if failures := [result for result in results if result is not None]:
+                raise next((one for one in failures if not isinstance(one, NotNowError)), failures[0])
+            return {broker: found[broker] for broker in listed}
+
+        return await when_told(ask_all)
 
     async def _until_in_force(self, values: Mapping[str, str]) -> None:
         async def look() -> None:

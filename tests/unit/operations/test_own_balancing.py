@@ -136,3 +136,27 @@ def test_a_cluster_that_does_not_take_the_value_in_time_is_an_error() -> None:
             await Balancing(Stubborn()).pause()
 
     on_virtual_time(lambda _world: scene())
+
+
+def test_a_broker_that_leaves_while_settings_are_restored_is_not_waited_for() -> None:
+    """A killed broker is listed until its session ends, and does not answer meanwhile."""
+
+    class Leaving(Cluster):
+        lists = 0
+
+        async def brokers(self) -> list[str]:
+            self.lists += 1
+            return ["0", "1"] if self.lists < 3 else ["1"]
+
+        async def settings(self, broker: str = "") -> dict[str, str]:
+            if broker == "0":
+                raise NotNowError("no server listens there")
+            return await super().settings(broker)
+
+    async def scene() -> None:
+        before = (Remembered(key=SHEDDING, value="true", is_override=True),)
+        assert await Balancing(cluster, [SHEDDING]).restore(before) == {}
+
+    cluster = Leaving("false", "false")
+    on_virtual_time(lambda _world: scene())
+    assert cluster.in_force[1][SHEDDING] == "true"

@@ -85,6 +85,19 @@ def compile_tests() -> None:
         process.wait()
 
 
+def begin_archive_of_classes() -> None:
+    """Have the archive of Spark's classes made while lint and types run; tests of Spark wait until it is there."""
+    say("making an archive of Spark's classes in the background")
+    subprocess.Popen(
+        [str(PYTHON), "-c", "from support.java_start import make_archive, set_environment as s; s(); make_archive()"],
+        cwd=ROOT / "tests",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dev", action="store_true", help="also what tests, lint and types need")
@@ -109,6 +122,7 @@ def main() -> None:
     install_project()
     if wants_dev:
         compile_tests()
+        begin_archive_of_classes()
     stamp.touch()
     say("ready")
 

@@ -30,11 +30,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES
-from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, blocks
 from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, collect
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, Prediction
+from pulsar_barycenter.load.shedding.least_disturbance.roomiest import Roomiest
 from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Offer, Price, Unevenness
+from pulsar_barycenter.load.shedding.ordering import by_group
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 MayGo = Callable[[int, int], Flags]
@@ -126,7 +128,7 @@ class Search:
         self._upper: Floats = self._apart.max(axis=0)
         self._takes: Flags = view.fresh & view.known
         self._gives: Flags = view.fresh
-        self._room_to_goal = self._room(settings.goal)
+        self._room_to_goal = Roomiest(self._room(settings.goal))
         count = len(snapshot.brokers)
         self._asked = np.zeros(count, bool)
         self._unseen = np.zeros(count, bool)
@@ -298,7 +300,7 @@ class Search:
         """
         giver, goal = self._givers[source], self._settings.goal
         while not self._is_full:
-            apart = float(self._apart[:, source].min())
+            apart = min(self._apart.item(0, source), self._apart.item(1, source))
             if apart <= goal:
                 return
             if self._take_best(giver, source, apart) or self._take_better(giver, source, apart):
@@ -316,7 +318,7 @@ class Search:
         """
         # the giver is above the goal, so it has no room itself
         goal, room = self._settings.goal, self._room_to_goal
-        heaviest = min(float(room.max()), (apart + goal) / float(self._slope[source]))
+        heaviest = min(room.highest, (apart + goal) / self._slope.item(source))
         most, chosen, destination = 0.0, None, -1
         for at in giver.in_order(heaviest):
             if giver.worth.item(at) <= most:
@@ -325,9 +327,8 @@ class Search:
             counts = relief if relief <= apart else apart - goal + max(0.0, goal - (relief - apart))
             worth = counts / giver.cost.item(at)
             if worth > most:
-                may_take = np.where(self._may_go(giver.rows.item(at), source), room, -np.inf)
-                roomiest = int(may_take.argmax())
-                if may_take.item(roomiest) >= giver.heavy.item(at):
+                roomiest, takes = room.among(self._may_go(giver.rows.item(at), source))
+                if takes >= giver.heavy.item(at):
                     most, chosen, destination = worth, at, roomiest
         if chosen is None:
             return False
@@ -432,7 +433,7 @@ class Search:
         less, more = (recent, settled) if recent < settled else (settled, recent)
         self._upper[broker] = more
         if self._takes[broker]:
-            self._room_to_goal[broker] = (self._settings.goal - more) / self._slope.item(broker)
+            self._room_to_goal.set(broker, (self._settings.goal - more) / self._slope.item(broker))
         return less, more
 
     def _share_out(self) -> None:
@@ -454,15 +455,15 @@ class Search:
             apart[1, move.destination] -= slope[move.destination] * settled[place]
         goals: list[int] = [-1] * len(rows)
         upper = apart.max(axis=0)
-        filled = np.where(self._takes, upper, np.inf)
+        emptiest = Roomiest(np.where(self._takes, -upper, -np.inf))
         for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
             move = self._moves[place]
-            may_take = np.where(self._may_go(move.row, move.source), filled, np.inf)
-            may_take[move.source] = np.inf
-            goal = goals[place] = int(may_take.argmin())
+            goal, _ = emptiest.among(self._may_go(move.row, move.source), move.source)
+            goals[place] = goal
             one = apart[0, goal] = apart.item(0, goal) + slope[goal] * recent[place]
             other = apart[1, goal] = apart.item(1, goal) + slope[goal] * settled[place]
-            upper[goal] = filled[goal] = max(one, other)
+            upper[goal] = max(one, other)
+            emptiest.set(goal, -upper.item(goal))
         takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
         if upper[takers].max() < self._upper[takers].max():
             moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
@@ -487,7 +488,7 @@ class Search:
                 return False
             adopted.append(move._replace(before=had, after=min(giver), taker=max(taker)))
         self._moves, self._apart, self._upper = adopted, apart, apart.max(axis=0)
-        self._room_to_goal = self._room(self._settings.goal)
+        self._room_to_goal = Roomiest(self._room(self._settings.goal))
         return True
 
     def _refine(self) -> None:
@@ -562,25 +563,33 @@ class Search:
         bundles, loads = self._snapshot.bundles, self._loads
         count = len(self._snapshot.brokers)
         owner = self._view.owner
-        idle = (np.maximum(loads.recent, loads.settled) * float(self._slope.mean()) < IDLE) & (owner != NOBODY)
+        slope = float(self._slope.mean())
+        idle = np.empty(len(owner), bool)
+        for block in blocks(len(owner)):
+            idle[block] = np.maximum(loads.recent[block], loads.settled[block]) * slope < IDLE
         if not idle.any():
             return
+        idle &= owner != NOBODY
         numbers = np.bincount(owner[idle], minlength=count).astype(float)
-        takers = np.flatnonzero(self._takes)
-        mean = float(numbers[takers].mean())
+        mean = float(numbers[self._takes].mean())
         crowded = (numbers >= 2 * mean) & (numbers >= mean + _TOO_MANY) & self._gives
+        if not crowded.any():
+            return
+        rows = np.flatnonzero(idle & self._movable & crowded[bundles.owner])
+        order, edges = by_group(bundles.owner[rows], count)
+        fewest = Roomiest(np.where(self._takes, -numbers, -np.inf))
         for source in np.flatnonzero(crowded).tolist():
-            rows = np.flatnonzero(idle & self._movable & (bundles.owner == source))
-            for row in rows[: int(numbers[source] - mean)].tolist():
-                fits = self._takes & self._may_go(row, source)
-                fits[source] = False
-                if not fits.any():
+            own = rows[order[edges[source] : edges[source + 1]]]
+            for row in own[: int(numbers[source] - mean)].tolist():
+                destination, fits = fewest.among(self._may_go(row, source), source)
+                if fits == -np.inf:
                     continue
-                destination = int(np.argmin(np.where(fits, numbers, np.inf)))
                 if numbers[destination] + 1 >= numbers[source] or self._is_full:
                     break
                 self._asked[source] = True
-                before, taker = numbers[source], numbers[destination] + 1
+                before, taker = numbers.item(source), numbers.item(destination) + 1
                 self._moves.append(RowMove(row, source, destination, before, before - 1, taker, BY_NUMBER))
-                numbers[source] -= 1
-                numbers[destination] += 1
+                for broker, number in ((source, before - 1), (destination, taker)):
+                    numbers[broker] = number
+                    if self._takes[broker]:
+                        fewest.set(broker, -number)

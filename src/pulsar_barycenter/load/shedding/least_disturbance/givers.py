@@ -19,7 +19,9 @@ SESSIONS: Final = 0.25
 """The cost of a move, in addition to 1, for the average number of sessions."""
 MOST_LOOKED_AT: Final = 4_096
 """The most bundles of one broker that are considered."""
+_NEAR: Final = 8
 _AT_ONCE: Final = 256
+"""How many bundles a search of a broker's bundles looks at one by one, and then at once."""
 
 
 def movable_rows(
@@ -35,8 +37,9 @@ def movable_rows(
         found &= bundles.has_windows | bundles.sampled
     else:
         found &= bundles.sampled
-    found &= view.owner == bundles.owner
-    found &= now_ms - loads.moved_at_ms >= settings.grace_ms
+    if view.owner is not bundles.owner:
+        found &= view.owner == bundles.owner
+    found &= loads.moved_at_ms <= now_ms - settings.grace_ms
     if settings.excluded_namespaces:
         named = np.array([name in settings.excluded_namespaces for name in snapshot.namespaces], bool)
         found &= ~named[bundles.namespace]
@@ -73,12 +76,17 @@ class Giver:
         """Yield the positions of the bundles that have not been moved away and whose work (load as one number) is at
         most `heaviest`, in `order`.
         """
-        for start in range(self.first, len(self.order), _AT_ONCE):
+        end = len(self.order)
+        while self.first < end and not self.there.item(self.order.item(self.first)):
+            self.first += 1
+        # the first ones one by one, as most searches end there
+        near = min(self.first + _NEAR, end)
+        for at in self.order[self.first : near].tolist():
+            if self.there.item(at) and self.heavy.item(at) <= heaviest:
+                yield at
+        for start in range(near, end, _AT_ONCE):
             places = self.order[start : start + _AT_ONCE]
-            places = places[self.there[places]]
-            if start == self.first and not len(places):
-                self.first += _AT_ONCE
-            yield from places[self.heavy[places] <= heaviest].tolist()
+            yield from places[self.there[places] & (self.heavy[places] <= heaviest)].tolist()
 
     def heaviest(self, most: int) -> Integers:
         """Return the positions of the `most` heaviest bundles that have not been moved away."""
@@ -112,8 +120,11 @@ def collect(
     """
     bundles = snapshot.bundles
     rows = np.flatnonzero(movable & wanted[bundles.owner])
-    order, edges = by_group(bundles.owner[rows], len(wanted))
-    rows = rows[order]
+    if np.count_nonzero(wanted) == 1:
+        edges = np.where(np.arange(len(wanted) + 1) > wanted.argmax(), len(rows), 0)
+    else:
+        order, edges = by_group(bundles.owner[rows], len(wanted))
+        rows = rows[order]
     sessions, recent = np.maximum(bundles.sessions[rows], 0), loads.recent[rows]
     typical = max(1.0, float(sessions.mean())) if len(rows) else 1.0
     found = {}

@@ -171,7 +171,7 @@ class AllowedBrokers:
     """Finds the brokers that may take a bundle: those that policies allow, without those that the bundle left recently.
     Call the object with the row of the bundle and the row of its broker.
 
-    The policies are evaluated once for each namespace.
+    The policies are evaluated once for each namespace; without isolation policies, once.
     """
 
     def __init__(
@@ -180,16 +180,16 @@ class AllowedBrokers:
         self._snapshot, self._loads, self._since_ms = snapshot, loads, since_ms
         self._of_namespace: dict[tuple[int, int], Flags] = {}
         self._transfers = None if snapshot.extensible is None else AllowedTransfers(snapshot, filters)
+        self._has_policies = self._transfers is not None or bool(snapshot.policies.isolation)
 
     def __call__(self, row: int, source: int) -> Flags:
         bundles = self._snapshot.bundles
-        namespace = int(bundles.namespace[row])
+        namespace = bundles.namespace.item(row) if self._has_policies else -1
         key = namespace, source if self._transfers is not None else -1
         found = self._of_namespace.get(key)
         if found is None:
             found = self._of_namespace[key] = self._by_policies(row, source)
-        stays = self._loads.left.get(bundles.names[row])
-        if stays:
+        if self._loads.left and (stays := self._loads.left.get(bundles.names[row])):
             found = found.copy()
             index = self._snapshot.brokers.index
             found[[index[name] for name, at_ms in stays if name in index and at_ms >= self._since_ms]] = False

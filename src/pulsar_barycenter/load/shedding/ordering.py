@@ -1,8 +1,8 @@
 """The orders in which shedders look at bundles: grouped by owner, heaviest first.
 
 A stable sort of a million values takes longer than all else that a shedder does. So these functions sort only as many
-values as the caller needs, by the fastest method, and order equal values afterwards. There are few owners, so a radix
-sort groups by owner.
+values as the caller needs, by the fastest method, and order equal values afterwards. Owner and position are sorted as
+one number, because numpy sorts numbers several times as fast as the positions of numbers.
 """
 
 from typing import Any, Final
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pulsar_barycenter.load.decisions import NO_LIMIT
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
-_RADIX: Final = 2**16
-"""numpy uses a radix sort for 16-bit integers, so for fewer groups than this."""
+_NARROW: Final = 32
+"""Numbers of at most this many bits are sorted in half of the time of wider ones."""
 
 
 def heaviest_first(values: Floats, most: int = NO_LIMIT) -> Integers:
@@ -58,8 +58,11 @@ def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers
     Groups are numbered from 0 to `count - 1`. The positions of group g are `order[edges[g] : edges[g + 1]]`, where
     `order` and `edges` are the two results.
     """
-    narrow: NDArray[Any] = groups.astype(np.uint16) if count <= _RADIX else groups
-    order = np.argsort(narrow, kind="stable")
+    bits = max(len(groups) - 1, 0).bit_length()
+    kind: Any = np.uint32 if bits + (count - 1).bit_length() <= _NARROW else np.int64
+    keys: NDArray[Any] = groups.astype(kind) << kind(bits) | np.arange(len(groups), dtype=kind)
+    keys.sort()
+    order = (keys & kind((1 << bits) - 1)).astype(np.int64)
     edges = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(groups, minlength=count), out=edges[1:])
     return order, edges

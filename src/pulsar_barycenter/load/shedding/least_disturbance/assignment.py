@@ -575,7 +575,7 @@ class Search:
         crowded = (numbers >= 2 * mean) & (numbers >= mean + _TOO_MANY) & self._gives
         if not crowded.any():
             return
-        rows = np.flatnonzero(idle & self._movable & crowded[bundles.owner])
+        rows = np.flatnonzero(idle & self._movable & crowded.take(bundles.owner))
         order, edges = by_group(bundles.owner[rows], count)
         fewest = Roomiest(np.where(self._takes, -numbers, -np.inf))
         for source in np.flatnonzero(crowded).tolist():

@@ -72,7 +72,7 @@ class Units(NamedTuple):
         more = columns.throughput_in[rows] + columns.throughput_out[rows]
         more *= self.of_throughput
         found += more
-        return np.minimum(np.maximum(found, 0.0, out=found), _LARGEST, out=found)
+        return np.clip(found, 0.0, _LARGEST, out=found)
 
 
 def _total(first: Floats, second: Floats) -> float:

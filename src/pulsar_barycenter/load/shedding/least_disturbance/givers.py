@@ -119,7 +119,7 @@ def collect(
     `slope` is for each broker the usage that one unit of work (load as one number) takes.
     """
     bundles = snapshot.bundles
-    rows = np.flatnonzero(movable & wanted[bundles.owner])
+    rows = np.flatnonzero(movable & wanted.take(bundles.owner))
     if np.count_nonzero(wanted) == 1:
         edges = np.where(np.arange(len(wanted) + 1) > wanted.argmax(), len(rows), 0)
     else:

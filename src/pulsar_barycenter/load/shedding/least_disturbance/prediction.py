@@ -122,7 +122,7 @@ def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage:
     high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0) if count else np.zeros(0, bool)
     if not high.any():
         return found
-    rows = np.flatnonzero(np.append(high, False)[owner])
+    rows = np.flatnonzero(np.append(high, False).take(owner))  # NOBODY is the last one
     for estimate, column in enumerate((loads.recent, loads.settled)):
         np.maximum.at(found[estimate], owner[rows], column[rows])
     return found

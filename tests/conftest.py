@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from support.one_broker import BrokerThread
 
 # How long an example takes says more of the machine than of the code.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Every run draws other examples, so few in each find as much over the weeks as many.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 settings.load_profile("untimed")
 
 set_environment()
@@ -34,7 +35,7 @@ TRACED = {"unit", "contract"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
-    group.addoption("--sim-seeds", type=int, default=50, metavar="N", help="play the histories of N seeds")
+    group.addoption("--sim-seeds", type=int, default=30, metavar="N", help="play the histories of N seeds")
     group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
@@ -77,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-write", action="store_true", help="write what was seen into docs/compatibility.md")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
     group.addoption("--fuzz-examples", type=int, default=250, metavar="N", help="try N rows of frames")
-    group.addoption("--fuzz-requests", type=int, default=3, metavar="N", help="draw N requests for each operation")
+    group.addoption("--fuzz-requests", type=int, default=2, metavar="N", help="draw N requests for each operation")
     group = parser.getgroup("forms", "which form of the tests")
     group.addoption("--full-form", action="store_true", help="also run tests and cases that only the full form has")
     group = parser.getgroup("coverage", "which tests --cov traces")

@@ -49,6 +49,11 @@ class Port:
         self._writers.append(writer)
         return await reader.readexactly(len(HELLO))
 
+    async def greets(self, reader: asyncio.StreamReader, at: int) -> bytes:
+        """Begin the handshake of a client that was silent until now."""
+        await self._writers[at].start_tls(self._trusting, server_hostname="localhost")
+        return await reader.readexactly(len(HELLO))
+
     async def has(self, handshakes: int) -> None:
         while self.listener.handshakes != handshakes:
             await asyncio.sleep(0)
@@ -118,8 +123,8 @@ def test_where_all_are_under_way_others_wait_for_one_that_ends(new_loop: NewLoop
         for last in (1, 2):
             await port.silent(f"127.0.0.{last}")
         await port.has(2)
-        waiting = asyncio.ensure_future(port.greeted("127.0.0.3"))
-        await port.silent("127.0.0.4")
+        waiting = asyncio.ensure_future(port.greets(await port.silent("127.0.0.3"), 2))
+        await port.silent("127.0.0.4")  # its turn is after that of the one before
         assert port.listener.handshakes == 2
         assert not waiting.done()
         port.leave(0)

@@ -124,7 +124,8 @@ def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], co
     """Return the columns `columns` of the rows in a file of the table `name`, with the table's types. `condition`
     selects rows; None: all. Raises the same errors as `opened_table`.
     """
-    schema = pa.schema([TABLES[name].arrow_schema.field(column).with_nullable(True) for column in columns])
+    whole = TABLES[name].arrow_schema
+    schema = pa.schema([whole.field(column).with_nullable(True) for column in columns])
     with storage.local(file) as path, naming_damage(storage.address(file), storage.address()):
         with _opened(path) as parquet:
             known = set(parquet.schema_arrow.names)

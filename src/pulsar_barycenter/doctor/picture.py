@@ -142,7 +142,8 @@ class LedgersView:
 class BookiesView:
     """The bookies on which the brokers keep messages: how many accept writes, each topic that lacks a ledger as
     (topic, ledger, reason), and the ledgers that no topic lists. `foreign` are the topics that only Java brokers can
-    serve, as (topic, reason). If `failure` is not blank, it says why the rest could not be read.
+    serve, as (topic, reason), `unreadable` those whose list of ledgers cannot be decoded, as (topic, reason). If
+    `failure` is not blank, it says why the rest could not be read.
     """
 
     writable: int = 0
@@ -150,6 +151,7 @@ class BookiesView:
     unlisted: tuple[int, ...] = ()
     failure: str = ""
     foreign: tuple[tuple[str, str], ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from pulsar_barycenter.bookkeeper.errors import LedgerMetadataError, NoSuchLedge
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
 from pulsar_barycenter.ledger.bookkeeper_storage.marks import is_of
 from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors
-from pulsar_barycenter.ledger.inspection import ListedLedger, listed_ledgers, named_ledgers
+from pulsar_barycenter.ledger.inspection import ListedLedger, UnreadableList, listed_ledgers, named_ledgers
 from pulsar_barycenter.ledger.managed.records import ReadList
+from pulsar_barycenter.metadata.errors import InvalidValueError
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.counted import count_of
 
@@ -43,6 +44,9 @@ class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
     `unlisted` are the ids of ledgers that the brokers created and no topic lists. `others` is the number of ledgers
     that other users of the bookies created. `deleted` are the ids of the unlisted ledgers that were deleted after the
     comparison.
+
+    `unreadable` are the topics whose list cannot be decoded. While there are any, nobody knows whether a topic lists a
+    ledger that no readable list has, so `unlisted` is empty.
     """
 
     topics: int
@@ -51,30 +55,39 @@ class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
     unlisted: list[int]
     others: int
     deleted: list[int] = []
+    unreadable: list[UnreadableList] = []
 
 
 async def compare(store: MetadataStore, client: LedgerClient, cluster: str, read: ReadList) -> BookieReport:
     """Compare the topics' lists of ledgers with the ledgers on bookies. `cluster` is the id that the brokers store with
-    their ledgers. `read` decodes a stored list. This function changes nothing.
+    their ledgers. `read` decodes a stored list; a list that cannot be decoded is reported. This function changes
+    nothing.
 
     The ledgers on bookies are listed before the topics' lists are read. If brokers run meanwhile, a ledger that is just
     being created may be reported as unlisted.
 
     Raises:
-        LedgerError, MetadataError: a store did not answer, or a record cannot be decoded.
+        LedgerError, MetadataError: a store did not answer.
     """
+    unreadable: dict[str, UnreadableList] = {}
+
+    def note(topic: str, error: InvalidValueError) -> None:
+        unreadable[topic] = UnreadableList(topic, str(error))
+
     stored = [ledger async for ledger in client.ids()]
-    needed = [ledger async for ledger in listed_ledgers(store, read) if ledger.in_use]
-    named = await named_ledgers(store, read)
+    needed = [ledger async for ledger in listed_ledgers(store, read, note) if ledger.in_use]
+    named = await named_ledgers(store, read, note)
     lacking = await _lacking(client, [ledger for ledger in needed if ledger.record.ledger_id in named])
     unlisted, others = [], 0
     left = sorted(set(stored) - named)
     for ledger, metadata in zip(left, await _metadata(client, left), strict=True):
         if isinstance(metadata, LedgerMetadata) and is_of(cluster, metadata.custom):
-            unlisted.append(ledger)
+            if not unreadable:
+                unlisted.append(ledger)
         elif not isinstance(metadata, NoSuchLedgerError):
             others += 1
-    return BookieReport(len({ledger.topic for ledger in needed}), len(needed), lacking, unlisted, others)
+    topics = len({ledger.topic for ledger in needed})
+    return BookieReport(topics, len(needed), lacking, unlisted, others, unreadable=list(unreadable.values()))
 
 
 async def delete_unlisted(

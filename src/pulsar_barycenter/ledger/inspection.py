@@ -4,9 +4,10 @@ The metadata store lists the topics, the ledgers of each topic, and the number o
 ledgers' files are compared with these records.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
@@ -17,6 +18,7 @@ from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, 
 from pulsar_barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
 from pulsar_barycenter.ledger.managed.records import CursorRecord, LedgerRecord, ReadList, decode
 from pulsar_barycenter.ledger.position import positions_text
+from pulsar_barycenter.metadata.errors import InvalidValueError
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
@@ -75,18 +77,43 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
         return self.state == FileState.WHOLE
 
 
-async def listed_ledgers(store: MetadataStore, read: ReadList) -> AsyncIterator[ListedLedger]:
+class UnreadableList(msgspec.Struct, frozen=True, rename="camel"):
+    """A topic whose list of ledgers cannot be decoded. `detail` says which key has it, and why it cannot."""
+
+    topic: str
+    detail: str
+
+
+OnUnreadable: TypeAlias = Callable[[str, InvalidValueError], None]
+"""Receives a topic whose list of ledgers, or whose record of the compacted ledger, cannot be decoded, and the error. If
+it returns, the ledgers of this topic are left out.
+"""
+
+
+def refuse_unreadable(_topic: str, error: InvalidValueError) -> None:
+    """Raise the error, so that nothing is done on part of the lists."""
+    raise error
+
+
+async def listed_ledgers(
+    store: MetadataStore, read: ReadList, on_unreadable: OnUnreadable = refuse_unreadable
+) -> AsyncIterator[ListedLedger]:
     """Yield the ledgers in the lists of all topics, ordered by topic name; for each topic its compacted ledgers come
     last. `read` decodes a stored list.
 
     Raises:
-        MetadataError: the store did not answer, or a record in it cannot be decoded.
+        InvalidValueError: a list cannot be decoded, and `on_unreadable` raises the error.
+        MetadataError: the store did not answer.
     """
     async for path, topic, value in listed_topics(store):
-        record = read(path, value)
+        try:
+            record = read(path, value)
+            in_force = await _compacted_ledger(store, path) if record.compacted_ledgers else None
+        except InvalidValueError as error:
+            on_unreadable(str(topic), error)
+            continue
         for ledger in record.ledgers:
             yield ListedLedger(topic, record.epoch, ledger)
-        in_force = await _compacted_ledger(store, path) if record.compacted_ledgers else None
         for ledger in record.compacted_ledgers:
             yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
 
@@ -99,22 +126,36 @@ async def listed_topics(store: MetadataStore) -> AsyncIterator[tuple[str, TopicN
         MetadataError: the store did not answer.
     """
     async for path, value in _records(store, MANAGED_LEDGERS):
-        *namespace, domain, local_name = path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
         with suppress(InvalidNameError):  # no broker finds such a topic either
-            topic = TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
-            yield path, topic, value
+            yield path, _topic_at(path), value
 
 
-async def named_ledgers(store: MetadataStore, read: ReadList) -> set[int]:
+def _topic_at(path: str) -> TopicName:
+    *namespace, domain, local_name = path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
+    return TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
+
+
+async def named_ledgers(
+    store: MetadataStore, read: ReadList, on_unreadable: OnUnreadable = refuse_unreadable
+) -> set[int]:
     """Return the ids of all ledgers that the lists of topics contain, including ledgers that are being deleted. `read`
     decodes a stored list.
 
     Raises:
-        MetadataError: the store did not answer, or a record in it cannot be decoded.
+        InvalidValueError: a list cannot be decoded, and `on_unreadable` raises the error.
+        MetadataError: the store did not answer.
     """
     named: set[int] = set()
     async for path, value in _records(store, MANAGED_LEDGERS):
-        record = read(path, value)
+        try:
+            record = read(path, value)
+        except InvalidValueError as error:
+            try:
+                name = str(_topic_at(path))
+            except InvalidNameError:
+                name = path
+            on_unreadable(name, error)
+            continue
         named.update(ledger.ledger_id for ledger in (*record.ledgers, *record.compacted_ledgers))
         named.update(record.deleting)
     return named

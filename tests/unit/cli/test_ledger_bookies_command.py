@@ -38,7 +38,13 @@ def run(code: int, url: str, *words: str) -> str:
 
 
 def in_cluster(
-    url: str, *, delete_listed: bool = False, broker: str = "", words: tuple[str, ...] = (), records: str = "barycenter"
+    url: str,
+    *,
+    delete_listed: bool = False,
+    broker: str = "",
+    odd_topic: str = "",
+    words: tuple[str, ...] = (),
+    records: str = "barycenter",
 ) -> Any:
     """Run the command while bookies run, after one topic got an entry and one ledger was left by a broker; return its
     exit code and output.
@@ -59,6 +65,8 @@ def in_cluster(
             await storage.create(left, epoch=1, on_durable=lambda *_: None)
             if delete_listed:
                 await client.delete(next(iter(topic.segments)).ledger_id)
+            if odd_topic:
+                await cluster.store.put(f"/managed-ledgers/public/default/persistent/{odd_topic}", b"{")
             if broker:
                 await cluster.store.put(f"/loadbalance/brokers/{broker}", b"")
             await storage.close()
@@ -88,6 +96,19 @@ def test_a_ledger_that_a_topic_needs_is_reported_and_nothing_else_is_changed(url
     report = json.loads(output)
     assert [lacking["topic"] for lacking in report["lacking"]] == [str(TOPIC)]
     assert (report["unlisted"], report["deleted"]) == ([left], [])
+
+
+def test_a_list_that_cannot_be_read_is_told_and_then_nothing_is_deleted(url: str) -> None:
+    code, output, _ = in_cluster(url, odd_topic="odd")
+    assert code == 3
+    assert "persistent://public/default/odd  its list of ledgers cannot be read" in output
+    assert "1 ledger of 1 topic: 1 on bookies, 0 missing; which ledgers no topic lists is not known" in output
+
+
+def test_nothing_is_deleted_while_a_list_cannot_be_read(url: str) -> None:
+    code, output, _ = in_cluster(url, odd_topic="odd", words=("--delete-unlisted",))
+    assert code == 1
+    assert "nothing is deleted, because the list of persistent://public/default/odd cannot be read" in output
 
 
 def test_nothing_is_deleted_while_a_broker_runs(url: str) -> None:

@@ -112,6 +112,29 @@ def test_what_cannot_be_repaired_is_said(data: Path) -> None:
     assert left["ledger"] == 5
 
 
+def test_a_list_that_cannot_be_read_is_told_and_the_other_topics_are_checked_and_mended(data: Path) -> None:
+    """Files that it may name do not count as files of no topic."""
+
+    async def damage() -> None:
+        store = await open_store(f"sqlite:{data / METADATA}")
+        await store.put("/managed-ledgers/public/default/persistent/odd", b"{")
+        await store.close()
+
+    asyncio.run(damage())
+    flip(file_of(data, 1), fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
+    shutil.copy(file_of(data, 2), file_of(data, 99))
+    odd = "persistent://public/default/odd"
+    text = run(3, "check", "--data", data)
+    assert f"{odd}  its list of ledgers cannot be read" in text
+    assert f"{CLOSED}  ledger 1  damaged" in text
+    found = told(1, "repair", "--data", data)
+    assert ([one["topic"] for one in found["unreadable"]], found["unlisted"]) == ([odd], [])
+    found = told(3, "check", "--data", data)
+    assert (found["damaged"], len(found["unreadable"])) == ([], 1)
+    assert told(0, "check", "--data", data, "--topic", str(CLOSED))["unreadable"] == []
+    assert told(3, "check", "--data", data, "--topic", odd)["ledgers"] == 0
+
+
 async def test_a_folder_that_a_broker_runs_on_is_refused(data: Path) -> None:
     storage = FileLedgerStorage(data / LEDGERS)
     for word in ("check", "repair"):

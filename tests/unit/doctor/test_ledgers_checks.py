@@ -56,6 +56,10 @@ def test_what_topics_lack_and_nobody_needs_on_bookies_is_told() -> None:
         ("critical", "persistent://t/n/a", "ledger 7 is missing on bookies or too short: it has no key"),
         ("info", "bookies", "2 ledgers of the brokers belong to no topic; one may be not listed yet"),
     ]
+    unreadable = BookiesView(3, unreadable=(("persistent://t/n/a", "/managed-ledgers/t/n/persistent/a: not a list"),))
+    (one,) = ledgers_on_bookies(replace(healthy(), bookies=unreadable))
+    assert (one.severity, one.subject) == ("critical", "persistent://t/n/a")
+    assert "/managed-ledgers/t/n/persistent/a" in one.sentence
     (few,) = ledgers_on_bookies(replace(healthy(), bookies=BookiesView(0)))
     assert (few.severity, few.sentence.split(":")[0]) == (
         "critical",

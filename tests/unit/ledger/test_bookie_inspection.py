@@ -15,6 +15,7 @@ from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.managed.records import read_list_with_epoch
 from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.errors import InvalidValueError
 from pulsar_barycenter.naming.topic import TopicName
 from support.bookkeeper_server import BookieCluster
 
@@ -93,6 +94,33 @@ def test_ledgers_that_are_lacking_unlisted_or_of_others_are_told_apart():
             await world.client.metadata(left)
         await world.client.metadata(stranger.ledger)
         assert (await compare(world.store, world.client, "us", read_list_with_epoch)).unlisted == []
+
+    played(test)
+
+
+def test_a_list_that_cannot_be_read_hides_no_other_fault_and_nothing_is_deleted():
+    """It may name any ledger, so none counts as unlisted."""
+
+    async def test(world: World) -> None:
+        topic = await world.topic(1)
+        await topic.open_cursor("s", "earliest")
+        await world.send(topic, 0, 15)
+        await topic.close()
+        listed = [segment.ledger_id for segment in topic.segments]
+        left = await world.storage.new_id(world.store, lambda _: None)
+        await world.storage.create(left, epoch=1, on_durable=lambda *_: None)
+        await world.client.delete(listed[0])
+        damaged = "/managed-ledgers/public/default/persistent/damaged"
+        await world.store.put(damaged, b"{")
+        found = await compare(world.store, world.client, "us", read_list_with_epoch)
+        assert [lacking.ledger for lacking in found.lacking] == [listed[0]]
+        assert [(one.topic, damaged in one.detail) for one in found.unreadable] == [
+            ("persistent://public/default/damaged", True)
+        ]
+        assert (found.topics, found.ledgers, found.unlisted) == (1, len(listed), [])
+        with pytest.raises(InvalidValueError):
+            await delete_unlisted(world.store, world.client, [left], read_list_with_epoch)
+        await world.client.metadata(left)
 
     played(test)
 

@@ -4,7 +4,7 @@ files, or compare the messages on bookies with what topics list.
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ from pulsar_barycenter.ledger.folder_identity import bookie_user, check_same_fol
 from pulsar_barycenter.ledger.inspection import (
     LedgerReport,
     ListedLedger,
+    UnreadableList,
     check_ledger,
     listed_ledgers,
     repair_ledger,
@@ -34,7 +35,7 @@ from pulsar_barycenter.ledger.inspection import (
 )
 from pulsar_barycenter.ledger.managed.records import read_list_with_epoch
 from pulsar_barycenter.ledger.pulsar_records.list_readers import list_reader
-from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.errors import InvalidValueError, MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.run.broker_folders import check_broker_folder
@@ -49,7 +50,8 @@ DAMAGED: Final = 3
 class Summary(msgspec.Struct, frozen=True):
     """The last JSON object that a command prints with `--json`: the numbers of topics and ledgers that were read, the
     ledgers that are damaged (for a repair: those that were damaged before it), and the files in the folder that belong
-    to no ledger of a topic (`unlisted`).
+    to no ledger of a topic (`unlisted`). `unreadable` are the topics whose list of ledgers cannot be decoded; while
+    there are any, nobody knows which files belong to no topic, so `unlisted` is empty.
     """
 
     data: str
@@ -57,6 +59,11 @@ class Summary(msgspec.Struct, frozen=True):
     ledgers: int
     damaged: list[LedgerReport]
     unlisted: list[str]
+    unreadable: list[UnreadableList] = []
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.damaged and not self.unreadable
 
 
 _TOPIC = click.option("--topic", default="", help="Only this topic: persistent://TENANT/NAMESPACE/NAME.")
@@ -81,7 +88,8 @@ command.add_command(migrate)
 def check(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
     """Read every ledger and report damage: the file, the topic, and the lost and readable positions.
 
-    No ledger is changed. Exit code: 0 if nothing is damaged; 3 if a ledger is damaged; 1 if the check failed.
+    No ledger is changed. Exit code: 0 if nothing is damaged; 3 if a ledger, or a topic's list of ledgers, is damaged; 1
+    if the check failed.
     """
     found = _go_through(data, store_of(data, metadata, url, store_config), topic, check_ledger)
     if form == "json":
@@ -90,7 +98,7 @@ def check(data: Path, metadata: Path | None, url: str, store_config: str, topic:
         _print(found)
         if found.damaged:
             click.echo(f"\nto keep all readable entries: barycenter ledger repair --data {data}")
-    sys.exit(DAMAGED if found.damaged else 0)
+    sys.exit(0 if found.is_whole else DAMAGED)
 
 
 @command.command(name="repair")
@@ -106,14 +114,15 @@ def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic
     Consumers skip the lost positions. The damaged file is kept next to the new one as NAME.damaged; delete it when you
     do not need it. The repair needs as much free space as the size of the file. It may be interrupted and run again.
 
-    Exit code: 0 if no ledger is damaged afterwards; 1 if a ledger could not be repaired.
+    Exit code: 0 if no ledger is damaged afterwards; 1 if a ledger could not be repaired, or the list of a topic cannot
+    be read.
     """
     found = _go_through(data, store_of(data, metadata, url, store_config), topic, repair_ledger)
     if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
         _print(found)
-    sys.exit(1 if any(report.error for report in found.damaged) else 0)
+    sys.exit(1 if found.unreadable or any(report.error for report in found.damaged) else 0)
 
 
 @command.command(name="bookies")
@@ -133,11 +142,11 @@ def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic
 def bookies(url: str, store_config: str, uri: str, *, delete_unlisted: bool, form: str) -> None:
     """Compare the ledgers that topics list with the ledgers on bookies (barycenterLedgerStorage=bookkeeper).
 
-    Reports ledgers that a topic needs and bookies do not have or not wholly, and ledgers of the brokers that no topic
-    lists. Ledgers of other users of the bookies are counted and left alone. While brokers run, a ledger that is being
-    created or deleted may be reported.
+    Reports ledgers that a topic needs and bookies do not have or not wholly, topics whose list cannot be read, and
+    ledgers of the brokers that no topic lists. Ledgers of other users of the bookies are counted and left alone. While
+    brokers run, a ledger that is being created or deleted may be reported.
 
-    Exit code: 0 if no topic lacks a ledger; 3 if one does; 1 if the check failed.
+    Exit code: 0 if no topic lacks a ledger; 3 if one does, or its list cannot be read; 1 if the check failed.
     """
     try:
         found = asyncio.run(_compare(url, store_config, uri, is_deleting=delete_unlisted))
@@ -148,7 +157,7 @@ def bookies(url: str, store_config: str, uri: str, *, delete_unlisted: bool, for
         click.echo(msgspec.json.encode(found))
     else:
         _print_bookies(found)
-    sys.exit(DAMAGED if found.lacking else 0)
+    sys.exit(DAMAGED if found.lacking or found.unreadable else 0)
 
 
 async def _compare(url: str, config_path: str, uri: str, *, is_deleting: bool) -> BookieReport:
@@ -162,13 +171,25 @@ async def _compare(url: str, config_path: str, uri: str, *, is_deleting: bool) -
         read = list_reader(user.records)
         found = await compare(store, client, user.cluster, read)
         if is_deleting:
+            if found.unreadable:
+                raise LedgerError(
+                    f"nothing is deleted, because the list of {found.unreadable[0].topic} cannot be read and may name"
+                    f" any ledger: {found.unreadable[0].detail}; run this command without --delete-unlisted to see all"
+                )
             deleted = await delete_unlisted_ledgers(store, client, found.unlisted, read)
             left = [ledger for ledger in found.unlisted if ledger not in deleted]
             found = msgspec.structs.replace(found, unlisted=left, deleted=deleted)
         return found
 
 
+def _print_unreadable(lists: Iterable[UnreadableList]) -> None:
+    for one in lists:
+        click.echo(f"{one.topic}  its list of ledgers cannot be read, so no broker can serve it: {one.detail}")
+        click.echo("  write the value of this key back from a copy of the metadata store")
+
+
 def _print_bookies(found: BookieReport) -> None:
+    _print_unreadable(found.unreadable)
     for lacking in found.lacking:
         click.echo(f"{lacking.topic}  ledger {lacking.ledger}  {lacking.detail}")
     for ledger in found.unlisted:
@@ -176,9 +197,14 @@ def _print_bookies(found: BookieReport) -> None:
     for ledger in found.deleted:
         click.echo(f"ledger {ledger}  belonged to no topic; deleted")
     counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
+    unlisted = (
+        "which ledgers no topic lists is not known"
+        if found.unreadable
+        else f"{len(found.unlisted):,} listed by no topic"
+    )
     click.echo(
         f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} missing;"
-        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users of the bookies"
+        f" {unlisted}; {count_of(found.others, 'ledger')} of other users of the bookies"
     )
 
 
@@ -199,30 +225,41 @@ def _go_through(
                 f"{data} is not a data folder of brokers: it has no {LEDGERS}/; give the folder that the brokers use"
             )
         with exclusive(ledgers):
-            listed = asyncio.run(_listed(store, ledgers))
+            listed, unreadable = asyncio.run(_listed(store, ledgers))
+            unreadable = [one for one in unreadable if topic in ("", one.topic)]
             chosen = [ledger for ledger in listed if ledger.in_use and topic in ("", str(ledger.topic))]
-            if topic and not chosen:
+            if topic and not chosen and not unreadable:
                 near = did_you_mean(topic, sorted({str(ledger.topic) for ledger in listed}))
                 raise WrongFolderError(f"{data} has no ledgers of a topic {topic}{near}")
             reports = [work(ledgers, ledger) for ledger in with_progress(chosen, "reading ledgers")]
-            unlisted = [] if topic else list(unlisted_files(ledgers, {ledger.record.ledger_id for ledger in listed}))
+            unlisted = (
+                []
+                if topic or unreadable
+                else list(unlisted_files(ledgers, {ledger.record.ledger_id for ledger in listed}))
+            )
     except (WrongFolderError, LedgerError, MetadataError, UnknownStoreError, OSError) as error:
         fail(in_words(error))
         raise AssertionError from error
     damaged = [report for report in reports if not report.is_whole]
-    return Summary(str(data), len({ledger.topic for ledger in chosen}), len(chosen), damaged, unlisted)
+    return Summary(str(data), len({ledger.topic for ledger in chosen}), len(chosen), damaged, unlisted, unreadable)
 
 
-async def _listed(where: StoreOptions, ledgers: str) -> list[ListedLedger]:
+async def _listed(where: StoreOptions, ledgers: str) -> tuple[list[ListedLedger], list[UnreadableList]]:
+    unreadable: list[UnreadableList] = []
+
+    def note(name: str, error: InvalidValueError) -> None:
+        unreadable.append(UnreadableList(name, str(error)))
+
     store = await open_store(where.url, config_path=where.config_path)
     try:
         await check_same_folder(store, ledgers)
-        return [ledger async for ledger in listed_ledgers(store, read_list_with_epoch)]
+        return [ledger async for ledger in listed_ledgers(store, read_list_with_epoch, note)], unreadable
     finally:
         await store.close()
 
 
 def _print(found: Summary) -> None:
+    _print_unreadable(found.unreadable)
     for report in found.damaged:
         click.echo(f"{report.topic}  ledger {report.ledger}  {report.state}")
         rows = [

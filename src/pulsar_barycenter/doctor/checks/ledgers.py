@@ -40,10 +40,10 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
-    """A topic lacks a ledger on bookies, a ledger on bookies belongs to no topic, or too few bookies accept writes.
+    """A topic lacks a ledger on bookies, its list cannot be read, a ledger belongs to no topic, or bookies are too few.
 
-    Yields a finding for each missing ledger, one for all ledgers without a topic, and one for the number of bookies. If
-    the bookies cannot be read, this is the only finding.
+    Yields a finding for each missing ledger and each such list, one for all ledgers without a topic, and one if too few
+    bookies accept writes. If the bookies cannot be read, this is the only finding.
     """
     seen = picture.bookies
     if seen is None:
@@ -67,6 +67,13 @@ def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
             topic,
             f"ledger {ledger} is missing on bookies or too short: {reason}",
             "bring back the ledger's bookies or key, or skip the lost entries with autoSkipNonRecoverableData=true",
+        )
+    for topic, reason in seen.unreadable:
+        yield found(
+            Severity.CRITICAL,
+            topic,
+            f"its list of ledgers cannot be read, so no broker can serve it: {reason}",
+            "write the value of this key back from a copy of the metadata store",
         )
     if seen.unlisted:
         yield found(

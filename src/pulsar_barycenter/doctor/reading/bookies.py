@@ -41,6 +41,7 @@ async def read_bookies(url: str, config_path: str, uri: str) -> BookiesView:
                 tuple((lacking.topic, lacking.ledger, lacking.detail) for lacking in report.lacking),
                 tuple(report.unlisted),
                 foreign=tuple(foreign),
+                unreadable=tuple((one.topic, one.detail) for one in report.unreadable),
             )
     except (LedgerError, MetadataError, UnknownStoreError) as error:
         return BookiesView(failure=str(error))

@@ -12,7 +12,7 @@ Of the moves that help it prefers those that disturb the fewest clients.
 - `prediction`: the usage of each broker, and the usage that it can reach.
 - `givers`: the bundles that a broker may give, and what moving each costs.
 - `unevenness`: what a single move gains, and when it is worth its price.
-- `assignment`: the search for the moves.
+- `assignment`: the search for the moves. `roomiest` finds the broker with the most room.
 - `budget`: how many moves a round may make.
 - `verdicts`: the plan with its reasons.
 - `newest_load`: whether a planned move still helps by reports that came after the decision.

@@ -131,14 +131,16 @@ class RealBookies:
         return next(bookie for bookie in self.bookies if bookie.name == name)
 
     def shell(self, *words: str) -> str:
-        """Return what a command of BookKeeper's shell prints.
+        """Return what a command of BookKeeper's shell prints. Most commands log their results, so they print nothing
+        without the library that logs, which the bookies lack.
 
         Raises:
             subprocess.CalledProcessError: it failed.
         """
-        return run_java(
-            self.class_path, "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(self.bookies[0].conf), *words
-        )
+        with_log = os.pathsep.join(resolve_class_path()[1])
+        level = "-Dorg.apache.logging.log4j.level=INFO"
+        main = "org.apache.bookkeeper.bookie.BookieShell"
+        return run_java(with_log, level, main, "-conf", str(self.bookies[0].conf), *words)
 
     def wait_registered(self) -> None:
         """Return once all bookies that run are registered."""

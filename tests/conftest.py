@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from support.commit import first_of_commit
 from support.java_start import make_archive, set_environment
 from support.process_state import ProcessState, let_no_logger_remember
+from support.short_forms import has_full_form
 
 if TYPE_CHECKING:
     import pulsar
@@ -49,6 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cluster-starts", type=int, default=4, metavar="N", help="start and stop a cluster N times")
     group = parser.getgroup("faults", "what befalls clusters of processes and their stores (tests/faults)")
     group.addoption("--faults", type=int, default=5, metavar="N", help="have N faults befall them, over all stores")
+    group.addoption(
+        "--fault-store",
+        action="append",
+        default=[],
+        metavar="STORE",
+        help="have them befall this store alone; may be repeated",
+    )
     group.addoption("--fault-seed", type=int, default=0, metavar="SEED", help="which, in which order, how long")
     group.addoption("--outage-rounds", type=int, default=2, metavar="N", help="rounds in which brokers are down")
     group.addoption(
@@ -106,8 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what has only a full form."""
-    option = item.config.getoption
-    if item.get_closest_marker("full_form") and not (option("--full-form") or option("--peer-required")):
+    if item.get_closest_marker("full_form") and not has_full_form(item.config):
         pytest.skip("only the full form has it; --full-form runs it, and make peer")
 
 

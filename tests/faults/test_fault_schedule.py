@@ -2,19 +2,44 @@
 
 import pytest
 
-from support.fault_schedule import KINDS, Fault, Kind, Outcome, drawn, figures, given_configuration, shares
+from support.fault_schedule import (
+    KINDS,
+    SHORT_FORM,
+    Begun,
+    Fault,
+    Kind,
+    Outcome,
+    drawn,
+    figures,
+    given_configuration,
+    near,
+    shares,
+)
 from support.outages import BROKERS, Deed, Outage, Recovery, Round, drawn_outages, recovery_row
 
 
+@pytest.mark.parametrize("stores", [SHORT_FORM, tuple(KINDS), ("bookies",)])
 @pytest.mark.parametrize("count", [1, 5, 23, 24, 100, 1000])
-def test_every_fault_befalls_one_store(count: int) -> None:
-    assert sum(shares(count).values()) == count
+def test_every_fault_befalls_one_of_the_stores(count: int, stores: tuple[str, ...]) -> None:
+    found = shares(count, stores)
+    assert sum(found.values()) == sum(found[store] for store in stores) == count
+
+
+def test_few_faults_befall_the_stores_by_turns() -> None:
+    assert shares(5, SHORT_FORM) == {"sqlite": 2, "zookeeper": 1, "etcd": 1, "oxia": 1, "bookies": 0}
+    assert shares(5, tuple(KINDS)) == dict.fromkeys(KINDS, 1)
+
+
+@pytest.mark.parametrize("stores", [(), ("sqlite", "paper")])
+def test_faults_befall_only_stores_that_there_are(stores: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="want some of sqlite, zookeeper"):
+        shares(5, stores)
 
 
 def test_many_faults_are_of_every_kind_equally_often() -> None:
-    found = {store: drawn(3, KINDS[store], share) for store, share in shares(320).items()}
+    found = {store: drawn(3, KINDS[store], share) for store, share in shares(440, tuple(KINDS)).items()}
     counts = {store: len(faults) for store, faults in found.items()}
-    assert counts == {"sqlite": 40, "zookeeper": 100, "etcd": 100, "oxia": 80}
+    assert counts == {"sqlite": 40, "zookeeper": 100, "etcd": 100, "oxia": 80, "bookies": 120}
     for store, faults in found.items():
         assert {kind: sum(fault.kind is kind for fault in faults) for kind in KINDS[store]} == dict.fromkeys(
             KINDS[store], 10
@@ -30,6 +55,16 @@ def test_some_faults_end_within_a_session_and_some_outlast_it() -> None:
     lasts = [fault.for_sessions for fault in drawn(3, KINDS["etcd"], 100)]
     assert 20 < sum(each < 1 for each in lasts) < 80
     assert not [each for each in lasts if 0.7 < each < 1.1]
+
+
+def test_what_was_done_is_near_the_fault_that_lasts_and_to_one_that_soon_ends_it() -> None:
+    faults = [Fault(kind, 1.0, 0) for kind in (Kind.KILL_BOOKIE, Kind.STOP_BOOKIE, Kind.KILL_OWNER)]
+    begun = [Begun(fault, at_ms) for fault, at_ms in zip(faults, (10_000, 20_000, 30_000), strict=True)]
+    assert near(begun, 8_999) == []
+    assert near(begun, 9_000) == [faults[0]]
+    assert near(begun, 10_000) == near(begun, 18_999) == [faults[0]]
+    assert near(begun, 29_500) == [faults[1], faults[2]]
+    assert near(begun, 90_000) == [faults[2]]
 
 
 def test_figures_are_shown_by_store_and_kind() -> None:

@@ -56,7 +56,7 @@ class Java:
         self._class_path = class_path
 
     async def ask(self, *words: str) -> list[str]:
-        command = ("BookKeeperLedgers", self._bookies.zookeeper.endpoint, *words)
+        command = ("BookKeeperLedgers", self._bookies.zookeeper, *words)
         printed = await asyncio.to_thread(run_java, self._class_path, *command)
         return next(line for line in printed.splitlines() if line.startswith("answer ")).split()[1:]
 

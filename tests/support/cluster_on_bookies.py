@@ -21,15 +21,19 @@ from support.running_cluster import Admin, eventually, running_cluster
 TOPIC: Final = "persistent://public/orders/eu"
 REST: Final = f"/admin/v2/{TOPIC.replace('://', '/')}"
 PASSWORD: Final = "hidden-in-logs"
-CONFIGURATION: Final = {
-    "metadataStoreSessionTimeoutMillis": "5000",
-    "loadBalancerSheddingEnabled": "false",
+ON_BOOKIES: Final = {
     "barycenterLedgerStorage": "bookkeeper",
     "managedLedgerDefaultEnsembleSize": "3",
     "managedLedgerDefaultWriteQuorum": "3",
     "managedLedgerDefaultAckQuorum": "2",
     "managedLedgerPassword": PASSWORD,
     "managedLedgerMaxEntriesPerLedger": "100",
+}
+"""Each entry on three bookies, stored when two have it, in ledgers that are soon full."""
+CONFIGURATION: Final = {
+    **ON_BOOKIES,
+    "metadataStoreSessionTimeoutMillis": "5000",
+    "loadBalancerSheddingEnabled": "false",
     "bookkeeperClientTimeoutInSeconds": "5",
     "leaderOnlyMetadataWrites": "false",
 }

@@ -6,22 +6,20 @@ proves that nothing was lost, nothing arrived out of order, and no two brokers s
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.cluster_rehearsal import BUSY, Manager, Rehearsal, Size
-from support.etcd_server import etcd_ensemble
-from support.fault_schedule import KINDS, Fault, Kind, Outcome
+from support.fault_schedule import KINDS, Begun, Fault, Kind, Outcome
+from support.fault_stores import Node, Server, Store
 from support.loopback_proxy import LoopbackProxy, loopback_proxy
-from support.oxia_server import leader_of, oxia_ensemble
 from support.running_cluster import Admin, eventually, running_cluster
 from support.serving_intervals import conflicts, read_terms
 from support.traffic import Traffic
-from support.zookeeper_server import zookeeper_ensemble
 
 SESSION_S: Final = 3.0
 SERVED_S: Final = 30.0
@@ -33,65 +31,6 @@ CONFIGURATION: Final = {
     "metadataStoreSessionTimeoutMillis": str(round(SESSION_S * 1000)),
     "loadBalancerSheddingEnabled": "false",
 }
-
-
-class Node(Protocol):
-    """One server of a store."""
-
-    endpoint: str
-
-    def kill(self) -> None: ...
-
-    def start(self) -> None: ...
-
-    def wait_ready(self) -> bool: ...
-
-    def signal(self, number: signal.Signals) -> None: ...
-
-
-@dataclass(frozen=True)
-class Store:
-    """The servers of a store, none for a file; the one that leads, if any; the URL of some endpoints."""
-
-    name: str
-    nodes: Sequence[Node] = ()
-    leader: Callable[[], Node | None] = lambda: None
-    url: Callable[[Sequence[str]], str] = lambda endpoints: ""
-
-
-@contextmanager
-def running_store(name: str, folder: Path) -> Iterator[Store]:
-    """Run the three servers of a store while the block lasts; a file needs none.
-
-    Skips the test if they are not available.
-    """
-    match name:
-        case "zookeeper":
-            with zookeeper_ensemble(folder) as servers:
-                yield Store(
-                    name,
-                    servers,
-                    lambda: next((each for each in servers if each.is_leader), None),
-                    lambda endpoints: f"zk:{','.join(endpoints)}/faults",
-                )
-        case "etcd":
-            with etcd_ensemble(folder) as members:
-                yield Store(
-                    name,
-                    members,
-                    lambda: next((each for each in members if each.is_leader()), None),
-                    lambda endpoints: f"etcd:{','.join(f'http://{each}' for each in endpoints)}/faults",
-                )
-        case "oxia":
-            with oxia_ensemble(folder) as nodes:
-                yield Store(
-                    name,
-                    nodes,
-                    lambda: leader_of(nodes),
-                    lambda endpoints: f"oxia://{','.join(endpoints)}/default/faults",
-                )
-        case _:
-            yield Store(name)
 
 
 class FaultRun(Rehearsal):
@@ -111,10 +50,12 @@ class FaultRun(Rehearsal):
         super().__init__(cluster, admin, Manager({}), Size(1, TOPICS, seed), traffic)
         self.store = store
         self.proxies = proxies
+        self.begun: list[Begun] = []
         self._is_over = asyncio.Event()
 
     async def befall(self, fault: Fault) -> Outcome:
         """Begin a fault, end it, and return when every producer succeeded again and all brokers name one owner."""
+        self.begun.append(Begun(fault, time.time_ns() // 1_000_000))
         watching = asyncio.ensure_future(self._longest_silence())
         try:
             undo = await self._strike(fault)
@@ -156,11 +97,15 @@ class FaultRun(Rehearsal):
                 return await self._stop(await self.leader())
             case Kind.CUT_FROM_STORE | Kind.DELAY_STORE:
                 return self._disturb(hold_answers=fault.kind is Kind.DELAY_STORE)
+            case Kind.KILL_BOOKIE:
+                return await self._kill_server(self._bookie(fault.pick))
+            case Kind.STOP_BOOKIE:
+                return self._stop_server(self._bookie(fault.pick))
         leads = fault.kind in (Kind.KILL_STORE_LEADER, Kind.STOP_STORE_LEADER)
         node = await self._node(fault.pick, leads=leads)
         if fault.kind in (Kind.KILL_STORE_LEADER, Kind.KILL_STORE_NODE):
-            return await self._kill_node(node)
-        return self._stop_node(node)
+            return await self._kill_server(node)
+        return self._stop_server(node)
 
     async def _node(self, pick: int, *, leads: bool) -> Node:
         leaders: list[Node] = []
@@ -173,6 +118,9 @@ class FaultRun(Rehearsal):
         await eventually(is_led, within_s=SERVED_S, what="the store has a leader")
         nodes = [node for node in self.store.nodes if (node in leaders) == leads]
         return nodes[pick % len(nodes)]
+
+    def _bookie(self, pick: int) -> Server:
+        return self.store.bookies[pick % len(self.store.bookies)]
 
     async def _kill(self, victim: BrokerProcess) -> Callable[[], Awaitable[None]]:
         await self.cluster.kill_broker(victim)
@@ -206,20 +154,21 @@ class FaultRun(Rehearsal):
 
         return heal
 
-    async def _kill_node(self, node: Node) -> Callable[[], Awaitable[None]]:
-        await asyncio.to_thread(node.kill)
+    async def _kill_server(self, server: Server) -> Callable[[], Awaitable[None]]:
+        await asyncio.to_thread(server.kill)
 
         async def start() -> None:
-            node.start()
-            assert await asyncio.to_thread(node.wait_ready)
+            server.start()
+            assert await asyncio.to_thread(server.wait_ready)
 
         return start
 
-    def _stop_node(self, node: Node) -> Callable[[], Awaitable[None]]:
-        node.signal(signal.SIGSTOP)
+    def _stop_server(self, server: Server) -> Callable[[], Awaitable[None]]:
+        server.signal(signal.SIGSTOP)
 
         async def go_on() -> None:
-            node.signal(signal.SIGCONT)
+            server.signal(signal.SIGCONT)
+            assert await asyncio.to_thread(server.wait_ready)
 
         return go_on
 
@@ -228,7 +177,8 @@ class FaultRun(Rehearsal):
 async def fault_run(
     folder: Path, store: Store, seed: int, configuration: Mapping[str, str] | None = None
 ) -> AsyncIterator[FaultRun]:
-    """Run a cluster on a store, with traffic; on leaving, prove that nothing was lost, reordered or served by two.
+    """Run a cluster on a store, with traffic; on leaving, prove that nothing was lost, reordered or served by two,
+    and that the store is sound.
 
     `configuration` overrides that of all brokers.
     """
@@ -238,11 +188,14 @@ async def fault_run(
         urls = [store.url([node.endpoint for node in store.nodes])] * BROKERS
         if proxies:
             urls[FaultRun.PROXIED] = store.url([proxy.endpoint for proxy in proxies])
-        keys = {**CONFIGURATION, **(configuration or {})}
-        async with running_cluster(folder, brokers=BROKERS, configuration=keys, metadata_store_urls=urls) as (
-            cluster,
-            admin,
-        ):
+        keys = {**CONFIGURATION, **store.configuration, **(configuration or {})}
+        async with running_cluster(
+            folder,
+            brokers=BROKERS,
+            configuration=keys,
+            metadata_store_urls=urls,
+            has_own_folders=bool(store.bookies),
+        ) as (cluster, admin):
             await admin.create_namespace(str(BUSY), 4)
             traffic = await asyncio.to_thread(
                 Traffic,
@@ -252,7 +205,8 @@ async def fault_run(
                 pause_s=0.03,
             )
             try:
-                yield FaultRun(cluster, admin, traffic, seed, store, proxies)
+                run = FaultRun(cluster, admin, traffic, seed, store, proxies)
+                yield run
                 await traffic.finish(cluster.service_url)
             finally:
                 await asyncio.to_thread(traffic.close)
@@ -260,3 +214,4 @@ async def fault_run(
         terms = read_terms(logs)
         assert conflicts(terms) == []
         assert any(term.bundle.namespace == BUSY and term.first_acknowledged_ms is not None for term in terms)
+        await store.check(run.begun)

@@ -4,7 +4,7 @@ import enum
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,20 +22,28 @@ class Kind(enum.Enum):
     STOP_STORE_LEADER = "stop the leading node of the store"
     CUT_FROM_STORE = "cut one broker from the store"
     DELAY_STORE = "hold the store's answers to one broker back"
+    KILL_BOOKIE = "kill a bookie"
+    STOP_BOOKIE = "stop a bookie"
 
 
 OF_BROKERS: Final = (Kind.KILL_OWNER, Kind.KILL_LEADER, Kind.STOP_OWNER, Kind.STOP_LEADER)
 OF_NODES: Final = (Kind.KILL_STORE_NODE, Kind.KILL_STORE_LEADER, Kind.STOP_STORE_NODE, Kind.STOP_STORE_LEADER)
+OF_WAYS: Final = (Kind.CUT_FROM_STORE, Kind.DELAY_STORE)
+OF_BOOKIES: Final = (Kind.KILL_BOOKIE, Kind.STOP_BOOKIE)
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {
     "sqlite": OF_BROKERS,
-    "zookeeper": tuple(Kind),
-    "etcd": tuple(Kind),
+    "zookeeper": (*OF_BROKERS, *OF_NODES, *OF_WAYS),
+    "etcd": (*OF_BROKERS, *OF_NODES, *OF_WAYS),
     "oxia": (*OF_BROKERS, *OF_NODES),
+    "bookies": (*OF_BROKERS, *OF_NODES, *OF_WAYS, *OF_BOOKIES),
 }
 """By the store: a file has no nodes, and nothing goes over a network to it. A client of Oxia asks who leads and goes
-there, past what stands in between."""
+there, past what stands in between. `bookies` is ZooKeeper, and bookies of Apache BookKeeper with the messages."""
+SHORT_FORM: Final = ("sqlite", "zookeeper", "etcd", "oxia")
+"""The stores that start soon enough for the short form of the tests."""
 _LASTS: Final = ((0.05, 0.7), (1.1, 1.6))
 """In session timeouts: what a session outlives, and what outlives a session."""
+_UNFINISHED_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +59,17 @@ class Fault:
         return f"{self.kind.value} for {self.for_sessions:g} sessions (pick {self.pick})"
 
 
-def shares(count: int) -> dict[str, int]:
-    """Return how many of `count` faults each store gets: few faults by turns, many equally by kind."""
-    pairs = [name for name, kinds in KINDS.items() for _ in kinds]
-    turns = pairs if count >= len(pairs) else list(KINDS)
+def shares(count: int, stores: Collection[str]) -> dict[str, int]:
+    """Return how many of `count` faults each of `stores` gets: few faults by turns, many equally by kind. A store that
+    is not among them gets none.
+
+    Raises:
+        ValueError: there is no such store, or `stores` is empty.
+    """
+    if not stores or not set(stores) <= KINDS.keys():
+        raise ValueError(f"--fault-store {', '.join(stores)!r}: want some of {', '.join(KINDS)}")
+    pairs = [name for name in KINDS if name in stores for _ in KINDS[name]]
+    turns = pairs if count >= len(pairs) else list(dict.fromkeys(pairs))
     found = Counter(turns[number % len(turns)] for number in range(count))
     return {name: found[name] for name in KINDS}
 
@@ -83,6 +98,22 @@ def given_configuration(given: Iterable[str]) -> dict[str, str]:
             raise ValueError(f"--fault-config {each!r}: want KEY=VALUE")
         found[key] = value
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A fault that began at `at_ms`, in ms since 1970."""
+
+    fault: Fault
+    at_ms: int
+
+
+def near(begun: Sequence[Begun], time_ms: int) -> list[Fault]:
+    """Return the faults that can have caused what was done at `time_ms`: the last one that had begun, and those that
+    began within a second after, which ended what was being done. `begun` is in the order of time.
+    """
+    before = [each.fault for each in begun if each.at_ms <= time_ms]
+    return before[-1:] + [each.fault for each in begun if time_ms < each.at_ms <= time_ms + _UNFINISHED_MS]
 
 
 @dataclass(frozen=True, slots=True)

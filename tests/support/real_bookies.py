@@ -5,10 +5,12 @@ BookKeeper's own programs, with BookKeeper's own driver of metadata.
 """
 
 import os
+import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Final
@@ -16,7 +18,7 @@ from typing import Final
 from pulsar_barycenter.standalone.cluster import free_ports
 from support.maven import tool
 from support.pulsar_peer import resolve_class_path, silent
-from support.zookeeper_server import ZooKeeperServer, zookeeper_server
+from support.zookeeper_server import zookeeper_server
 
 _START_S: Final = 300.0
 _LOOK_AGAIN_S: Final = 0.1
@@ -28,7 +30,8 @@ _JVM: Final = (
 
 
 class RealBookie:
-    """One bookie; `start` may be called again after `kill`, with the same data and port."""
+    """One bookie; `start` may be called again after `kill`, with the same data and port. `zookeeper` are the servers
+    with the metadata, `HOST:PORT` separated by commas."""
 
     def __init__(
         self,
@@ -41,11 +44,13 @@ class RealBookie:
         configuration: Mapping[str, str],
     ) -> None:
         self.name = f"127.0.0.1:{port}"
+        self._address = "127.0.0.1", port
+        self._zookeeper = zookeeper
         self.folder = folder / f"bookie-{number}"
         self.folder.mkdir()
         self.conf = self.folder / "bookie.conf"
         keys = {
-            "metadataServiceUri": f"zk+hierarchical://{zookeeper}/ledgers",
+            "metadataServiceUri": f"zk+hierarchical://{zookeeper.replace(',', ';')}/ledgers",
             "bookiePort": port,
             "allowLoopback": "true",
             "listeningInterface": "lo",
@@ -83,6 +88,22 @@ class RealBookie:
         with (self.folder / "log").open("ab") as log:
             self._process = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)]
 
+    def wait_ready(self) -> bool:
+        """Wait until the bookie serves and is registered; return False if it has ended instead."""
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if not self.is_running():
+                return False
+            with suppress(OSError):
+                socket.create_connection(self._address, timeout=5).close()
+                if self.name in registered(self._zookeeper):
+                    return True
+            time.sleep(_LOOK_AGAIN_S)
+        raise AssertionError(f"bookie {self.name} does not serve after {_START_S} s: {self.log()}")
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process[0].send_signal(number)
+
     def is_running(self) -> bool:
         return bool(self._process) and self._process[0].poll() is None
 
@@ -100,45 +121,49 @@ class RealBookie:
 class RealBookies:
     """A running cluster."""
 
-    def __init__(self, bookies: list[RealBookie], zookeeper: ZooKeeperServer, class_path: str) -> None:
+    def __init__(self, bookies: list[RealBookie], zookeeper: str, class_path: str) -> None:
         self.bookies = bookies
         self.zookeeper = zookeeper
-        self.url = zookeeper.url
+        self.url = f"zk:{zookeeper}"
         self.class_path = class_path
 
     def named(self, name: str) -> RealBookie:
         return next(bookie for bookie in self.bookies if bookie.name == name)
 
     def shell(self, *words: str) -> str:
-        """Return what a command of BookKeeper's shell prints.
+        """Return what a command of BookKeeper's shell prints. Most commands log their results, so they print nothing
+        without the library that logs, which the bookies lack.
 
         Raises:
             subprocess.CalledProcessError: it failed.
         """
-        return run_java(
-            self.class_path, "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(self.bookies[0].conf), *words
-        )
+        with_log = os.pathsep.join(resolve_class_path()[1])
+        level = "-Dorg.apache.logging.log4j.level=INFO"
+        main = "org.apache.bookkeeper.bookie.BookieShell"
+        return run_java(with_log, level, main, "-conf", str(self.bookies[0].conf), *words)
 
     def wait_registered(self) -> None:
         """Return once all bookies that run are registered."""
         deadline = time.monotonic() + _START_S
         expected = {bookie.name for bookie in self.bookies if bookie.is_running()}
-        while not expected <= self._registered():
+        while not expected <= registered(self.zookeeper):
             broken = [bookie for bookie in self.bookies if bookie.name in expected and not bookie.is_running()]
             assert not broken, broken[0].log()
             assert time.monotonic() < deadline, self.bookies[0].log()
             time.sleep(_LOOK_AGAIN_S)
 
-    def _registered(self) -> set[str]:
-        from kazoo.client import KazooClient
 
-        client = KazooClient(self.zookeeper.endpoint)
-        client.start()
-        try:
-            return set(client.get_children("/ledgers/available"))
-        finally:
-            client.stop()
-            client.close()
+def registered(zookeeper: str) -> set[str]:
+    """Return the names of the bookies that are registered at these servers of ZooKeeper."""
+    from kazoo.client import KazooClient
+
+    client = KazooClient(zookeeper)
+    client.start()
+    try:
+        return set(client.get_children("/ledgers/available"))
+    finally:
+        client.stop()
+        client.close()
 
 
 def run_java(class_path: str, *command: str) -> str:
@@ -163,13 +188,34 @@ def real_bookies(folder: Path, count: int, configurations: Sequence[Mapping[str,
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
     """
+    class_path = bookkeeper_class_path()
+    with (
+        zookeeper_server(folder) as server,
+        bookies_on(server.endpoint, folder, count, class_path, configurations) as cluster,
+    ):
+        yield cluster
+
+
+def bookkeeper_class_path() -> str:
+    """Return the jars of a bookie.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, no JDK or no network.
+    """
     tool("java")
-    class_path = os.pathsep.join(silent(resolve_class_path()[1]))
+    return os.pathsep.join(silent(resolve_class_path()[1]))
+
+
+@contextmanager
+def bookies_on(
+    zookeeper: str, folder: Path, count: int, class_path: str, configurations: Sequence[Mapping[str, str]] = ()
+) -> Iterator[RealBookies]:
+    """Initialize a cluster of bookies on running servers of ZooKeeper, `HOST:PORT` separated by commas, and run `count`
+    bookies, as `real_bookies` does. `class_path` is from `bookkeeper_class_path`."""
     with ExitStack() as stack:
-        zookeeper = stack.enter_context(zookeeper_server(folder))
         ports = free_ports(2 * count)
         bookies = [
-            RealBookie(folder, class_path, zookeeper.endpoint, number, ports[2 * number], ports[2 * number + 1], keys)
+            RealBookie(folder, class_path, zookeeper, number, ports[2 * number], ports[2 * number + 1], keys)
             for number, keys in zip(range(count), chain(configurations, repeat({})), strict=False)
         ]
         cluster = RealBookies(bookies, zookeeper, class_path)

@@ -84,12 +84,14 @@ async def running_cluster(
             metadata_store_url=metadata_store_url,
         )
         cluster = StandaloneCluster(settings)
-        for index, url in enumerate(metadata_store_urls):
-            cluster.brokers[index] = BrokerProcess(index, replace(settings, metadata_store_url=url))
-        for index in range(brokers) if has_own_folders else ():
-            own = DataDirectory(folder / f"broker-{index}")
-            own.create()
-            cluster.brokers[index] = BrokerProcess(index, replace(settings, directory=own))
+        for index in range(brokers):
+            own = settings
+            if metadata_store_urls:
+                own = replace(own, metadata_store_url=metadata_store_urls[index])
+            if has_own_folders:
+                own = replace(own, directory=DataDirectory(folder / f"broker-{index}"))
+                own.directory.create()
+            cluster.brokers[index] = BrokerProcess(index, own)
         try:
             await cluster.start()
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:

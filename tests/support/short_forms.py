@@ -1,10 +1,15 @@
-"""Parameters of tests of which the short form runs some, and `make peer` all."""
+"""Which tests and parameters only the full form has, which `make peer` runs."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+
+
+def has_full_form(config: pytest.Config) -> bool:
+    """Return whether tests and cases run that have only a full form."""
+    return bool(config.getoption("--full-form") or config.getoption("--peer-required"))
 
 
 def params(values: Mapping[str, Any], *, short: Collection[str]) -> list[ParameterSet]:

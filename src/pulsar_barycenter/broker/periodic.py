@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from pulsar_barycenter.bounds.background import BackgroundTasks
+from pulsar_barycenter.metadata.errors import SessionLostError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +19,8 @@ class PeriodicTasks:
 
     def start(self, name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
         """Call `run` periodically. The first call is after `interval_s()` seconds; `interval_s` is called again for
-        each interval. Exceptions are logged, and the task continues.
+        each interval. Exceptions are logged, and the task continues. If the metadata store did not answer, the log has
+        the reason as a warning, without a traceback.
 
         If a run takes longer than the interval, the next run follows at once; missed runs are left out.
         """
@@ -36,5 +38,7 @@ async def _repeat(name: str, run: Callable[[], Awaitable[object]], interval_s: C
         await asyncio.sleep(due - loop.time())
         try:
             await run()
+        except (SessionLostError, StoreUnavailableError) as error:
+            log.warning("periodic_task_failed", task=name, reason=str(error))
         except Exception:
             log.exception("periodic_task_failed", task=name)

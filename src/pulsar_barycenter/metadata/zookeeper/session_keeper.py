@@ -215,11 +215,13 @@ class SessionKeeper:
             self._unanswered_since = sent_at
 
         def answered(answer: "asyncio.Future[object]") -> None:
-            if answer.cancelled() or link is not self._link or self._is_closed:
+            if answer.cancelled():
+                return
+            error = answer.exception()  # also of a former session: asyncio logs an exception that nobody asks for
+            if link is not self._link or self._is_closed:
                 return
             if self._beat_sent_at == sent_at:
                 self._beat_sent_at = None
-            error = answer.exception()
             if error is None:
                 self._unanswered_since = self._beat_sent_at
                 self._confirm(session, sent_at, timeout_s)

@@ -1,9 +1,10 @@
 """How a session with ZooKeeper is kept, or abandoned, over a link that a test controls."""
 
 import asyncio
+import gc
 
 import pytest
-from kazoo.exceptions import KazooException, NoAuthError
+from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError
 
 from pulsar_barycenter.metadata.listeners import StoreListeners
 from pulsar_barycenter.metadata.store import SessionEvent
@@ -14,7 +15,7 @@ LOST = [SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST]
 
 
 class Link:
-    """Answers each heartbeat at once, with the error that is set if one is."""
+    """Answers each heartbeat at once, with the error that is set if one is; or not yet, if `is_mute`."""
 
     def __init__(self, session: int) -> None:
         self.session = session
@@ -22,11 +23,15 @@ class Link:
         self.last_failure = ""
         self.error: KazooException | None = None
         self.asked = 0
+        self.is_mute = False
+        self.unanswered: list[asyncio.Future[object]] = []
 
     def ask(self, _ask: object) -> "asyncio.Future[object]":
         self.asked += 1
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        if self.error is None:
+        if self.is_mute:
+            self.unanswered.append(answer)
+        elif self.error is None:
             answer.set_result(None)
         else:
             answer.set_exception(self.error)
@@ -60,6 +65,9 @@ class Kept:
         await self.keeper.wait_begun()
         return self.links[-1]
 
+    async def has_asked_in_vain(self) -> bool:
+        return bool(self.links[-1].unanswered)
+
     async def has_heard(self, events: list[SessionEvent]) -> bool:
         return self.told == events
 
@@ -75,6 +83,23 @@ async def test_a_heartbeat_that_keeps_failing_costs_the_session() -> None:
     assert kept.keeper.session is None
     assert kept.keeper.is_overdue
     assert len(kept.links) == 2
+    await kept.keeper.close()
+
+
+async def test_a_heartbeat_of_a_former_session_that_fails_late_is_no_error() -> None:
+    """asyncio reports a failed request that nobody looked at as an error of the program."""
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
+    kept = Kept()
+    link = await kept.begin()
+    link.is_mute = True
+    await eventually(kept.has_asked_in_vain)
+    kept.keeper.on_expired()
+    assert len(kept.links) == 2
+    link.unanswered.pop().set_exception(ConnectionLoss())
+    await asyncio.sleep(0)
+    gc.collect()
+    assert told == []
     await kept.keeper.close()
 
 

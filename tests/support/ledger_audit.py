@@ -47,6 +47,7 @@ async def audited_ledgers(store: MetadataStore, client: LedgerClient, shell: Cal
     user = await bookie_user(store, client.instance_id)
     report = await compare(store, client, user.cluster, list_reader(user.records))
     assert not report.lacking, report.lacking
+    assert not report.unreadable, report.unreadable
     assert not report.others, f"{report.others} of the ledgers are not of this cluster"
     listed = [ledger async for ledger in listed_ledgers(store, list_reader(user.records))]
     turns = asyncio.Semaphore(_AT_ONCE)

@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with this in the brokers' configuration; may be repeated",
     )
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
-    group.addoption("--peer-cases", type=int, default=400, metavar="N", help="draw N random cases of each kind")
+    group.addoption("--peer-cases", type=int, default=200, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
     group.addoption(
         "--peer-version",

@@ -88,8 +88,9 @@ def compile_tests() -> None:
 def begin_archive_of_classes() -> None:
     """Have the archive of Spark's classes made while lint and types run; tests of Spark wait until it is there."""
     say("making an archive of Spark's classes in the background")
+    code = "from support import java_start; java_start.set_environment(); java_start.make_archive()"
     subprocess.Popen(
-        [str(PYTHON), "-c", "from support.java_start import make_archive, set_environment as s; s(); make_archive()"],
+        [str(PYTHON), "-c", code],
         cwd=ROOT / "tests",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -135,6 +135,14 @@ def _topic_at(path: str) -> TopicName:
     return TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
 
 
+def _name_at(path: str) -> str:
+    """Return the name of the topic whose list is at `path`; the path itself if no topic has such a name."""
+    try:
+        return str(_topic_at(path))
+    except InvalidNameError:
+        return path
+
+
 async def named_ledgers(
     store: MetadataStore, read: ReadList, on_unreadable: OnUnreadable = refuse_unreadable
 ) -> set[int]:
@@ -150,11 +158,7 @@ async def named_ledgers(
         try:
             record = read(path, value)
         except InvalidValueError as error:
-            try:
-                name = str(_topic_at(path))
-            except InvalidNameError:
-                name = path
-            on_unreadable(name, error)
+            on_unreadable(_name_at(path), error)
             continue
         named.update(ledger.ledger_id for ledger in (*record.ledgers, *record.compacted_ledgers))
         named.update(record.deleting)

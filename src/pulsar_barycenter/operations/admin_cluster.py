@@ -264,12 +264,7 @@ class AdminCluster:
         """Return the answer to a GET request for `path`, None if the broker answers that the object does not exist. If
         `text` is True, an answer that is not JSON is returned as text.
         """
-        try:
-            return await self._sent("GET", self._url, path, or_text=text)
-        except AdminRequestError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise translated(error) from error
+        return await self._call("GET", self._url, path, or_text=text, or_none=True)
 
     async def unload(self, bundle: str, destination: str) -> None:
         path = f"/admin/v2/namespaces/{quote(bundle)}/unload"
@@ -389,27 +384,14 @@ class AdminCluster:
         *,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        try:
-            return await self._sent(method, url, path, params=params, headers=headers)
-        except AdminRequestError as error:
-            raise translated(error) from error
-
-    async def _sent(
-        self,
-        method: str,
-        url: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
         or_text: bool = False,
+        or_none: bool = False,
     ) -> Any:
-        """Send a request, and return its answer. If there is none, turn to another broker.
+        """Send a request, and return its answer. If there is none, turn to another broker. With `or_none` the answer
+        that the object does not exist is None.
 
         Raises:
-            AdminRequestError: the answer is an error.
-            NotNowError: there is no answer within the time.
+            NotNowError, RefusedError: there is no answer within the time, or it is an error.
         """
         try:
             # a request that changes something has no time limit here: a repeated request would act twice
@@ -418,7 +400,9 @@ class AdminCluster:
         except AdminRequestError as error:
             if error.status == _NO_ANSWER:
                 self._turn_away(url)
-            raise
+            if or_none and error.status == _NOT_FOUND:
+                return None
+            raise translated(error) from error
         except TimeoutError:
             self._turn_away(url)
             raise NotNowError(f"{method} {url}{path}: no answer within {_READ_S:g} s") from None

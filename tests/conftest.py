@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from support.commit import first_of_commit
 from support.java_start import make_archive, set_environment
 from support.process_state import ProcessState, let_no_logger_remember
-from support.short_forms import has_full_form
+from support.short_forms import has_full_form, not_drawn
 
 if TYPE_CHECKING:
     import pulsar
@@ -36,7 +36,7 @@ TRACED = {"unit", "contract"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
-    group.addoption("--sim-seeds", type=int, default=30, metavar="N", help="play the histories of N seeds")
+    group.addoption("--sim-seeds", type=int, default=20, metavar="N", help="play the histories of N seeds")
     group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
@@ -86,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-write", action="store_true", help="write what was seen into docs/compatibility.md")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
     group.addoption("--fuzz-examples", type=int, default=250, metavar="N", help="try N rows of frames")
-    group.addoption("--fuzz-requests", type=int, default=2, metavar="N", help="draw N requests for each operation")
+    group.addoption("--fuzz-requests", type=int, default=1, metavar="N", help="draw N requests for each operation")
     group = parser.getgroup("forms", "which form of the tests")
     group.addoption("--full-form", action="store_true", help="also run tests and cases that only the full form has")
     group = parser.getgroup("coverage", "which tests --cov traces")
@@ -103,8 +103,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"simulated clusters: {count} fresh seeds; again: {again}")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Pause coverage in tests of the kinds that are not traced."""
+    """Leave out the cases that this commit does not draw, and pause coverage in tests of the kinds that are not traced.
+
+    Last, so that a case is not left out that `-k` selects alone.
+    """
+    if not has_full_form(config) and (left_out := not_drawn(items, first_of_commit())):
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     if config.pluginmanager.hasplugin("_cov") and not config.getoption("--cov-all-kinds"):
         for item in items:
             if item.path.relative_to(TESTS).parts[0] not in TRACED:

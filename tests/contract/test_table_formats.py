@@ -104,6 +104,7 @@ def table_format(request: pytest.FixtureRequest) -> TableFormat:
     return TableFormat(request.param)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_each_engine_reads_each_row_once_at_every_step(tmp_path: Path, table_format: TableFormat, engine: str) -> None:
     """Batches, compactions of both kinds, deletion of replaced files, a restart."""

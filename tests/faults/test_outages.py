@@ -25,6 +25,7 @@ MANAGERS: Final[dict[str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("manager", MANAGERS)
 async def test_after_outages_of_all_brokers_every_bundle_is_served_and_nothing_is_lost(
     tmp_path: Path, manager: str, request: pytest.FixtureRequest

@@ -234,6 +234,7 @@ def test_in_process(barycenter_cluster):
 GUIDE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_fixtures_serve_a_project_of_others(tmp_path: Path, workers: int) -> None:
     """As its users have it: the file of tests of the guide and another, folders kept, with and without xdist."""

@@ -11,7 +11,6 @@ from kazoo.exceptions import NoNodeError
 from pulsar_barycenter.load.managers import ManagerKind
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import eventually, running_cluster
-from support.short_forms import params
 from support.zookeeper_server import ZooKeeperServer, zookeeper_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
@@ -44,7 +43,8 @@ def names_below(server: ZooKeeperServer, path: str) -> list[str]:
         client.close()
 
 
-@pytest.mark.parametrize("manager", params(MANAGERS, short=("modular", "extensible, records in a topic")))
+@pytest.mark.drawn(1)
+@pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
 async def test_clients_go_on_when_bundles_move_a_broker_dies_and_zookeeper_starts_again(
     tmp_path: Path, manager: dict[str, str]
 ) -> None:

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("
 """One cluster and one browser for all tests of the file."""
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_fits_and_can_be_used_by_all(

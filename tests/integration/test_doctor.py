@@ -82,6 +82,7 @@ async def used(admin: Admin, name: str = SPACE) -> None:
         await admin.owner(f"persistent://{name}/topic-{number}")
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
 async def test_of_a_healthy_cluster_it_has_nothing_to_mend(tmp_path: Path, manager: Mapping[str, str]) -> None:
     configuration = {"metadataStoreSessionTimeoutMillis": "3000", **manager}

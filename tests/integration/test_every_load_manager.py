@@ -10,7 +10,6 @@ import pytest
 
 from pulsar_barycenter.load.managers import ManagerKind
 from support.cluster_rehearsal import Manager, Size, rehearsal
-from support.short_forms import params
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
@@ -37,7 +36,8 @@ def size(request: pytest.FixtureRequest) -> Size:
     return Size(*(option(f"--rehearsal-{name}") for name in ("rounds", "topics", "seed")))
 
 
-@pytest.mark.parametrize("manager", params(MANAGERS, short=("modular", "extensible, records in a topic")))
+@pytest.mark.drawn(1)
+@pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
 async def test_clients_lose_nothing_and_one_broker_serves_at_a_time(
     tmp_path: Path, manager: Manager, size: Size
 ) -> None:

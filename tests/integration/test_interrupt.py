@@ -189,6 +189,7 @@ INTERRUPTS = {
 SHORT = [name for name in INTERRUPTS if name.endswith("SIGINT")]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("phase", "number"), params(INTERRUPTS, short=[*SHORT, "broker-0: ready-SIGHUP"]))
 def test_a_cluster_that_is_interrupted_in_any_phase_ends_in_order_and_leaves_nothing(
     tmp_path: Path, phase: str, number: signal.Signals

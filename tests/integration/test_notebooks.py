@@ -36,6 +36,7 @@ def test_every_public_module_has_a_notebook() -> None:
     assert NAMES == ["history", "replay", "strategies", "testing"]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name: str) -> None:
     notebook = executed(name)

@@ -36,6 +36,7 @@ async def owned(admin: Admin, broker: str, *, ask: int) -> set[str]:
     return {bundle for bundle in found if not bundle.startswith("pulsar/")}
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("manager", [ManagerKind.MODULAR, ManagerKind.EXTENSIBLE], ids=["modular", "extensible"])
 async def test_bundles_are_moved_and_a_broker_is_drained_and_nothing_is_lost(
     tmp_path: Path, manager: ManagerKind

@@ -153,6 +153,7 @@ async def test_a_damaged_topic_goes_when_its_deletion_is_forced(tmp_path: Path) 
         assert await asyncio.to_thread(consume, url) == list(range(MESSAGES))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("state", ["missing", "empty"])
 async def test_ledgers_without_their_metadata_are_not_passed_over(tmp_path: Path, state: str) -> None:
     """The broker does not start as if there were nothing, says what to do, and doing that works."""

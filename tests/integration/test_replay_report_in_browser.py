@@ -44,6 +44,7 @@ def drawn(browser: Browser, report: str, **context: Any) -> tuple[Page, list[str
     return page, complaints
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("width", [360, 768, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("which", [FEW, MANY, STILL, IDLE])

@@ -128,6 +128,7 @@ def drawn(draw: random.Random, issuer: FakeIssuer) -> dict[str, Any]:
     return {**usual, **changed, **draw.choice([*keys[:4] * 3, *keys[4:]])}
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("role_claim", ["sub", "groups"])
 async def test_both_believe_the_same_tokens(role_claim: str, request: pytest.FixtureRequest) -> None:
     options = request.config.getoption

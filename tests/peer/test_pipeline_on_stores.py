@@ -158,6 +158,7 @@ def unfinished_batch(files: StoreFiles, data: str) -> bool:
     return bool(begun - ended)
 
 
+@pytest.mark.drawn(1)
 def test_files_appear_whole_and_are_written_over(store: Store, there: StoreSession) -> None:
     """What the pipeline builds on, also when eight write one file at once, or a writer breaks off."""
     told = there.ask("files", f"{store.address}/files")

@@ -112,6 +112,7 @@ def test_a_copied_log_is_folded_in_the_order_of_its_reports(
     assert found.fetchall() == [(count, pytest.approx(rate))]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_log_cut_into_runs_of_any_size_is_folded_as_one(
     spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -130,6 +131,7 @@ def test_a_log_cut_into_runs_of_any_size_is_folded_as_one(
     assert_tables_follow(spark, layout, PipelineOracle(reports), decided)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", [3, 4])
 def test_what_comes_in_runs_out_of_order_is_said(spark: SparkSession, layout: PipelineLayout, seed: int) -> None:
     """Any part of the reports first, the others in a second run: each stands in the tables of reports once, and the

@@ -65,6 +65,7 @@ def traces(path: Path) -> Path:
     return path
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("kind", ["generated", "traces", pytest.param("recorded", marks=pytest.mark.full_form)])
 def test_a_run_has_the_same_bytes_whatever_it_ran_on(ways: Mapping[str, Way], tmp_path: Path, kind: str) -> None:
     specs = {

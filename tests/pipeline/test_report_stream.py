@@ -143,6 +143,7 @@ def test_duplicates_and_broken_reports_change_nothing(spark: SparkSession, layou
     assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("step", ["bundle_samples", "broker_data", "ownership", "state", "publication"])
 def test_a_batch_that_failed_half_way_takes_effect_once(
     spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch, step: str

@@ -54,6 +54,7 @@ def by_arrays(spark: SparkSession, files: list[str]) -> pa.Table:
     return refold(spark, files, stretches=2).bundles
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("folded", [by_expressions, by_arrays])
 def test_ten_thousand_sequences_fold_as_one_by_one(
     spark: SparkSession, tmp_path: Path, folded: Callable[[SparkSession, list[str]], pa.Table]

@@ -14,6 +14,7 @@ from pulsar_barycenter.replay.simulator import replay
 ROUNDS = 40
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("hot", [Hot.NONE, Hot.MOVABLE])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_brokers_are_even_after_each_round_of_chaos(hot: Hot, seed: int) -> None:

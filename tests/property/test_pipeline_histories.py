@@ -130,6 +130,7 @@ def run_with_kill(
     assert not falls_short(run_once(layout, reports, chosen, monkeypatch))
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_kill_at_any_step_leaves_state_and_publication_whole(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +175,7 @@ def test_a_kill_at_any_step_leaves_state_and_publication_whole(
         check_windows(published, found.bundles)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("place", ["load_reports", "bundle_data", "ownership", "balance", "state", "publication"])
 def test_a_batch_that_fails_is_folded_again_by_the_same_process(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -249,6 +251,7 @@ def check_windows(published: Published, bundles: pa.Table) -> None:
             assert window.msg_throughput_out == row[f"{name}_msg_throughput_out"]
 
 
+@pytest.mark.drawn(2)
 def test_runs_in_any_order_give_the_tables_of_one_or_say_that_they_do_not(
     rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def run(*words: str, refused: tuple[str, ...] = CORE) -> subprocess.CompletedPro
     return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.drawn(7)
 @pytest.mark.parametrize(
     "words",
     [

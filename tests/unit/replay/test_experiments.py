@@ -26,6 +26,7 @@ SEEDS = range(1, 10)
 PAGE = (Path(__file__).parents[3] / "docs" / "published-experiments.md").read_text()
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("experiment", ALL.values(), ids=ALL)
 def test_a_replay_comes_out_as_was_published(experiment: Experiment) -> None:
     for strategy in experiment.strategies:

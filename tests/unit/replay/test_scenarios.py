@@ -21,6 +21,7 @@ def figures(case: Case, strategy: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if isinstance(value, int | float)}
 
 
+@pytest.mark.drawn(7)
 @pytest.mark.parametrize("case", params(CASES, short=CASES.keys() - {"daily-swing"}))
 def test_a_scenario_goes_as_expected(case: Case) -> None:
     wanted = {name for each in case.expected for name in (each.strategy, each.than) if name} - {EVERY}

@@ -1,4 +1,4 @@
-"""`python -m benchmarks on_bookies`: Apache Pulsar and Barycenter on the same bookies and ZooKeeper, in turns A B C.
+"""`python -m benchmarks on_bookies`: Apache Pulsar and Barycenter on the same bookies and ZooKeeper, in turns A B B A.
 
 The third system is Barycenter with files, on the same machine. Needs Maven and a JDK, 17 or newer; without them it says
 so and measures nothing. The ensemble settings are those of both systems; one bookie, or three of which two confirm.

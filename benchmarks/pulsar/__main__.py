@@ -1,4 +1,4 @@
-"""`python -m benchmarks pulsar`: Apache Pulsar and Barycenter measured in turns, A B A B.
+"""`python -m benchmarks pulsar`: Apache Pulsar and Barycenter measured in turns, A B B A.
 
 Needs Maven and a JDK, 17 or newer; without them it says so and measures nothing. Figures are medians of the rounds;
 every single one is in the JSON, with the load average before it: on a machine that does other work, compare those.

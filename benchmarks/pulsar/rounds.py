@@ -1,4 +1,8 @@
-"""Loads measured of several systems in turns, A B A B, and the medians of the rounds."""
+"""Loads measured of several systems in turns, A B C C B A, and the medians of the rounds.
+
+Every other round has the reverse order, so that what one system leaves to the disk, or to bookies that they share, does
+not always fall into the turn of the same other one.
+"""
 
 import os
 import statistics
@@ -20,7 +24,7 @@ def measure(chosen: Mapping[str, Row], systems: Sequence[System], rounds: int, s
         for system in [*systems] * row.warm_runs:
             row.run(system, scale=scale * _WARM_RUN)
         for number in range(rounds):
-            for system in systems:
+            for system in systems if number % 2 == 0 else reversed(systems):
                 load = os.getloadavg()[0]
                 figures = row.run(system, scale=scale)
                 records.append(

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, blocks
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, LoadSnapshot, namespace_of
@@ -93,7 +93,7 @@ def predict(
     usage = lines.background + lines.slope * work
     usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
-    heaviest = _heaviest(snapshot, loads, owner, usage, settings)
+    heaviest = _heaviest(loads, owner, usage, settings)
     least = _least(background, lines.slope, heaviest, fresh, settings)
     target = np.array([_targets(usage[row], background[row], least[row], lines.slope, fresh) for row in (0, 1)])
     fresh &= ~_surprised(snapshot, loads, work)
@@ -110,21 +110,29 @@ def predict(
     )
 
 
-def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
+def _heaviest(loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
     """Return the work (load as one number) of the heaviest bundle of each broker: one row by the recent and one by the
     settled estimate.
 
     It is 0 for a broker whose usage is not above the mean by more than the band (`Settings.band`): there the heaviest
     bundle does not limit how even the usages can become.
     """
-    count = len(snapshot.brokers)
-    found = np.zeros((2, count))
-    high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0) if count else np.zeros(0, bool)
+    found = np.zeros_like(usage)
+    if not usage.size:
+        return found
+    high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0)
     if not high.any():
         return found
-    rows = np.flatnonzero(np.append(high, False).take(owner))  # NOBODY is the last one
-    for estimate, column in enumerate((loads.recent, loads.settled)):
-        np.maximum.at(found[estimate], owner[rows], column[rows])
+    is_high = np.append(high, False)  # NOBODY is the last one
+    columns = (loads.recent, loads.settled)
+    for block in blocks(len(owner)):
+        owners = owner[block]
+        of_high = is_high.take(owners, mode="wrap")
+        for most, column in zip(found, columns, strict=True):
+            # each of these brokers has a bundle at least as heavy already, so after some blocks few bundles are left
+            least = most[high].min()
+            rows = np.flatnonzero(of_high & (column[block] > least))
+            np.maximum.at(most, owners[rows], column[block][rows])
     return found
 
 

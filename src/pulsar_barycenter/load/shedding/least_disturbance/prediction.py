@@ -48,7 +48,6 @@ class Prediction:
     slope: Floats
     fresh: Flags
     known: Flags
-    counts: Floats
     doubt: Floats
 
     @property
@@ -73,8 +72,7 @@ def predict(
 ) -> Prediction:
     brokers, count = snapshot.brokers, len(snapshot.brokers)
     owner, arriving = owners_to_be(snapshot, loads)
-    _, *work_of, numbers = loads.sums
-    work, counts = np.array(work_of), numbers + arriving[2]
+    work = loads.sums[1:].copy()
     moved = (
         np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
     )
@@ -84,7 +82,6 @@ def predict(
     ):
         for estimate, column in enumerate((loads.recent, loads.settled)):
             work[estimate] += sign * np.bincount(owners, column[rows], count)
-        counts = counts + sign * np.bincount(owners, minlength=count)
     work += arriving[:2] + _unlisted(snapshot, loads)
     age_ms = now_ms - reported_at_ms(snapshot)
     fresh = (age_ms <= settings.stale_ms) & ~brokers.suspect
@@ -104,8 +101,7 @@ def predict(
         apart=usage - target,
         slope=lines.slope,
         fresh=fresh,
-        known=_known(snapshot, lines, counts),
-        counts=counts,
+        known=_known(snapshot, lines, owner, arriving[2]),
         doubt=lines.doubt,
     )
 
@@ -270,13 +266,15 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
     return surprised
 
 
-def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
+def _known(snapshot: LoadSnapshot, lines: UsageLines, owner: Indices, arriving: Floats) -> Flags:
     """Flag the brokers of which enough is known: those that have reported at least twice, those of which half of the
-    bundles have at least two samples in their short window, and those without bundles.
+    bundles have at least two samples in their short window, and those without bundles. `owner` is that of
+    `owners_to_be`, `arriving` is the number of bundles on their way to each broker that no broker reports.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):
         return snapshot.brokers.everyone
     sampled = np.bincount(bundles.owner, bundles.short_samples > 1, count)
-    found: Flags = (lines.reports >= 2) | (counts == 0) | (2 * sampled >= np.bincount(bundles.owner, minlength=count))
+    is_empty = np.bincount(owner[owner != NOBODY], minlength=count) + arriving == 0
+    found: Flags = (lines.reports >= 2) | is_empty | (2 * sampled >= np.bincount(bundles.owner, minlength=count))
     return found

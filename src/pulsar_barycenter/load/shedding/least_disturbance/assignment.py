@@ -23,7 +23,7 @@ broker gives 12.6 to 15.4 points: of bundles of 9, 7, 5, 4 … points it gives t
 leaves it at 56 %.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, blocks
 from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, collect
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
-from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, Prediction
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.roomiest import Roomiest
 from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Offer, Price, Unevenness
 from pulsar_barycenter.load.shedding.ordering import by_group
@@ -432,7 +432,7 @@ class Search:
         settled = apart[1, broker] = apart.item(1, broker) + slope * giver.work.item(1, at)
         less, more = (recent, settled) if recent < settled else (settled, recent)
         self._upper[broker] = more
-        if self._takes[broker]:
+        if self._takes.item(broker):
             self._room_to_goal.set(broker, (self._settings.goal - more) / self._slope.item(broker))
         return less, more
 
@@ -446,47 +446,51 @@ class Search:
             return
         if any(move.why != ABOVE for move in self._moves):
             return
-        rows = np.array([move.row for move in self._moves])
+        rows, sources, destinations = np.array([move[:3] for move in self._moves]).T
         work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
-        recent, settled = work.tolist()
-        slope, apart = self._slope.tolist(), self._apart.copy()
-        for place, move in enumerate(self._moves):
-            apart[0, move.destination] -= slope[move.destination] * recent[place]
-            apart[1, move.destination] -= slope[move.destination] * settled[place]
-        goals: list[int] = [-1] * len(rows)
-        upper = apart.max(axis=0)
-        emptiest = Roomiest(np.where(self._takes, -upper, -np.inf))
+        apart = self._apart.copy()
+        for estimate in (RECENT, SETTLED):
+            np.subtract.at(apart[estimate], destinations, self._slope[destinations] * work[estimate])
+        emptiest = Roomiest(np.where(self._takes, -apart.max(axis=0), -np.inf))
+        goals: list[int] = [NOBODY] * len(rows)
+        # numbers of Python from here on: what changes is one value at a time
+        slope, (recent, settled), (recent_work, settled_work) = self._slope.tolist(), apart.tolist(), work.tolist()
+        bundles, givers = rows.tolist(), sources.tolist()
         for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
-            move = self._moves[place]
-            goal, _ = emptiest.among(self._may_go(move.row, move.source), move.source)
+            source = givers[place]
+            goal, _ = emptiest.among(self._may_go(bundles[place], source), source)
             goals[place] = goal
-            one = apart[0, goal] = apart.item(0, goal) + slope[goal] * recent[place]
-            other = apart[1, goal] = apart.item(1, goal) + slope[goal] * settled[place]
-            upper[goal] = max(one, other)
-            emptiest.set(goal, -upper.item(goal))
-        takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
-        if upper[takers].max() < self._upper[takers].max():
-            moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
-            self._adopt(moves, apart)
+            recent[goal] += slope[goal] * recent_work[place]
+            settled[goal] += slope[goal] * settled_work[place]
+            emptiest.set(goal, -max(recent[goal], settled[goal]))
+        apart = np.array([recent, settled])
+        takers = np.union1d(goals, destinations)
+        if apart.max(axis=0)[takers].max() < self._upper[takers].max():
+            self._adopt(self._moves, goals, apart)
 
-    def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the chosen moves by `moves`, and the state of the search by `apart`: how far each broker is above its
-        reachable usage after these moves. Return whether they were replaced.
+    def _adopt(self, moves: Sequence[RowMove], goals: Sequence[int], apart: Floats) -> bool:
+        """Replace the chosen moves by `moves`, but with the destinations `goals`, and the state of the search by
+        `apart`: how far each broker is above its reachable usage after these moves. Return whether they were replaced.
 
         They are not replaced if any broker that takes a bundle would then be above its reachable usage by at least as
         much as the giver of this bundle was before the move.
         """
-        slope, before = self._slope.tolist(), self._view.apart.T.tolist()
+        slope, (recent, settled) = self._slope.tolist(), self._view.apart.tolist()
+        rows = np.array([move.row for move in moves], np.int64)
+        work = zip(self._loads.recent[rows].tolist(), self._loads.settled[rows].tolist(), strict=True)
         adopted = []
-        for move in moves:
-            giver, taker = before[move.source], before[move.destination]
-            had = min(giver)
-            for estimate, work in enumerate((self._loads.recent.item(move.row), self._loads.settled.item(move.row))):
-                giver[estimate] -= slope[move.source] * work
-                taker[estimate] += slope[move.destination] * work
-            if max(taker) >= had:
+        for move, goal, (by_recent, by_settled) in zip(moves, goals, work, strict=True):
+            source = move.source
+            had = min(recent[source], settled[source])
+            recent[source] -= slope[source] * by_recent
+            settled[source] -= slope[source] * by_settled
+            recent[goal] += slope[goal] * by_recent
+            settled[goal] += slope[goal] * by_settled
+            taker = max(recent[goal], settled[goal])
+            if taker >= had:
                 return False
-            adopted.append(move._replace(before=had, after=min(giver), taker=max(taker)))
+            after = min(recent[source], settled[source])
+            adopted.append(RowMove(move.row, source, goal, had, after, taker, move.why, move.price))
         self._moves, self._apart, self._upper = adopted, apart, apart.max(axis=0)
         self._room_to_goal = Roomiest(self._room(self._settings.goal))
         return True
@@ -495,7 +499,7 @@ class Search:
         """Replace chosen bundles by other bundles of the same broker, if the giver and the taker then both end nearer
         to their reachable usage.
         """
-        if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
+        if not 0 < len(self._moves) <= _REFINED or any(move.why != ABOVE for move in self._moves):
             return
         apart, moves = self._apart.copy(), list(self._moves)
         swapped: list[tuple[Giver, int, int]] = []
@@ -515,7 +519,7 @@ class Search:
             giver.there[at], giver.there[other] = True, False
             swapped.append((giver, at, other))
             moves[place] = move._replace(row=int(giver.rows[other]))
-        if not self._adopt(moves, apart):
+        if not self._adopt(moves, [move.destination for move in moves], apart):
             for giver, at, other in reversed(swapped):
                 giver.there[at], giver.there[other] = False, True
 

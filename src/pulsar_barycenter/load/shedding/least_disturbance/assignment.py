@@ -31,7 +31,7 @@ import numpy as np
 
 from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, blocks
-from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, collect
+from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, Givers
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.roomiest import Roomiest
@@ -136,7 +136,7 @@ class Search:
         # one more, by which a round sees that it is full
         self._most = settings.most + 1
         self._movable = movable
-        self._givers: dict[int, Giver] = {}
+        self._givers = Givers(snapshot, loads, movable, view.slope)
 
     def run(self) -> Found:
         """Return the moves that bring the usage of each broker to at most the band (`Settings.band`) above its
@@ -187,17 +187,6 @@ class Search:
     def _makes_few(self) -> bool:
         return self._settings.most <= _FEW
 
-    # ---- the bundles of givers ----
-
-    def _prepare(self, brokers: Integers) -> None:
-        """Collect the bundles that these brokers may give away, except for brokers for which this search has done so
-        already.
-        """
-        wanted = np.zeros(len(self._snapshot.brokers), bool)
-        wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
-        if wanted.any():
-            self._givers |= collect(self._snapshot, self._loads, self._movable, wanted, self._slope)
-
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
@@ -243,7 +232,7 @@ class Search:
         settings = self._settings
         uneven = Unevenness(self._apart[RECENT], self._gives, settings.scale)
         sources = uneven.promising(settings.least_gain)
-        self._prepare(sources)
+        self._givers.collect(sources)
         found = {}
         for source in sources.tolist():
             giver = self._givers[source]
@@ -288,11 +277,13 @@ class Search:
         if not (self._gives & (lower > limit)).any():
             return
         above = np.flatnonzero(self._gives & (lower > edge))
+        above = above[np.argsort(-lower[above], kind="stable")]
         self._asked[above] = True
-        self._prepare(above)
-        for source in above[np.argsort(-lower[above], kind="stable")].tolist():
+        self._givers.collect(above)
+        for source in above.tolist():
             self._unseen[source] = self._is_full
-            self._give(source)
+            if not self._is_full:
+                self._give(source)
 
     def _give(self, source: int) -> None:
         """Choose bundles of the broker in row `source` to move, until its usage is near its reachable usage
@@ -378,7 +369,7 @@ class Search:
         upper[source] = np.inf
         partners = np.argsort(upper, kind="stable")[:_PARTNERS]
         partners = partners[upper[partners] < apart - self._settings.goal]
-        self._prepare(partners)
+        self._givers.collect(partners)
         mine = giver.heaviest(_PAIRED)
         best, least = None, apart - self._settings.goal
         for partner in partners.tolist():
@@ -414,7 +405,7 @@ class Search:
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
     def _move(self, giver: Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
-        giver.there[at] = False
+        giver.take(at)
         after, _ = self._carries(source, giver, at, -1.0)
         _, taker = self._carries(destination, giver, at, 1.0)
         self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
@@ -516,12 +507,14 @@ class Search:
                 continue
             apart[:, move.source] -= self._slope[move.source] * more[:, other]
             apart[:, move.destination] += self._slope[move.destination] * more[:, other]
-            giver.there[at], giver.there[other] = True, False
+            giver.give_back(at)
+            giver.take(other)
             swapped.append((giver, at, other))
             moves[place] = move._replace(row=int(giver.rows[other]))
         if not self._adopt(moves, [move.destination for move in moves], apart):
             for giver, at, other in reversed(swapped):
-                giver.there[at], giver.there[other] = False, True
+                giver.give_back(other)
+                giver.take(at)
 
     # ---- brokers far below the reachable usage ----
 
@@ -540,7 +533,7 @@ class Search:
         lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
         lower[taker] = -np.inf
         order = np.argsort(-lower, kind="stable")[:64]
-        self._prepare(order[np.isfinite(lower[order])])
+        self._givers.collect(order[np.isfinite(lower[order])])
         upper, slope = float(self._upper[taker]), float(self._slope[taker])
         for source in order.tolist():
             apart = float(lower[source])

@@ -56,30 +56,33 @@ class Units(NamedTuple):
     of_throughput: float
 
     @staticmethod
-    def of(snapshot: LoadSnapshot) -> "Units":
-        """Return the units for which the bundles of `snapshot` have a work of 1 in total; both are 0 if there is no
-        traffic.
+    def of(rate: Floats, throughput: Floats) -> "Units":
+        """Return the units for which bundles with these rates and throughputs (in + out) have a work of 1 in total;
+        both are 0 if there is no traffic.
         """
-        latest = snapshot.bundles.latest
-        rate, throughput = _total(latest.rate_in, latest.rate_out), _total(latest.throughput_in, latest.throughput_out)
-        has_rate, has_throughput = rate > _NO_TRAFFIC, throughput > _NO_TRAFFIC
+        rates, throughputs = _total(rate), _total(throughput)
+        has_rate, has_throughput = rates > _NO_TRAFFIC, throughputs > _NO_TRAFFIC
         parts = 0.5 if has_rate and has_throughput else 1.0
-        return Units(parts / rate if has_rate else 0.0, parts / throughput if has_throughput else 0.0)
+        return Units(parts / rates if has_rate else 0.0, parts / throughputs if has_throughput else 0.0)
 
     def work(self, columns: MessageColumns, rows: slice = _ALL, out: Floats | None = None) -> Floats:
         """Return the work of each of these rows; it is written to `out`, if that is given."""
         found = np.add(columns.rate_in[rows], columns.rate_out[rows], out=out)
-        found *= self.of_rate
-        more = columns.throughput_in[rows] + columns.throughput_out[rows]
-        more *= self.of_throughput
-        found += more
-        return found.clip(0.0, _LARGEST, out=found)  # `np.clip` takes twice as long
+        return self.work_instead(found, columns.throughput_in[rows] + columns.throughput_out[rows])
+
+    def work_instead(self, rate: Floats, throughput: Floats) -> Floats:
+        """Overwrite the rates (in + out) of bundles with their work, and return it. Their throughputs (in + out) are
+        lost.
+        """
+        rate *= self.of_rate
+        throughput *= self.of_throughput
+        rate += throughput
+        return rate.clip(0.0, _LARGEST, out=rate)  # `np.clip` takes twice as long
 
 
-def _total(first: Floats, second: Floats) -> float:
-    """Return the sum of first + second over all rows, in which negative values count as 0."""
-    sums = (first[block] + second[block] for block in blocks(len(first)))
-    return math.fsum(float(np.maximum(both, 0.0, out=both).sum()) for both in sums)
+def _total(values: Floats) -> float:
+    """Return the sum of the values, in which negative ones count as 0."""
+    return math.fsum(float(np.maximum(values[block], 0.0).sum()) for block in blocks(len(values)))
 
 
 def blocks(count: int) -> Iterator[slice]:
@@ -206,22 +209,24 @@ def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
     """Return the estimated loads of bundles for the first round, from the snapshot alone: the recent estimates (fast
     moving averages) from the newest reports, the settled estimates (slow ones) from the long-term windows.
     """
-    bundles, units = snapshot.bundles, Units.of(snapshot)
-    count = len(bundles)
-    measured = None if bundles.sampled.all() else _measured(snapshot, units)
+    bundles, latest, count = snapshot.bundles, snapshot.bundles.latest, len(snapshot.bundles)
+    # rates and throughputs become the two estimates block by block, so that each column of traffic is read once
+    recent, settled = latest.rate, latest.throughput
+    units = Units.of(recent, settled)
+    is_complete = bundles.sampled.all()
+    if not is_complete:
+        recent = _measured(snapshot, units)
     has_past = bundles.has_windows & (bundles.short_samples > 1)
-    all_have = has_past.all()
-    recent = np.empty(count) if measured is None else measured
-    settled = np.empty(count) if has_past.any() else recent
+    any_has, all_have = has_past.any(), has_past.all()
     sums = np.zeros((2, len(snapshot.brokers)))
     for block in blocks(count):
         now, past = recent[block], settled[block]
-        if measured is None:
-            units.work(bundles.latest, block, out=now)
-        if settled is not recent:
+        if is_complete:
+            units.work_instead(now, past)
+        if any_has:
             units.work(bundles.long, block, out=past)
-            if not all_have:
-                np.copyto(past, now, where=~has_past[block])
+        if not all_have:
+            np.copyto(past, now, where=~has_past[block])
         sums += _sums(bundles.owner[block], (now, past), sums.shape[1])
     return BundleLoads(
         units,

@@ -406,25 +406,26 @@ class Search:
 
     def _move(self, giver: Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
         giver.take(at)
-        after, _ = self._carries(source, giver, at, -1.0)
-        _, taker = self._carries(destination, giver, at, 1.0)
+        recent, settled = giver.work.item(0, at), giver.work.item(1, at)
+        after, _ = self._carries(source, -recent, -settled)
+        _, taker = self._carries(destination, recent, settled)
         self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
 
-    def _carries(self, broker: int, giver: Giver, at: int, times: float) -> tuple[float, float]:
-        """Change the predicted usage of `broker`: add the bundle at position `at` of `giver` (`times` 1), or remove it
-        (`times` -1).
+    def _carries(self, broker: int, recent: float, settled: float) -> tuple[float, float]:
+        """Change the predicted usage of `broker` by that of a bundle, whose work (load as one number) is `recent` and
+        `settled` by the two estimates; negative: the bundle is removed.
 
         Return how far the broker's usage is then above its reachable usage, first by the estimate that gives the lower
         value, then by the other one.
         """
         # scalar by scalar: numpy takes as long for a column of two as for one of a thousand
-        apart, slope = self._apart, self._slope.item(broker) * times
-        recent = apart[0, broker] = apart.item(0, broker) + slope * giver.work.item(0, at)
-        settled = apart[1, broker] = apart.item(1, broker) + slope * giver.work.item(1, at)
-        less, more = (recent, settled) if recent < settled else (settled, recent)
+        apart, slope = self._apart, self._slope.item(broker)
+        by_recent = apart[0, broker] = apart.item(0, broker) + slope * recent
+        by_settled = apart[1, broker] = apart.item(1, broker) + slope * settled
+        less, more = (by_recent, by_settled) if by_recent < by_settled else (by_settled, by_recent)
         self._upper[broker] = more
         if self._takes.item(broker):
-            self._room_to_goal.set(broker, (self._settings.goal - more) / self._slope.item(broker))
+            self._room_to_goal.set(broker, (self._settings.goal - more) / slope)
         return less, more
 
     def _share_out(self) -> None:

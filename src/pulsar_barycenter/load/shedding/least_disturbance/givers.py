@@ -225,5 +225,6 @@ class Givers:
         wanted, found = np.zeros(len(self._slope), bool), np.empty(len(owner), bool)
         wanted[brokers] = True
         for block in blocks(len(owner)):
-            found[block] = wanted.take(owner[block])
+            # without the check whether the rows of brokers are valid, which they are
+            wanted.take(owner[block], out=found[block], mode="wrap")
         return found

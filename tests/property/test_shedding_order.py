@@ -28,6 +28,16 @@ def test_the_first_few_are_those_of_the_whole_order(values: list[float], most: i
     assert heaviest_first(found, most).tolist() == heaviest_first(found).tolist()[:most]
 
 
+@given(st.integers(0, 2**32), st.integers(2_000, 20_000), st.integers(0, 100), st.sampled_from([1, 2, 3, 64, 65]))
+def test_the_first_few_of_many_are_those_of_a_sort(seed: int, count: int, most: int, period: int) -> None:
+    """Also of equal figures, and where those at equal distances are not like the others."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, rng.choice([2, 50, 1_000_000]), count).astype(float)
+    values[::period] *= rng.choice([0.0, 0.5, 1.0, 7.0])
+    expected = np.argsort(-values, kind="stable")[:most]
+    assert heaviest_first(values, most).tolist() == expected.tolist()
+
+
 @given(st.lists(st.integers(0, 9), max_size=200), st.sampled_from([10, 70_000]))
 def test_groups_keep_the_order_within(groups: list[int], count: int) -> None:
     order, edges = by_group(np.array(groups, np.int32), count)

@@ -23,7 +23,7 @@ broker gives 12.6 to 15.4 points: of bundles of 9, 7, 5, 4 … points it gives t
 leaves it at 56 %.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -31,9 +31,9 @@ import numpy as np
 
 from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, blocks
-from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, collect
+from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, Givers
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
-from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, Prediction
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.roomiest import Roomiest
 from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Offer, Price, Unevenness
 from pulsar_barycenter.load.shedding.ordering import by_group
@@ -136,7 +136,7 @@ class Search:
         # one more, by which a round sees that it is full
         self._most = settings.most + 1
         self._movable = movable
-        self._givers: dict[int, Giver] = {}
+        self._givers = Givers(snapshot, loads, movable, view.slope)
 
     def run(self) -> Found:
         """Return the moves that bring the usage of each broker to at most the band (`Settings.band`) above its
@@ -187,17 +187,6 @@ class Search:
     def _makes_few(self) -> bool:
         return self._settings.most <= _FEW
 
-    # ---- the bundles of givers ----
-
-    def _prepare(self, brokers: Integers) -> None:
-        """Collect the bundles that these brokers may give away, except for brokers for which this search has done so
-        already.
-        """
-        wanted = np.zeros(len(self._snapshot.brokers), bool)
-        wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
-        if wanted.any():
-            self._givers |= collect(self._snapshot, self._loads, self._movable, wanted, self._slope)
-
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
@@ -243,7 +232,7 @@ class Search:
         settings = self._settings
         uneven = Unevenness(self._apart[RECENT], self._gives, settings.scale)
         sources = uneven.promising(settings.least_gain)
-        self._prepare(sources)
+        self._givers.collect(sources)
         found = {}
         for source in sources.tolist():
             giver = self._givers[source]
@@ -288,11 +277,13 @@ class Search:
         if not (self._gives & (lower > limit)).any():
             return
         above = np.flatnonzero(self._gives & (lower > edge))
+        above = above[np.argsort(-lower[above], kind="stable")]
         self._asked[above] = True
-        self._prepare(above)
-        for source in above[np.argsort(-lower[above], kind="stable")].tolist():
+        self._givers.collect(above)
+        for source in above.tolist():
             self._unseen[source] = self._is_full
-            self._give(source)
+            if not self._is_full:
+                self._give(source)
 
     def _give(self, source: int) -> None:
         """Choose bundles of the broker in row `source` to move, until its usage is near its reachable usage
@@ -378,7 +369,7 @@ class Search:
         upper[source] = np.inf
         partners = np.argsort(upper, kind="stable")[:_PARTNERS]
         partners = partners[upper[partners] < apart - self._settings.goal]
-        self._prepare(partners)
+        self._givers.collect(partners)
         mine = giver.heaviest(_PAIRED)
         best, least = None, apart - self._settings.goal
         for partner in partners.tolist():
@@ -414,26 +405,27 @@ class Search:
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
     def _move(self, giver: Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
-        giver.there[at] = False
-        after, _ = self._carries(source, giver, at, -1.0)
-        _, taker = self._carries(destination, giver, at, 1.0)
+        giver.take(at)
+        recent, settled = giver.work.item(0, at), giver.work.item(1, at)
+        after, _ = self._carries(source, -recent, -settled)
+        _, taker = self._carries(destination, recent, settled)
         self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
 
-    def _carries(self, broker: int, giver: Giver, at: int, times: float) -> tuple[float, float]:
-        """Change the predicted usage of `broker`: add the bundle at position `at` of `giver` (`times` 1), or remove it
-        (`times` -1).
+    def _carries(self, broker: int, recent: float, settled: float) -> tuple[float, float]:
+        """Change the predicted usage of `broker` by that of a bundle, whose work (load as one number) is `recent` and
+        `settled` by the two estimates; negative: the bundle is removed.
 
         Return how far the broker's usage is then above its reachable usage, first by the estimate that gives the lower
         value, then by the other one.
         """
         # scalar by scalar: numpy takes as long for a column of two as for one of a thousand
-        apart, slope = self._apart, self._slope.item(broker) * times
-        recent = apart[0, broker] = apart.item(0, broker) + slope * giver.work.item(0, at)
-        settled = apart[1, broker] = apart.item(1, broker) + slope * giver.work.item(1, at)
-        less, more = (recent, settled) if recent < settled else (settled, recent)
+        apart, slope = self._apart, self._slope.item(broker)
+        by_recent = apart[0, broker] = apart.item(0, broker) + slope * recent
+        by_settled = apart[1, broker] = apart.item(1, broker) + slope * settled
+        less, more = (by_recent, by_settled) if by_recent < by_settled else (by_settled, by_recent)
         self._upper[broker] = more
-        if self._takes[broker]:
-            self._room_to_goal.set(broker, (self._settings.goal - more) / self._slope.item(broker))
+        if self._takes.item(broker):
+            self._room_to_goal.set(broker, (self._settings.goal - more) / slope)
         return less, more
 
     def _share_out(self) -> None:
@@ -446,47 +438,51 @@ class Search:
             return
         if any(move.why != ABOVE for move in self._moves):
             return
-        rows = np.array([move.row for move in self._moves])
+        rows, sources, destinations = np.array([move[:3] for move in self._moves]).T
         work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
-        recent, settled = work.tolist()
-        slope, apart = self._slope.tolist(), self._apart.copy()
-        for place, move in enumerate(self._moves):
-            apart[0, move.destination] -= slope[move.destination] * recent[place]
-            apart[1, move.destination] -= slope[move.destination] * settled[place]
-        goals: list[int] = [-1] * len(rows)
-        upper = apart.max(axis=0)
-        emptiest = Roomiest(np.where(self._takes, -upper, -np.inf))
+        apart = self._apart.copy()
+        for estimate in (RECENT, SETTLED):
+            np.subtract.at(apart[estimate], destinations, self._slope[destinations] * work[estimate])
+        emptiest = Roomiest(np.where(self._takes, -apart.max(axis=0), -np.inf))
+        goals: list[int] = [NOBODY] * len(rows)
+        # numbers of Python from here on: what changes is one value at a time
+        slope, (recent, settled), (recent_work, settled_work) = self._slope.tolist(), apart.tolist(), work.tolist()
+        bundles, givers = rows.tolist(), sources.tolist()
         for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
-            move = self._moves[place]
-            goal, _ = emptiest.among(self._may_go(move.row, move.source), move.source)
+            source = givers[place]
+            goal, _ = emptiest.among(self._may_go(bundles[place], source), source)
             goals[place] = goal
-            one = apart[0, goal] = apart.item(0, goal) + slope[goal] * recent[place]
-            other = apart[1, goal] = apart.item(1, goal) + slope[goal] * settled[place]
-            upper[goal] = max(one, other)
-            emptiest.set(goal, -upper.item(goal))
-        takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
-        if upper[takers].max() < self._upper[takers].max():
-            moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
-            self._adopt(moves, apart)
+            recent[goal] += slope[goal] * recent_work[place]
+            settled[goal] += slope[goal] * settled_work[place]
+            emptiest.set(goal, -max(recent[goal], settled[goal]))
+        apart = np.array([recent, settled])
+        takers = np.union1d(goals, destinations)
+        if apart.max(axis=0)[takers].max() < self._upper[takers].max():
+            self._adopt(self._moves, goals, apart)
 
-    def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the chosen moves by `moves`, and the state of the search by `apart`: how far each broker is above its
-        reachable usage after these moves. Return whether they were replaced.
+    def _adopt(self, moves: Sequence[RowMove], goals: Sequence[int], apart: Floats) -> bool:
+        """Replace the chosen moves by `moves`, but with the destinations `goals`, and the state of the search by
+        `apart`: how far each broker is above its reachable usage after these moves. Return whether they were replaced.
 
         They are not replaced if any broker that takes a bundle would then be above its reachable usage by at least as
         much as the giver of this bundle was before the move.
         """
-        slope, before = self._slope.tolist(), self._view.apart.T.tolist()
+        slope, (recent, settled) = self._slope.tolist(), self._view.apart.tolist()
+        rows = np.array([move.row for move in moves], np.int64)
+        work = zip(self._loads.recent[rows].tolist(), self._loads.settled[rows].tolist(), strict=True)
         adopted = []
-        for move in moves:
-            giver, taker = before[move.source], before[move.destination]
-            had = min(giver)
-            for estimate, work in enumerate((self._loads.recent.item(move.row), self._loads.settled.item(move.row))):
-                giver[estimate] -= slope[move.source] * work
-                taker[estimate] += slope[move.destination] * work
-            if max(taker) >= had:
+        for move, goal, (by_recent, by_settled) in zip(moves, goals, work, strict=True):
+            source = move.source
+            had = min(recent[source], settled[source])
+            recent[source] -= slope[source] * by_recent
+            settled[source] -= slope[source] * by_settled
+            recent[goal] += slope[goal] * by_recent
+            settled[goal] += slope[goal] * by_settled
+            taker = max(recent[goal], settled[goal])
+            if taker >= had:
                 return False
-            adopted.append(move._replace(before=had, after=min(giver), taker=max(taker)))
+            after = min(recent[source], settled[source])
+            adopted.append(RowMove(move.row, source, goal, had, after, taker, move.why, move.price))
         self._moves, self._apart, self._upper = adopted, apart, apart.max(axis=0)
         self._room_to_goal = Roomiest(self._room(self._settings.goal))
         return True
@@ -495,7 +491,7 @@ class Search:
         """Replace chosen bundles by other bundles of the same broker, if the giver and the taker then both end nearer
         to their reachable usage.
         """
-        if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
+        if not 0 < len(self._moves) <= _REFINED or any(move.why != ABOVE for move in self._moves):
             return
         apart, moves = self._apart.copy(), list(self._moves)
         swapped: list[tuple[Giver, int, int]] = []
@@ -512,12 +508,14 @@ class Search:
                 continue
             apart[:, move.source] -= self._slope[move.source] * more[:, other]
             apart[:, move.destination] += self._slope[move.destination] * more[:, other]
-            giver.there[at], giver.there[other] = True, False
+            giver.give_back(at)
+            giver.take(other)
             swapped.append((giver, at, other))
             moves[place] = move._replace(row=int(giver.rows[other]))
-        if not self._adopt(moves, apart):
+        if not self._adopt(moves, [move.destination for move in moves], apart):
             for giver, at, other in reversed(swapped):
-                giver.there[at], giver.there[other] = False, True
+                giver.give_back(other)
+                giver.take(at)
 
     # ---- brokers far below the reachable usage ----
 
@@ -536,7 +534,7 @@ class Search:
         lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
         lower[taker] = -np.inf
         order = np.argsort(-lower, kind="stable")[:64]
-        self._prepare(order[np.isfinite(lower[order])])
+        self._givers.collect(order[np.isfinite(lower[order])])
         upper, slope = float(self._upper[taker]), float(self._slope[taker])
         for source in order.tolist():
             apart = float(lower[source])

@@ -95,8 +95,8 @@ def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, Us
     others, divided by its strength (see `strengths`).
     """
     loads = first_loads(snapshot)
-    measured, recent, _, numbers = loads.sums
-    loads = replace(loads, settled=loads.recent, sums=np.array([measured, recent, recent, numbers]))
+    measured, recent, _ = loads.sums
+    loads = replace(loads, settled=loads.recent, sums=np.array([measured, recent, recent]))
     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
     usage, work = reported_usage(snapshot, settings), np.maximum(loads.units.work(snapshot.brokers.latest), measured)
     works = work > _LITTLE_WORK

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, blocks
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, LoadSnapshot, namespace_of
@@ -48,7 +48,6 @@ class Prediction:
     slope: Floats
     fresh: Flags
     known: Flags
-    counts: Floats
     doubt: Floats
 
     @property
@@ -73,8 +72,7 @@ def predict(
 ) -> Prediction:
     brokers, count = snapshot.brokers, len(snapshot.brokers)
     owner, arriving = owners_to_be(snapshot, loads)
-    _, *work_of, numbers = loads.sums
-    work, counts = np.array(work_of), numbers + arriving[2]
+    work = loads.sums[1:].copy()
     moved = (
         np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
     )
@@ -84,7 +82,6 @@ def predict(
     ):
         for estimate, column in enumerate((loads.recent, loads.settled)):
             work[estimate] += sign * np.bincount(owners, column[rows], count)
-        counts = counts + sign * np.bincount(owners, minlength=count)
     work += arriving[:2] + _unlisted(snapshot, loads)
     age_ms = now_ms - reported_at_ms(snapshot)
     fresh = (age_ms <= settings.stale_ms) & ~brokers.suspect
@@ -93,7 +90,7 @@ def predict(
     usage = lines.background + lines.slope * work
     usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
-    heaviest = _heaviest(snapshot, loads, owner, usage, settings)
+    heaviest = _heaviest(loads, owner, usage, settings)
     least = _least(background, lines.slope, heaviest, fresh, settings)
     target = np.array([_targets(usage[row], background[row], least[row], lines.slope, fresh) for row in (0, 1)])
     fresh &= ~_surprised(snapshot, loads, work)
@@ -104,27 +101,34 @@ def predict(
         apart=usage - target,
         slope=lines.slope,
         fresh=fresh,
-        known=_known(snapshot, lines, counts),
-        counts=counts,
+        known=_known(snapshot, lines, owner, arriving[2]),
         doubt=lines.doubt,
     )
 
 
-def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
+def _heaviest(loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
     """Return the work (load as one number) of the heaviest bundle of each broker: one row by the recent and one by the
     settled estimate.
 
     It is 0 for a broker whose usage is not above the mean by more than the band (`Settings.band`): there the heaviest
     bundle does not limit how even the usages can become.
     """
-    count = len(snapshot.brokers)
-    found = np.zeros((2, count))
-    high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0) if count else np.zeros(0, bool)
+    found = np.zeros_like(usage)
+    if not usage.size:
+        return found
+    high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0)
     if not high.any():
         return found
-    rows = np.flatnonzero(np.append(high, False).take(owner))  # NOBODY is the last one
-    for estimate, column in enumerate((loads.recent, loads.settled)):
-        np.maximum.at(found[estimate], owner[rows], column[rows])
+    is_high = np.append(high, False)  # NOBODY is the last one
+    columns = (loads.recent, loads.settled)
+    for block in blocks(len(owner)):
+        owners = owner[block]
+        of_high = is_high.take(owners, mode="wrap")
+        for most, column in zip(found, columns, strict=True):
+            # each of these brokers has a bundle at least as heavy already, so after some blocks few bundles are left
+            least = most[high].min()
+            rows = np.flatnonzero(of_high & (column[block] > least))
+            np.maximum.at(most, owners[rows], column[block][rows])
     return found
 
 
@@ -262,13 +266,15 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
     return surprised
 
 
-def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
+def _known(snapshot: LoadSnapshot, lines: UsageLines, owner: Indices, arriving: Floats) -> Flags:
     """Flag the brokers of which enough is known: those that have reported at least twice, those of which half of the
-    bundles have at least two samples in their short window, and those without bundles.
+    bundles have at least two samples in their short window, and those without bundles. `owner` is that of
+    `owners_to_be`, `arriving` is the number of bundles on their way to each broker that no broker reports.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):
         return snapshot.brokers.everyone
     sampled = np.bincount(bundles.owner, bundles.short_samples > 1, count)
-    found: Flags = (lines.reports >= 2) | (counts == 0) | (2 * sampled >= np.bincount(bundles.owner, minlength=count))
+    is_empty = np.bincount(owner[owner != NOBODY], minlength=count) + arriving == 0
+    found: Flags = (lines.reports >= 2) | is_empty | (2 * sampled >= np.bincount(bundles.owner, minlength=count))
     return found

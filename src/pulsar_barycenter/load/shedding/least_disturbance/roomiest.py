@@ -38,6 +38,9 @@ class Roomiest:
         the first one. The broker in the row `other_than` is not chosen. If there is no broker to choose, the value is
         minus infinity.
         """
+        row = self._top()
+        if row not in (_NONE, other_than) and may.item(row):
+            return row, self._values.item(row)
         passed: list[tuple[float, int]] = []
         while (row := self._top()) != _NONE and len(passed) <= _MOST_PASSED:
             if row != other_than and may.item(row):

@@ -22,7 +22,7 @@ MOST_LOOKED_AT: Final = 4_096
 """The most bundles of one broker that are considered."""
 _SOON: Final = 32
 """The bundles of this many brokers are grouped by broker first, those of other brokers only if the search needs them:
-the bundles of all brokers above the band may be a third of all bundles."""
+the bundles of all brokers above the band may be a quarter of all bundles."""
 _NEAR: Final = 8
 _AT_ONCE: Final = 256
 """How many bundles a search of a broker's bundles looks at one by one, and then at once."""

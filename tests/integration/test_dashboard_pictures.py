@@ -69,11 +69,14 @@ def test_the_figures_of_brokers_end_below_each_other(browser: Browser, served: S
     assert len({*ends}) == 1
 
 
-def ticks(page: Page, picture: str) -> list[tuple[str, float]]:
-    found = page.locator(f"{picture} text.tick").evaluate_all(
-        "all => all.map(one => [one.textContent, one.getBoundingClientRect().x])"
+def ticks(page: Page, *pictures: str) -> list[list[tuple[str, float]]]:
+    """Return the marks of each picture, all as they are at one time."""
+    found = page.evaluate(
+        "all => all.map(one => [...document.querySelectorAll(`${one} text.tick`)]"
+        ".map(tick => [tick.textContent, tick.getBoundingClientRect().x]))",
+        list(pictures),
     )
-    return [(text, round(x)) for text, x in found]
+    return [[(text, round(x)) for text, x in marks] for marks in found]
 
 
 @pytest.mark.parametrize("span", ["now", "day"])
@@ -85,9 +88,11 @@ def test_heat_map_and_lines_have_one_axis_of_time(
     page.get_by_label("of", exact=True).select_option(span)
     lines = page.get_by_role("img", name="Brokers compared")
     expect(lines).to_have_attribute("aria-label", re.compile("the highest .*, the mean .*, the lowest "))
+    expect(page.locator("#live")).to_have_text("live")  # a pause lets what was asked for be drawn
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".heat text.tick").first).to_be_visible()
-    assert ticks(page, ".heat") == ticks(page, "figure.lines")
+    heat, compared = ticks(page, ".heat", "figure.lines")
+    assert heat == compared
     canvas, picture = page.locator(".heat canvas"), page.locator("figure.lines svg.chart, figure.lines > svg")
     boxes = [each.first.bounding_box() for each in (canvas, picture)]
     assert boxes[0] is not None
@@ -121,7 +126,8 @@ def test_axes_are_marked_at_round_values_and_times(browser: Browser, served: Ser
             assert re.fullmatch(r"0*[125]0*", f"{values[1]:f}".replace(".", "").rstrip("0") or "1"), marks
             assert all(b - a == pytest.approx(values[1]) for a, b in pairwise(values)), marks
             assert len({re.sub(r"[\d.,]+", "", text) for text in marks[1:]}) == 1  # one unit
-            clocks = [text for text, _ in ticks(page, "figure.lines") if ":" in text]
+            [ticked] = ticks(page, "figure.lines")
+            clocks = [text for text, _ in ticked if ":" in text]
             seconds = [sum(int(part) * 60 ** (2 - at) for at, part in enumerate(text.split(":"))) for text in clocks]
             steps = {(b - a) % 86_400 for a, b in pairwise(seconds)} - {0}
             for at in seconds:

@@ -79,6 +79,7 @@ async def test_a_later_owner_deletes_what_a_compaction_of_the_former_one_writes(
     assert await values(later.ledger) == [("a", b"1"), ("a", b"2")]
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("takes_effect", [True, False])
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_a_crash_at_any_step_loses_nothing_and_leaves_no_ledger_behind(

@@ -77,6 +77,7 @@ async def send_until_refused(client: WireClient) -> None:
     raise AssertionError("messages are still acknowledged")
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("lose", "said"),
     [

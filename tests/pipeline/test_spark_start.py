@@ -94,6 +94,7 @@ def session(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, env=kept | environment, capture_output=True, text=True, timeout=240, check=False)
 
 
+@pytest.mark.full_form
 def test_a_java_that_ends_with_the_quick_options_is_started_without_them_and_the_archive_is_set_aside(
     archive: ClassArchive, tmp_path: Path
 ) -> None:

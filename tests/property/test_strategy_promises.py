@@ -159,6 +159,7 @@ def rounds(shed: Shed, snapshots: Collection[LoadSnapshot]) -> list[tuple[Any, .
     return [*found, (memory,)]
 
 
+@pytest.mark.drawn(4)
 @every_shedder
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from([EAGER, BrokerConfig()]))
@@ -172,6 +173,7 @@ def test_same_reports_same_unloads_in_whatever_order_they_come(
     assert rounds(shedder(manager, name, config), [load.turned] * 3) == first
 
 
+@pytest.mark.drawn(4)
 @every_shedder
 @settings(max_examples=40, deadline=None)
 @given(st.data())
@@ -247,6 +249,7 @@ def placed(
     return tuple(selection.place(snapshot, BUNDLES, random.Random(seed)))
 
 
+@pytest.mark.drawn(4)
 @every_placement
 @settings(max_examples=40, deadline=None)
 @given(st.data(), seeds)

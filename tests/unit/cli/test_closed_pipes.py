@@ -24,6 +24,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
 def test_a_closed_pipe_is_no_failure_to_tell_of(words: list[str]) -> None:
     reader, writer = os.pipe()

@@ -219,6 +219,7 @@ def sparse(seed: int) -> list[Row]:
     return sorted(rows, key=lambda row: row["reported_at"])
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("kept", [4, 1_000_000])
 @pytest.mark.parametrize("step_s", [60, 600, 3_600])
 @pytest.mark.parametrize("seed", range(4))

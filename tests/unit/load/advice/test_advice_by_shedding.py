@@ -87,6 +87,7 @@ def clamped(report: LocalBrokerData) -> LocalBrokerData:
     )
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("wrong", "attribute"), NEVER)
 @settings(max_examples=25)
 @given(cluster=clusters(), rounds=st.integers(1, 10))

@@ -25,6 +25,7 @@ def sampled(rng: random.Random, bundle: str, at_ms: int, sequence: int) -> dict[
     return row | {"reported_at": at_ms * 1000, "topics": rng.randrange(9)}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_are_those_of_a_fold_of_all_bundles(seed: int) -> None:
     """Bundles come and fall silent, some for just the gap; rows that left are used again."""

@@ -90,6 +90,7 @@ def test_readers_find_each_row_once_at_every_step(tmp_path: Path, monkeypatch: p
     assert len(list((tmp_path / "tables" / TABLE).rglob("*.parquet"))) == len(names)
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("step", range(24))
 def test_a_crash_at_any_step_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int

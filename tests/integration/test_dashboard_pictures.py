@@ -88,7 +88,7 @@ def test_heat_map_and_lines_have_one_axis_of_time(
     page.get_by_label("of", exact=True).select_option(span)
     lines = page.get_by_role("img", name="Brokers compared")
     expect(lines).to_have_attribute("aria-label", re.compile("the highest .*, the mean .*, the lowest "))
-    expect(page.locator("#live")).to_have_text("live")  # a pause lets what was asked for be drawn
+    expect(page.locator("#live")).to_have_text("live")  # an answer under way is drawn also after Pause
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".heat text.tick").first).to_be_visible()
     heat, compared = ticks(page, ".heat", "figure.lines")

@@ -182,7 +182,7 @@ class PulsarPeer:
         classes = compile_sources(joined, javac)
         token = secrets.token_hex(16)
         options = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:+EnableDynamicAgentLoading", "-Xshare:auto"]
-        options.append("-XX:TieredStopAtLevel=1")  # the questions of a short form are answered before more is compiled
+        options.append("-XX:TieredStopAtLevel=1")  # questions of two minutes are not worth more compiling
         with (folder / "jvm.log").open("w") as log:
             process = subprocess.Popen(
                 [java, *options, "-cp", os.pathsep.join([str(classes), joined]), "barycenter.peer.PeerServer"],

@@ -27,6 +27,11 @@ requests are counted separately, and have the same limit.
 OPEN_REQUESTS: Final = 5000
 """The number of unanswered requests, other than SENDs, at which reading stops."""
 
+FULL_READ_BYTES: Final = 256_000
+"""The number of bytes from which on a read is a full one: uvloop reads at most this number at once, asyncio more. After
+a full read of a connection, everything else has its turn before the next read.
+"""
+
 ATTACHED: Final = 100_000
 """The maximum number of producers and consumers of a connection, counted together."""
 

@@ -6,6 +6,7 @@ request, and a line in the log. Frames to the client are collected and written o
 
 Back-pressure towards the client: dispatch stops while `writable` is false, and is started again afterwards. From the
 client: reading stops while too many SENDs, bytes or requests are unanswered, or too many bytes of answers are unread.
+A client that sends without end is read once in each iteration of the event loop, so that others have their turns.
 Source: Pulsar's `ServerCnx`.
 """
 
@@ -28,6 +29,7 @@ from pulsar_barycenter.broker.wire.admission.sends import SEND, Refused, Sends
 from pulsar_barycenter.broker.wire.bounds import (
     ATTACHED,
     CLOSED_ID_LIFE_S,
+    FULL_READ_BYTES,
     JOIN_BELOW_MEAN_BYTES,
     QUEUED_BYTES,
     TAKE_LEAVE_S,
@@ -156,8 +158,21 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(TAKE_LEAVE_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        if not self.is_closed:
-            self._receive(data)
+        if self.is_closed:
+            return
+        self._receive(data)
+        if len(data) >= FULL_READ_BYTES and self._may_read and self._transport is not None:
+            # There is probably more. uvloop would read it at once, up to 32 times, while everything else waits.
+            self._transport.pause_reading()
+            self._loop.call_soon(self._read_again)
+
+    @property
+    def _may_read(self) -> bool:
+        return self._reading and not self.is_closed
+
+    def _read_again(self) -> None:
+        if self._may_read and self._transport is not None:
+            self._transport.resume_reading()
 
     def _receive(self, data: bytes) -> None:
         try:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
 from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
-from pulsar_barycenter.broker.wire.bounds import QUEUED_BYTES
+from pulsar_barycenter.broker.wire.bounds import FULL_READ_BYTES, QUEUED_BYTES
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.naming.topic import TopicName
-from pulsar_barycenter.protocol import client_commands
+from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.frames import encode_entry
 from support import client_requests
@@ -271,6 +272,46 @@ async def test_dispatchers_that_wait_for_room_take_turns(broker: OneBroker) -> N
         counts = [dispatcher.written for dispatcher in dispatchers]
         assert max(counts) - min(counts) <= 1
     assert sum(counts) >= 20
+    connection.abort("the test is over")
+
+
+# -------------------------------------------------------------------------------------------- who sends without end
+
+
+FULL_READ = commands.PONG * -(-FULL_READ_BYTES // len(commands.PONG))
+
+
+async def reading(broker: OneBroker) -> tuple[Connection, UnreadTransport]:
+    connection = broker.server.new_connection()
+    transport = UnreadTransport(connection)
+    connection.connection_made(transport)
+    connection.data_received(client_commands.connect("Test"))
+    await asyncio.sleep(0)
+    return connection, transport
+
+
+async def test_after_a_full_read_others_have_their_turn(broker: OneBroker) -> None:
+    connection, transport = await reading(broker)
+    connection.data_received(FULL_READ[: FULL_READ_BYTES - 1])
+    assert transport.reading
+    connection.data_received(FULL_READ[FULL_READ_BYTES - 1 :])
+    for _ in range(3):
+        connection.data_received(FULL_READ)
+        assert not transport.reading
+        await asyncio.sleep(0)
+        assert transport.reading
+    connection.abort("the test is over")
+
+
+async def test_a_turn_does_not_end_what_else_stopped_the_reading(broker: OneBroker) -> None:
+    connection, transport = await reading(broker)
+    now_s = asyncio.get_running_loop().time()
+    throttle = Throttle(1, 0, 1.0, now_s)
+    throttle.take(1000, 0, now_s)
+    connection.data_received(FULL_READ)
+    connection.hold_reading(throttle)
+    await asyncio.sleep(0)
+    assert not transport.reading
     connection.abort("the test is over")
 
 

@@ -33,7 +33,15 @@ wire_frames = st.one_of(
 )
 
 
-@given(st.lists(wire_frames, max_size=12), st.data())
+large_sends = st.builds(
+    lambda size, command: frames.payload_header(command, size) + bytes(size),
+    st.integers(frames.COPY_BELOW_BYTES - 100, 3 * frames.COPY_BELOW_BYTES),
+    st.binary(max_size=40) | st.just(bytes(frames.COPY_BELOW_BYTES)),
+)
+"""Frames that are not copied with what follows them, with short and long commands."""
+
+
+@given(st.lists(wire_frames | large_sends, max_size=12), st.data())
 def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(sent, data):
     stream = b"".join(sent)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))

@@ -182,11 +182,12 @@ class Connection:
         """
         self._ping_open = False
         try:
-            data = self._decoder.joined(data)
+            frames, data, offset = self._decoder.finish(data)
             if self._joins_sends and len(data) > MIN_RUN_BYTES and self.state is State.OPEN and not self._early:
-                received, offset = self._take_runs(data)
-                return received + self._take(self._decoder.cut(data, offset))
-            frames = self._decoder.cut(data)
+                received = self._take(frames)
+                runs, offset = self._take_runs(data, offset)
+                return received + runs + self._take(self._decoder.cut(data, offset))
+            frames += self._decoder.cut(data, offset)
             if self._early and self.state is State.OPEN:
                 frames = self._early + frames
                 self._early = []
@@ -195,12 +196,11 @@ class Connection:
             self.state = State.CLOSED
             raise
 
-    def _take_runs(self, data: bytes) -> tuple[list[Received], int]:
-        """Return the runs of SENDs (`SendRun`) at the start of `data`, and the offset of the end of the last run
-        (exclusive).
+    def _take_runs(self, data: bytes, offset: int) -> tuple[list[Received], int]:
+        """Return the runs of SENDs (`SendRun`) that begin at `offset` of `data`, and the offset of the end of the last
+        run (exclusive).
         """
         received: list[Received] = []
-        offset = 0
         while (found := run_at(data, offset, self._max_frame_size)) is not None:
             run, offset = found
             received.append((SEND_RUN, run, b""))

@@ -90,26 +90,32 @@ class FrameDecoder:
             FrameTooLargeError: the peer announced more than `max_frame_size` bytes.
             MalformedFrameError: an announced command does not fit into its frame.
         """
-        return self.cut(self.joined(data))
+        frames, data, offset = self.finish(data)
+        return frames + self.cut(data, offset)
 
-    def joined(self, data: bytes) -> bytes:
-        """Return the bytes that were kept from earlier calls, followed by `data`; b"" while the frame that was begun is
-        not complete: the bytes are then kept. Pass the result to `cut`.
+    def finish(self, data: bytes) -> tuple[list[Frame], bytes, int]:
+        """Finish the frame that an earlier call began, with `data`, the next bytes of the stream.
+
+        Return this frame if it is complete and large, the bytes to cut next, and the offset in them at which a frame
+        begins: pass both to `cut`. A small frame is not returned, but put in front of `data`, because small frames may
+        be a run, which is read in one step. If the frame is still incomplete, there are no frames and no bytes.
         """
-        if self._chunks:
-            # Chunks of a large frame are joined once, so the cost is linear however small they are.
+        if not self._chunks:
+            return [], data, 0
+        missing = self._wanted - self._buffered
+        if len(data) < missing:
             self._chunks.append(data)
             self._buffered += len(data)
-            if self._buffered < self._wanted:
-                return b""
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-            self._buffered = 0
-        return data
+            return [], b"", 0
+        # Chunks of a large frame are joined once, so the cost is linear however small they are.
+        chunks, self._chunks, self._buffered = self._chunks, [], 0
+        if self._wanted < COPY_BELOW_BYTES:
+            return [], b"".join((*chunks, data)), 0
+        return [_frame_of(chunks, memoryview(data)[:missing])], data, missing
 
     def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
         """Return the complete frames in `data` from `offset` on, where a frame must begin, and keep the bytes after
-        them. `data` is a result of `joined`. Raises the errors of `receive`.
+        them. Call `finish` first. Raises the errors of `receive`.
         """
         frames: list[Frame] = []
         append = frames.append
@@ -146,6 +152,19 @@ class FrameDecoder:
         if total > self._max_frame_size:
             return FrameTooLargeError(total, self._max_frame_size)
         return MalformedFrameError(f"a frame of {total} bytes cannot contain a command of {command_size} bytes")
+
+
+def _frame_of(chunks: list[bytes], last: memoryview) -> Frame:
+    """Return the frame whose bytes are those of `chunks` and `last`. Its sizes have been checked, and are in the first
+    chunk.
+    """
+    first = chunks[0]
+    _, command_size = SIZES.unpack_from(first)
+    end = 8 + command_size
+    if len(first) < end:
+        whole = b"".join((*chunks, last))
+        return whole[8:end], whole[end:]
+    return first[8:end], b"".join((memoryview(first)[end:], *chunks[1:], last))
 
 
 def simple_frame(command: bytes) -> bytes:

@@ -151,7 +151,7 @@ def sends_other_data_under_the_same_number(patch: pytest.MonkeyPatch) -> None:
     again = AddWindow.replace
 
     def changed(self, ensemble):  # type: ignore[no-untyped-def]
-        return [(bookie, entry, body + b"!") for bookie, entry, body in again(self, ensemble)]
+        return [(bookie, entry, (head, data + b"!")) for bookie, entry, (head, data) in again(self, ensemble)]
 
     patch.setattr(AddWindow, "replace", changed)
 

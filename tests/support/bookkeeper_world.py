@@ -34,7 +34,7 @@ from pulsar_barycenter.bookkeeper.machines.placement import replace_failed
 from pulsar_barycenter.bookkeeper.machines.recovery import Recovery
 from pulsar_barycenter.bookkeeper.machines.writer import Writer
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment, decode, encode
-from pulsar_barycenter.bookkeeper.wire.digests import LAST_ENTRY, DigestType, EntryCodec
+from pulsar_barycenter.bookkeeper.wire.digests import LAST_ENTRY, Body, DigestType, EntryCodec
 
 LEDGER: Final = 7
 CODEC: Final = EntryCodec(LEDGER, DigestType.CRC32C, b"")
@@ -270,7 +270,7 @@ class World:
         for entries in cuts:
             self._send_run(client, adds.bookie, {entry: bodies[entry] for entry in entries}, adds.is_recovery)
 
-    def _send_run(self, client: Client, name: str, run: dict[int, bytes], is_recovery: bool) -> None:
+    def _send_run(self, client: Client, name: str, run: dict[int, Body], is_recovery: bool) -> None:
         machine, entries = client.machine, list(run)
 
         def answered(verdict: Verdict) -> None:
@@ -280,7 +280,7 @@ class World:
             bookie = self.bookies[name]
             verdict = Verdict.UNKNOWN
             for entry, body in run.items() if bookie.is_up else ():
-                verdict = bookie.add(entry, body, is_recovery=is_recovery)
+                verdict = bookie.add(entry, b"".join(body), is_recovery=is_recovery)
             self._fly(lambda: answered(verdict), lambda: answered(Verdict.UNKNOWN))
 
         self._fly(deliver, lambda: answered(Verdict.UNKNOWN))

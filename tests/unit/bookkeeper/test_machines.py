@@ -42,6 +42,10 @@ CODEC = EntryCodec(LEDGER, DigestType.CRC32C, b"")
 DONE, ABSENT, UNKNOWN = Verdict.DONE, Verdict.ABSENT, Verdict.UNKNOWN
 
 
+def packed(entry: int, last_confirmed: int, length: int, data: bytes) -> bytes:
+    return b"".join(CODEC.pack(entry, last_confirmed, length, data))
+
+
 def opened(ensemble: int = 3, write: int = 2, ack: int = 2) -> StoredLedger:
     members = tuple("abcdef"[:ensemble])
     return StoredLedger(LedgerMetadata(ensemble, write, ack, (Segment(0, members),)), 0)
@@ -84,8 +88,8 @@ def test_a_run_of_entries_goes_to_each_bookie_as_one_and_is_answered_as_one():
         ("a", [2, 3]),
     ]
     bodies = {entry: body for action in actions for entry, body in zip(action.entries, action.bodies, strict=True)}
-    assert [CODEC.unpack(entry, bodies[entry]).data for entry in (1, 2, 3)] == [b"a", b"bc", b"def"]
-    assert [CODEC.unpack(entry, bodies[entry]).length for entry in (1, 2, 3)] == [2, 4, 7]
+    assert [CODEC.unpack(entry, b"".join(bodies[entry])).data for entry in (1, 2, 3)] == [b"a", b"bc", b"def"]
+    assert [CODEC.unpack(entry, b"".join(bodies[entry])).length for entry in (1, 2, 3)] == [2, 4, 7]
     assert machine.adds_answered("a", [0, 2, 3], DONE) == []
     assert machine.adds_answered("b", [0, 1, 2, 3], DONE) == [Confirmed(0)]  # it is no member of entry 2
     assert machine.adds_answered("c", [1], DONE) == [Confirmed(1)]
@@ -111,7 +115,7 @@ def test_an_entry_carries_what_was_confirmed_and_the_length_when_it_was_packed()
     machine.adds_answered("a", [0], DONE)
     (add,) = machine.append(b"de")
     assert isinstance(add, SendAdds)
-    entry = CODEC.unpack(1, add.bodies[0])
+    entry = CODEC.unpack(1, b"".join(add.bodies[0]))
     assert (entry.last_confirmed, entry.length, entry.data) == (0, 5, b"de")
 
 
@@ -139,7 +143,7 @@ def test_a_writer_continues_at_the_last_segment_that_a_former_one_left():
     adds = machine.append(b"abc")
     assert sent(adds) == [("b", 2), ("c", 2)]
     assert isinstance(adds[0], SendAdds)
-    entry = CODEC.unpack(2, adds[0].bodies[0])
+    entry = CODEC.unpack(2, b"".join(adds[0].bodies[0]))
     assert (entry.last_confirmed, entry.length) == (1, 10)
     machine.adds_answered("b", [2], DONE)
     assert machine.adds_answered("c", [2], DONE) == [Confirmed(2)]
@@ -289,22 +293,22 @@ def test_a_fence_covers_a_ledger_as_in_java(shape, down, covered):
 def test_damaged_bytes_are_no_answer_and_the_greatest_last_confirmed_counts():
     read = LastConfirmedRead(opened(3, 3, 2).metadata, CODEC, is_fencing=True)
     read.start()
-    read.answered("a", DONE, CODEC.pack(9, 8, 99, b"")[:-1] + b"\0")
+    read.answered("a", DONE, packed(9, 8, 99, b"")[:-1] + b"\0")
     assert read.silent == {"a"}
-    read.answered("b", DONE, CODEC.pack(5, 2, 9, b"x"))
-    read.answered("b", DONE, CODEC.pack(9, 8, 99, b"x"))
+    read.answered("b", DONE, packed(5, 2, 9, b"x"))
+    read.answered("b", DONE, packed(9, 8, 99, b"x"))
     assert read.coverage is Coverage.ASKING
-    read.answered("c", DONE, CODEC.pack(4, 3, 9, b"x"))
+    read.answered("c", DONE, packed(4, 3, 9, b"x"))
     assert (read.coverage, read.last_confirmed) == (Coverage.COVERED, 3)
 
 
 def test_an_entry_is_asked_of_one_bookie_after_the_other():
     read = EntryRead(4, ("a", "b", "c"), CODEC, absent_after=3)
     assert read.ask_next() == [SendRead("a", 4, False)]
-    assert read.answered("b", DONE, CODEC.pack(4, 0, 1, b"x")) == []  # was not asked
+    assert read.answered("b", DONE, packed(4, 0, 1, b"x")) == []  # was not asked
     assert read.answered("a", DONE, b"damaged") == [SendRead("b", 4, False)]
     assert read.ask_next() == [SendRead("c", 4, False)]  # b is slow
-    assert read.answered("c", DONE, CODEC.pack(4, 0, 1, b"x")) == []
+    assert read.answered("c", DONE, packed(4, 0, 1, b"x")) == []
     assert (read.state, read.found[0].data) == (ReadState.FOUND, b"x")
     assert read.answered("b", ABSENT, b"") == []
     assert read.state is ReadState.FOUND
@@ -348,7 +352,7 @@ def test_a_recovery_marks_fences_adds_again_and_closes():
     machine = recovery(stored)
     assert machine.start() == [SwapMetadata(stored.metadata.recovering(), 0)]
     assert machine.swapped(1) == [SendRead("a", LAST_ENTRY, True), SendRead("b", LAST_ENTRY, True)]
-    last = CODEC.pack(1, 0, 5, b"de")
+    last = packed(1, 0, 5, b"de")
     assert machine.read_answered("a", LAST_ENTRY, DONE, last) == []
     assert machine.read_answered("b", LAST_ENTRY, ABSENT, b"") == [SendRead("b", 1, True)]
     assert machine.read_answered("b", 1, ABSENT, b"") == [SendRead("a", 1, True)]
@@ -369,7 +373,7 @@ def test_the_length_is_read_where_no_answer_tells_it():
     assert machine.start() == [SendRead("b", LAST_ENTRY, True)]
     assert machine.read_answered("b", LAST_ENTRY, ABSENT, b"") == [SendRead("b", 4, True)]
     assert machine.read_answered("b", 4, ABSENT, b"") == [SendRead("a", 3, False)]
-    (swap,) = machine.read_answered("a", 3, DONE, CODEC.pack(3, 1, 40, b"x"))
+    (swap,) = machine.read_answered("a", 3, DONE, packed(3, 1, 40, b"x"))
     assert (swap.metadata.last_entry, swap.metadata.length) == (3, 40)
 
 
@@ -426,7 +430,7 @@ def added_again(*spare: str) -> tuple[list[object], Recovery]:
     """Recover entry 0, which `a` then fails to store; return what that leads to."""
     machine = recovery(StoredLedger(opened(2, 2, 2).metadata.recovering(), 1), *spare)
     machine.start()
-    body = CODEC.pack(0, -1, 1, b"x")
+    body = packed(0, -1, 1, b"x")
     machine.read_answered("a", LAST_ENTRY, ABSENT, b"")
     machine.read_answered("b", LAST_ENTRY, DONE, body)
     machine.read_answered("a", 0, DONE, body)

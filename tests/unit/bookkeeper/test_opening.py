@@ -188,7 +188,7 @@ class Endless:
         (encode_auth("endless", b"more"), BookieRefusedError, "after 100 messages"),
         ((1 << 20).to_bytes(4, "big") + b"\1", ConnectionError, "closed the connection"),
         (((1 << 20) + 1).to_bytes(4, "big"), MalformedAnswerError, "1,048,577 bytes"),
-        (encode_add(bytes(20), bytes(40)), MalformedAnswerError, "something else than such a message"),
+        (encode_add(bytes(20), (bytes(36), bytes(4))), MalformedAnswerError, "something else than such a message"),
     ],
 )
 def test_what_a_bookie_sends_before_the_first_request_is_bounded(

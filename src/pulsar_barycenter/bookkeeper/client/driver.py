@@ -25,6 +25,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
     verdict_of,
 )
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import LedgerStore
+from pulsar_barycenter.bookkeeper.wire.digests import Body
 from pulsar_barycenter.bookkeeper.wire.packets import (
     PLAIN,
     RECOVERY_ADD,
@@ -105,7 +106,7 @@ class Driver:
         """Carry out the actions that the machine returned. After `close` this does nothing."""
         if self._is_closed:
             return
-        bodies: Sequence[bytes] = ()
+        bodies: Sequence[Body] = ()
         frames: Sequence[bytes] = ()
         for action in actions:
             match action:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pulsar_barycenter.bookkeeper.errors import BookKeeperError
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+from pulsar_barycenter.bookkeeper.wire.digests import Body
 from pulsar_barycenter.bookkeeper.wire.packets import Code
 
 
@@ -45,13 +46,13 @@ class StoredLedger(NamedTuple):
 
 
 class SendAdds(NamedTuple):
-    """Action: store entries on a bookie, in this order. `bodies` are the bytes of `entries`, one each. If
+    """Action: store entries on a bookie, in this order. `bodies` has one for each of `entries`. If
     `is_recovery`, a bookie accepts them even if the ledger is fenced.
     """
 
     bookie: str
     entries: Sequence[int]
-    bodies: Sequence[bytes]
+    bodies: Sequence[Body]
     is_recovery: bool
 
 

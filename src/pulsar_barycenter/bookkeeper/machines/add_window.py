@@ -11,8 +11,9 @@ from itertools import repeat
 from typing import TypeAlias
 
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import write_set
+from pulsar_barycenter.bookkeeper.wire.digests import Body
 
-Send: TypeAlias = tuple[str, Sequence[int], Sequence[bytes]]
+Send: TypeAlias = tuple[str, Sequence[int], Sequence[Body]]
 """What to send to one bookie: its id, the numbers of entries, and their bodies."""
 
 
@@ -35,7 +36,7 @@ class AddWindow:
         self._write_quorum = write_quorum
         self._ack_quorum = ack_quorum
         self._spare = write_quorum - ack_quorum
-        self._sent: dict[int, tuple[bytes, int]] = {}
+        self._sent: dict[int, tuple[Body, int]] = {}
         """The pending entries, in their order: the body, and the bytes of data up to the entry."""
         self._stored: dict[int, int] = {}
         """The members that have each pending entry."""
@@ -62,7 +63,7 @@ class AddWindow:
             failed |= members
         return frozenset(bookie for index, bookie in enumerate(self.ensemble) if failed >> index & 1)
 
-    def extend(self, first: int, bodies: Sequence[bytes], lengths: Sequence[int]) -> list[Send]:
+    def extend(self, first: int, bodies: Sequence[Body], lengths: Sequence[int]) -> list[Send]:
         """Add the next entries, of which `first` is the number of the first one. `lengths` has, for each, the number of
         bytes of data in the ledger up to it, inclusive. Return what to send to which bookies.
         """
@@ -119,7 +120,7 @@ class AddWindow:
         kept = self._same_as(ensemble)
         return all((self._failed[entry] & kept).bit_count() <= self._spare for entry in self._beyond)
 
-    def replace(self, ensemble: tuple[str, ...]) -> list[tuple[str, int, bytes]]:
+    def replace(self, ensemble: tuple[str, ...]) -> list[tuple[str, int, Body]]:
         """Continue with another ensemble, which the caller has stored in the ledger's metadata. Return what to send to
         the new members: bookie, entry, and the same bytes as before.
 

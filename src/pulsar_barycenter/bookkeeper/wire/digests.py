@@ -29,6 +29,9 @@ NUMBERS_BYTES: Final = _NUMBERS.size
 LAST_ENTRY: Final = -1
 """The entry number that requests the last entry which a bookie has of a ledger."""
 
+Body: TypeAlias = tuple[bytes, bytes]
+"""The bytes that bookies store for an entry, in two parts, so that the data is not copied: numbers and digest; data."""
+
 Compute: TypeAlias = Callable[[bytes, bytes], bytes]
 """A function that returns the digest of the numbers followed by the data."""
 
@@ -102,14 +105,14 @@ class EntryCodec:
         """The number of bytes that an entry has in addition to its data."""
         return self._overhead
 
-    def pack(self, entry: int, last_confirmed: int, length: int, data: bytes) -> bytes:
+    def pack(self, entry: int, last_confirmed: int, length: int, data: bytes) -> Body:
         """Return the bytes that bookies store for an entry. `length` is the number of bytes of data in the ledger's
         entries up to this one, inclusive.
         """
         numbers = _NUMBERS.pack(self._ledger, entry, last_confirmed, length)
-        return b"".join((numbers, self._compute(numbers, data), data))
+        return numbers + self._compute(numbers, data), data
 
-    def pack_all(self, first: int, last_confirmed: int, lengths: Sequence[int], datas: Sequence[bytes]) -> list[bytes]:
+    def pack_all(self, first: int, last_confirmed: int, lengths: Sequence[int], datas: Sequence[bytes]) -> list[Body]:
         """Return what `pack` returns for each of `datas`, the entries from `first` on. `lengths` has, for each, the
         number of bytes of data up to it, inclusive.
         """

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from pulsar_barycenter.bookkeeper.errors import MalformedAnswerError
 from pulsar_barycenter.bookkeeper.wire.bookie_opening_pb2 import AuthMessage
+from pulsar_barycenter.bookkeeper.wire.digests import Body
 
 DEFAULT_MAX_FRAME_BYTES: Final = 5_253_120
 """The maximum size of a packet (inclusive) that Pulsar's `bookkeeper.conf` sets as `nettyMaxFrameSizeBytes`."""
@@ -110,20 +111,20 @@ class AuthAnswer(NamedTuple):
     payload: bytes
 
 
-def encode_add(key: bytes, body: bytes, flags: Flag = PLAIN) -> bytes:
+def encode_add(key: bytes, body: Body, flags: Flag = PLAIN) -> bytes:
     """Return the request to store the entry `body`, which contains its ledger and number."""
     return b"".join(encode_adds(key, (body,), flags))
 
 
-def encode_adds(key: bytes, bodies: Sequence[bytes], flags: Flag = PLAIN) -> list[bytes]:
+def encode_adds(key: bytes, bodies: Sequence[Body], flags: Flag = PLAIN) -> list[bytes]:
     """Return the requests to store the entries `bodies`, one after the other, as `encode_add` makes each. They are cut
-    into parts, so that large bodies are not copied.
+    into parts, so that large entries are not copied.
     """
     pack, operation, bits = _ADD.pack, int(Operation.ADD), int(flags)
     parts: list[bytes] = []
-    for body in bodies:
-        parts.append(pack(ADD_HEAD_BYTES + len(body), _VERSION, operation, bits, key))
-        parts.append(body)
+    for head, data in bodies:
+        parts.append(pack(ADD_HEAD_BYTES + len(head) + len(data), _VERSION, operation, bits, key) + head)
+        parts.append(data)
     return joined_if_small(parts)
 
 

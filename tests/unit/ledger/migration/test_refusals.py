@@ -175,7 +175,7 @@ async def test_an_entry_that_bookies_have_changed_is_found(tmp_path: Path) -> No
                 assert metadata.digest_type is not None
                 codec = EntryCodec(closed[0], metadata.digest_type, b"secret")
                 entry = codec.unpack(1, other[1])
-                other[1] = codec.pack(1, entry.last_confirmed, entry.length, entry.data[:-1] + b"!")
+                other[1] = b"".join(codec.pack(1, entry.last_confirmed, entry.length, entry.data[:-1] + b"!"))
         with pytest.raises(LedgerError, match=rf"entry {closed[0]}:1 on the bookies differs from"):
             await world.migrate()
         stored = await world.connect().get(FOLDER_KEY)

@@ -2,14 +2,16 @@
 
 What can be asked is read from the OpenAPI document that the broker serves. Each part of a path, each parameter and each
 body is set in turn to what hurts programs (`VALUES`, `BODIES`): that finds the same faults in every run. Schemathesis
-draws the rest; `--fuzz-requests` says how many requests of each kind.
+draws the rest; `--fuzz-requests` says how many requests of each kind. In the short form, parts of paths and
+drawn requests are those of half of the operations: each commit draws others.
 """
 
 import gzip
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import pytest
@@ -18,7 +20,13 @@ schemathesis = pytest.importorskip("schemathesis")
 from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 
+from support.commit import first_of_commit  # noqa: E402
 from support.fuzzed_broker import DEADLINE_S, ENDS_THE_BROKER, FuzzedBroker, fuzzed_broker  # noqa: E402
+from support.short_forms import has_full_form  # noqa: E402
+
+Operation = TypeVar("Operation")
+_LONG_FORM: Final = 100
+"""The number of requests for each operation from which on nothing is left out."""
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
@@ -50,6 +58,18 @@ def filled(path: str, **parts: str) -> str:
     return path
 
 
+def is_short(config: pytest.Config) -> bool:
+    return not has_full_form(config) and config.getoption("--fuzz-requests") < _LONG_FORM
+
+
+def taken(operations: Iterable[Operation], in_short_form: bool) -> Iterator[Operation]:
+    """Return all operations; in the short form those that the commit draws, half of them."""
+    rng = random.Random(first_of_commit())
+    for operation in operations:
+        if rng.random() < 0.5 or not in_short_form:
+            yield operation
+
+
 IMPOSSIBLE = ("%00", "a%00b", "%FF%00")
 ODD = (
     "a%2Fb",
@@ -66,8 +86,8 @@ ODD = (
 )
 
 
-def test_parts_of_paths(fuzzed: FuzzedBroker) -> None:
-    for method, path, described in fuzzed.operations():
+def test_parts_of_paths(fuzzed: FuzzedBroker, pytestconfig: pytest.Config) -> None:
+    for method, path, described in taken(fuzzed.operations(), is_short(pytestconfig)):
         for parameter in described["parameters"]:
             if parameter["in"] == "path":
                 name = parameter["name"]
@@ -160,18 +180,18 @@ def test_drawn_requests(fuzzed: FuzzedBroker, pytestconfig: pytest.Config) -> No
     schema = schemathesis.openapi.from_dict(document)
     both = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
     examples = pytestconfig.getoption("--fuzz-requests")
-    is_short = examples < 100
+    in_short_form = is_short(pytestconfig)
     drawn = 0
-    for place, found in enumerate(schema.get_all_operations()):
+    for place, found in enumerate(taken(schema.get_all_operations(), in_short_form)):
         operation = found.ok()
         # Making ready to draw takes longer than to send: the short form draws what is meant or what is not, by turns.
-        for mode in (both[place % 2],) if is_short else both:
+        for mode in (both[place % 2],) if in_short_form else both:
 
             @settings(
                 max_examples=examples,
                 deadline=None,
                 database=None,
-                derandomize=is_short,
+                derandomize=in_short_form,
                 phases=(Phase.generate, Phase.shrink),
                 suppress_health_check=list(HealthCheck),
             )
@@ -184,4 +204,4 @@ def test_drawn_requests(fuzzed: FuzzedBroker, pytestconfig: pytest.Config) -> No
 
             with suppress(Unsatisfiable):  # nothing but the path, or nothing that could be wrong in it
                 send()
-    assert drawn > 100
+    assert drawn > 50

@@ -25,7 +25,8 @@ def test_the_tests_of_a_group_are_run_by_one_worker(tmp_path: Path) -> None:
     """By the installed versions, as the Makefile calls them."""
     (tmp_path / "test_grouped.py").write_text(_GROUPED)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:randomly"]
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n", "2", "--dist", "loadgroup"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
     workers = {group: {file.read_text() for file in tmp_path.glob(f"{group}-*")} for group in "ab"}

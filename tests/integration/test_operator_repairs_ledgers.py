@@ -18,7 +18,7 @@ from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.standalone.cluster import free_ports
 from support.stock_client import connect
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble"), pytest.mark.drawn_tests(2)]
 
 TOPIC = "persistent://public/default/orders"
 MESSAGES = 60

@@ -22,7 +22,7 @@ from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES, Column
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(2)]
 
 
 PAGES = [Path(__file__).parents[2] / page for page in ("README.md", "docs/tables.md")]

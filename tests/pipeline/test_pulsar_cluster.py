@@ -22,7 +22,12 @@ from support import stock_client
 from support.pipeline_runs import assert_same, rows_of
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]
+pytestmark = [
+    pytest.mark.pipeline,
+    pytest.mark.integration,
+    pytest.mark.usefixtures("pulsar_format"),
+    pytest.mark.drawn_tests(2),
+]
 
 REPORTING = QUICK | {
     "loadReportLogEnabled": "true",

@@ -18,7 +18,12 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
 from support.one_broker import BrokerThread
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]
+pytestmark = [
+    pytest.mark.pipeline,
+    pytest.mark.integration,
+    pytest.mark.usefixtures("pulsar_format"),
+    pytest.mark.drawn_tests(4),
+]
 
 TOPIC = "persistent://public/default/numbers"
 WAIT_S = 120

@@ -14,7 +14,7 @@ from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from support.data_of_before import copied
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(2)]
 
 WAITS = Path("2023-11-15") / "127.0.0.1_8080-0000-7.json"
 """The report of the stored data folder that is in no table yet."""

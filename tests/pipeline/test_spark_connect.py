@@ -17,7 +17,7 @@ from support import connect_driver
 from support.connect_server import connect_server
 from support.data_of_before import copied
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(3)]
 
 WAITS = Path("2023-11-15") / "127.0.0.1_8080-0000-7.json"
 """The report of the stored data folder that is in no table yet."""

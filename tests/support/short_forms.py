@@ -1,11 +1,11 @@
 """Which tests and cases only the full form has, which `make peer` runs.
 
-Cases that are marked `full_form` are never in the short form. Of the cases of a test that is marked `drawn`, each
-commit draws others.
+Cases that are marked `full_form` are never in the short form. Of the cases of a test that is marked `drawn`, and of the
+tests of a module that is marked `drawn_tests`, each commit draws others.
 """
 
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -19,23 +19,43 @@ def has_full_form(config: pytest.Config) -> bool:
 
 
 def not_drawn(items: Iterable[pytest.Item], seed: int) -> set[pytest.Item]:
-    """Return the cases that the short form leaves out: of each test that is marked `drawn(count)`, all but `count` of
-    its cases, drawn by `seed`. Cases that are marked `full_form` are not among those to draw from.
+    """Return the cases that the short form leaves out, drawn by `seed`: of each test that is marked `drawn(count)`, all
+    but `count` of its cases; of each module that is marked `drawn_tests(count)`, all cases of all but `count` of its
+    tests. Cases that are marked `full_form` are not among those to draw from.
     """
-    cases = [item for item in items if item.get_closest_marker("drawn") and not item.get_closest_marker("full_form")]
+    cases = [item for item in items if not item.get_closest_marker("full_form")]
+    of_tests = _left_out(cases, "drawn", seed, whole=_test_of, part=lambda item: item.nodeid)
+    return of_tests | _left_out(cases, "drawn_tests", seed, whole=_module_of, part=_test_of)
+
+
+def _left_out(
+    cases: Iterable[pytest.Item],
+    marker: str,
+    seed: int,
+    *,
+    whole: Callable[[pytest.Item], str],
+    part: Callable[[pytest.Item], str],
+) -> set[pytest.Item]:
+    """Return the marked cases whose part is not among those that are drawn from the parts of their whole."""
+    marked = [item for item in cases if item.get_closest_marker(marker)]
     left_out: set[pytest.Item] = set()
-    for test, group in groupby(sorted(cases, key=lambda item: item.nodeid), key=_test_of):
+    for name, group in groupby(sorted(marked, key=lambda item: (whole(item), item.nodeid)), key=whole):
         found = list(group)
-        (mark,) = found[0].iter_markers("drawn")
+        (mark,) = found[0].iter_markers(marker)
         (count,) = mark.args
-        random.Random(f"{seed} {test}").shuffle(found)
-        left_out.update(found[count:])
+        parts = sorted({part(item) for item in found})
+        random.Random(f"{seed} {name}").shuffle(parts)
+        left_out.update(item for item in found if part(item) in parts[count:])
     return left_out
 
 
 def _test_of(item: pytest.Item) -> str:
     """Return the name of the test that `item` is a case of."""
     return item.nodeid.partition("[")[0]
+
+
+def _module_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def params(values: Mapping[str, Any], *, short: Collection[str]) -> list[ParameterSet]:

@@ -49,5 +49,17 @@ def test_what_only_the_full_form_has_takes_no_place() -> None:
     assert left_out([*DRAWN[:2], *full], 1) == set()
 
 
+def test_of_a_module_tests_are_drawn_with_all_their_cases() -> None:
+    two = pytest.mark.drawn_tests(2).mark
+    cases = [_Case(f"c.py::test_{test}[{case}]", (two,)) for test in "abcd" for case in range(3)]
+    found = left_out([*PLAIN, *cases], 1)
+    assert {case.nodeid.partition("[")[0] for case in found} | {f"c.py::test_{test}" for test in "abcd"} == {
+        f"c.py::test_{test}" for test in "abcd"
+    }
+    assert len(found) == 6
+    assert len({case.nodeid.partition("[")[0] for case in found}) == 2
+    assert set.intersection(*(left_out(cases, seed) for seed in range(50))) == set()
+
+
 def test_a_case_that_is_asked_for_alone_is_kept() -> None:
     assert [left_out([case], 1) for case in DRAWN] == [set()] * len(DRAWN)

@@ -25,6 +25,7 @@ coverage: .dev   ## what all tests run of the code, and what none does; build/co
 peer: .dev       ## against Apache Pulsar itself, HDFS, S3, an OpenID provider; needs Maven, a JDK, node, Go
 	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-version both $(ARGS)
 	$(PY) -m pytest -q tests --ignore tests/peer -m "full_form or drawn or drawn_tests" --full-form $(ARGS)
+	$(PY) -m pytest -q tests/property --full-form $(ARGS)
 
 compatibility: .dev ## run every verb of pulsar-admin at both clusters and write docs/compatibility.md; as peer
 	$(PY) -m pytest -q -n0 tests/peer/test_admin_verbs.py --peer-required --peer-write --timeout 3600 $(ARGS)

@@ -13,18 +13,13 @@ from hypothesis import HealthCheck, settings
 from support.commit import first_of_commit
 from support.java_start import make_archive, set_environment
 from support.process_state import ProcessState, let_no_logger_remember
-from support.short_forms import has_full_form, not_drawn
+from support.short_forms import choose_form, examples, has_full_form, not_drawn
 
 if TYPE_CHECKING:
     import pulsar
     from pyspark.sql import SparkSession
 
     from support.one_broker import BrokerThread
-
-# How long an example takes says more of the machine than of the code.
-# Every run draws other examples, so few in each find as much over the weeks as many.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
-settings.load_profile("untimed")
 
 set_environment()
 let_no_logger_remember()
@@ -91,6 +86,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--full-form", action="store_true", help="also run tests and cases that only the full form has")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the form of property tests, before any of them is imported.
+
+    How long an example takes says more of the machine than of the code. Every run draws other examples, so few in each
+    find as much over the weeks as many.
+    """
+    choose_form(config)
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("untimed", deadline=None, suppress_health_check=slow, max_examples=examples(80))
+    settings.load_profile("untimed")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

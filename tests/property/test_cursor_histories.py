@@ -14,6 +14,7 @@ from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.unacked import nth_entry
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 from support.ledger_world import TOPIC, FixedClock, LedgerWorld, Owner
+from support.short_forms import examples
 
 SMALL = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0)
 
@@ -145,7 +146,7 @@ def check(subscription: PersistentSubscription, model: Model) -> None:
     assert [nth_entry(stretches, number) for number in range(1, len(backlog) + 2)] == [*backlog, EARLIEST]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 @example([("append", [1, 9, 1]), ("ack", [1]), ("expire", 5)])  # a new entry is acknowledged, an old one behind it not
 @example([("append", [1, 2, 3, 9, 9]), ("ack", [1, 3]), ("reopen", False), ("expire", 5), ("reset to start", None)])

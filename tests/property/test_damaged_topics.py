@@ -11,6 +11,7 @@ from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFound
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
 from support.ledger_world import LedgerWorld, Owner
+from support.short_forms import examples
 
 ENTRIES = 24
 STOP = LedgerSettings(max_entries_per_ledger=5, mark_delete_per_second=0)
@@ -63,7 +64,7 @@ async def _stops_before_each(owner: Owner, positions: list[Position], left: list
         assert at_its_place == ([str(number)] if number in left else [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.sets(st.integers(0, ENTRIES - 1)),
     st.sets(st.integers(0, 4), max_size=2),

@@ -41,6 +41,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from support.fairness import Candidate, consumer_name
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
+from support.short_forms import examples
 from support.wire_client import entry_of
 
 LARGEST_BATCH = 7
@@ -195,7 +196,7 @@ class Watched:
             assert apart <= 2 * ONE_TURN, f"{one.name} and {other.name} are {apart} messages apart"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(topic=topics, script=steps)
 def test_two_able_consumers_stay_within_two_turns_whatever_others_do(topic: str, script: list[Any]) -> None:
     """Joins, leaves, stalled links, few permits and redeliveries; and priority levels are respected."""

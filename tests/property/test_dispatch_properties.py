@@ -21,6 +21,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
+from support.short_forms import examples
 from support.wire_client import entry_of
 
 TOPIC = TopicName.parse("persistent://public/default/t")
@@ -259,14 +260,14 @@ def run(kind: SubscriptionType, tail_bytes: int, script: list[Any]) -> None:
     asyncio.run(play(kind, tail_bytes, script))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(tail_bytes=st.sampled_from([0, 1 << 20]), script=steps)
 def test_shared(tail_bytes: int, script: list[Any]) -> None:
     """From the cache and from the ledger."""
     run(SubscriptionType.SHARED, tail_bytes, script)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(tail_bytes=st.sampled_from([0, 1 << 20]), script=steps)
 def test_key_shared(tail_bytes: int, script: list[Any]) -> None:
     """In addition, a key is with one consumer at a time, and in order."""

@@ -17,6 +17,7 @@ from support import extensible_choices as oracle
 from support.extensible_choices import PLACES, ExtensibleCluster, extensible_clusters
 from support.load_cases import bundle_name
 from support.scripted_random import every_outcome
+from support.short_forms import examples
 
 places = st.sampled_from(PLACES)
 
@@ -45,7 +46,7 @@ def test_placement_draws_from_what_its_oracle_allows(
             assert alternative.name in case.ema or alternative.code in (Code.EQUAL, Code.NO_LOAD_DATA)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(extensible_clusters(), oracle.selection_settings, places, st.booleans(), st.sets(st.integers(0, 5), max_size=2))
 def test_filters_leave_what_their_oracle_leaves(
     case: ExtensibleCluster,
@@ -75,7 +76,7 @@ def test_filters_leave_what_their_oracle_leaves(
         assert render(placement.reason)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     extensible_clusters(),
     oracle.selection_settings,

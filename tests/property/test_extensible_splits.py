@@ -13,6 +13,7 @@ from pulsar_barycenter.load.splitting.split_plan import BundleLimits
 from pulsar_barycenter.naming.bundle import BundleRange
 from support import splitting_oracles as oracle
 from support.extensible_choices import ExtensibleCluster
+from support.short_forms import examples
 
 PLACES = ("t/a", "t/ab", "u/c")
 EDGES = (0, 1, 3, 8, 16, 32, 64)
@@ -67,7 +68,7 @@ minutes = st.builds(
 steady = st.builds(lambda minute, count: [minute] * count, minutes, st.integers(1, 4))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     options,
     st.lists(minutes | steady.map(lambda same: same[0]), max_size=5) | steady,

@@ -15,6 +15,7 @@ from pulsar_barycenter.load.placement.fewest_bundles import BrokerCount, allowed
 from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from pulsar_barycenter.load.reasons import Code, render
 from support.load_cases import Cluster, bundle_name
+from support.short_forms import examples
 
 drained = st.sets(st.integers(0, 7).map(lambda number: f"b{number}:8080"), max_size=8).map(frozenset)
 
@@ -28,7 +29,7 @@ def counts_of(cluster: Cluster) -> dict[str, BrokerCount]:
     }
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(small_clusters(), stored_policies(), placed, st.booleans(), drained)
 def test_the_same_brokers_are_allowed_as_with_numpy(
     cluster: Cluster, stored: dict[str, Any], namespace: str, non_persistent: bool, emptied: frozenset[str]

@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.schemas.key_value import from_json, to_json
 from pulsar_barycenter.broker.schemas.schema import Schema, SchemaType, StoredSchema
 from pulsar_barycenter.broker.schemas.validation import require_valid
 from support.avro_schemas import PRIMITIVES, schemas
+from support.short_forms import examples
 
 WORDS = ("record", "enum", "fixed", "array", "map", "error", "R", "n.R", "A", "", *PRIMITIVES)
 KEYS = (
@@ -53,7 +54,7 @@ SCHEMAS = st.builds(
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@settings(max_examples=300, suppress_health_check=RELAXED, deadline=None)
+@settings(max_examples=examples(300), suppress_health_check=RELAXED, deadline=None)
 @given(SCHEMAS)
 def test_every_schema_is_accepted_or_refused(schema: Schema) -> None:
     with suppress(SchemaError):
@@ -61,7 +62,7 @@ def test_every_schema_is_accepted_or_refused(schema: Schema) -> None:
         assert identity_of(schema) == identity_of(schema)
 
 
-@settings(max_examples=200, suppress_health_check=RELAXED, deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=RELAXED, deadline=None)
 @given(st.sampled_from(SchemaType), DEFINITIONS, DEFINITIONS, st.sampled_from(Strategy))
 def test_every_pair_is_compatible_or_refused(kind: SchemaType, old: bytes, new: bytes, strategy: Strategy) -> None:
     """Also of definitions that were stored by an earlier version, which may have accepted others."""
@@ -69,7 +70,7 @@ def test_every_pair_is_compatible_or_refused(kind: SchemaType, old: bytes, new: 
         require_compatible(StoredSchema(0, Schema(kind, old), 0), Schema(kind, new), strategy)
 
 
-@settings(max_examples=100, suppress_health_check=RELAXED, deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=RELAXED, deadline=None)
 @given(JSON | DEFINITIONS)
 def test_key_value_definitions_are_read_or_refused(data: bytes) -> None:
     with suppress(SchemaError):

@@ -24,6 +24,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Unevenn
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster, bundle_name, clusters
+from support.short_forms import examples
 
 BAND = 0.08
 NEAR = 2
@@ -53,7 +54,7 @@ def decide(snapshot: LoadSnapshot, most: int = NO_LIMIT) -> DisturbancePlan:
     return LeastDisturbance(Settings(band=BAND, most=most)).decide(snapshot, DisturbanceMemory())[0]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(clusters())
 def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> None:
     """By both estimates; exchanges count as one move."""
@@ -67,7 +68,7 @@ def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> 
             assert move.after <= move.before
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(clusters())
 def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cluster: Cluster) -> None:
     """Bundles in transition stay."""
@@ -77,7 +78,7 @@ def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cl
     assert not {unload.bundle for unload in again} & cluster.recently_unloaded
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(crowds, min_size=2, max_size=4), st.integers(1, 5))
 def test_a_full_round_makes_the_first_moves_of_a_longer_one_or_better_ones_of_the_same_brokers(
     held: list[list[int]], most: int
@@ -143,7 +144,7 @@ def test_it_moves_hardly_more_than_the_fewest_that_do(held: list[list[int]]) -> 
         assert len(plan.moves) <= best + 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sets(st.integers(0, 400)), st.sets(st.integers(0, 400)))
 def test_rows_are_matched_by_name(before: set[int], names: set[int]) -> None:
     """As a dictionary would match them."""
@@ -171,7 +172,7 @@ def unevenness(excess: Sequence[float], scale: float) -> float:
     return scale * float(np.log(np.exp(np.array(excess) / scale).sum()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-0.3, 0.3), st.floats(0.25, 4.0)), min_size=2, max_size=6),
     st.floats(0.0, 0.2),
@@ -190,7 +191,7 @@ def test_a_gain_is_by_how_much_the_unevenness_falls(
     assert abs(gain - (unevenness(excess, 0.03) - unevenness(after, 0.03))) < 1e-6
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(crowds, min_size=2, max_size=4), st.integers(1, 60))
 def test_by_its_price_a_move_evens_out_and_a_broker_gives_one_bundle_a_round(
     held: list[list[int]], an_hour: int
@@ -223,7 +224,7 @@ def test_by_its_price_a_move_evens_out_and_a_broker_gives_one_bundle_a_round(
         memory = after
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(crowds, min_size=2, max_size=4), st.data())
 def test_a_round_makes_nothing_worse_by_reports_that_came_after_its_decision(
     held: list[list[int]], data: st.DataObject

@@ -9,6 +9,7 @@ from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from support.ledger_world import LedgerWorld, Owner
 from support.memory_ledgers import MemoryLedgerStorage
+from support.short_forms import examples
 
 STEPS = st.lists(
     st.one_of(
@@ -117,7 +118,7 @@ async def run(steps: list[tuple[str, int]], delays: list[float]) -> None:
 @example(
     [("append", 1), ("turn", 9), ("acknowledge", 5), ("crash", 5), ("append", 3), ("turn", 2), ("close", 0)], [0.0]
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.lists(st.sampled_from([0.0, 0.0005, 0.001]), min_size=1, max_size=5))
 def test_no_reported_entry_is_lost_or_moved(steps: list[tuple[str, int]], delays: list[float]) -> None:
     """Appends, crashes with any part of the queue on the disk, takeovers from a live owner, in any order."""

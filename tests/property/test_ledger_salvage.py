@@ -14,6 +14,7 @@ from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder import ledger_path
 from pulsar_barycenter.ledger.files.repair import FileState, inspect, repair
 from pulsar_barycenter.ledger.files.salvage import salvage
+from support.short_forms import examples
 
 LEDGER_ID = 77
 ENTRY = st.tuples(st.binary(max_size=60), st.integers(0, 2**32 - 1), st.integers(0, 2**62))
@@ -87,7 +88,7 @@ def intact(items: Items, begins: list[int], before: bytearray, after: bytearray)
     }
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(ENTRIES, DAMAGE)
 def test_a_closed_ledger_keeps_exactly_its_whole_entries(items: Items, steps: list[tuple[str, int, int]]) -> None:
     """Flipped bytes, blocks of zeros and of noise, truncation, in the header too: intact entries are found, others
@@ -103,7 +104,7 @@ def test_a_closed_ledger_keeps_exactly_its_whole_entries(items: Items, steps: li
     assert all(damage.exact for damage in scan.damage)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(ENTRIES, DAMAGE)
 def test_a_ledger_left_open_keeps_exactly_its_whole_entries(items: Items, steps: list[tuple[str, int, int]]) -> None:
     """Where the number of entries is unknown, the same holds up to the last intact one."""
@@ -119,7 +120,7 @@ def test_a_ledger_left_open_keeps_exactly_its_whole_entries(items: Items, steps:
         assert last + 1 in lost
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example([(bytes(24), 1, 1)] * 2 + [(b"b", 1, 1)] * 3, [("zero", 0, 93), ("cut", 146, 0)])  # cut where an entry ends
 @given(ENTRIES, DAMAGE)
 def test_a_file_of_version_1_loses_no_whole_entry(items: Items, steps: list[tuple[str, int, int]]) -> None:
@@ -181,7 +182,7 @@ async def read_back(root: str, entry_count: int | None) -> tuple[dict[int, tuple
         await storage.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(ENTRIES, DAMAGE, st.booleans())
 def test_a_repair_keeps_exactly_what_is_whole(items: Items, steps: list[tuple[str, int, int]], closed: bool) -> None:
     """A check reports it before; repairing again finds nothing to do; the damaged file is kept unchanged."""

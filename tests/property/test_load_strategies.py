@@ -24,6 +24,7 @@ from pulsar_barycenter.load.splitting.splitter import no_boundaries
 from support import load_oracles
 from support.filter_outcomes import assert_narrows
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles, histories
+from support.short_forms import examples
 
 thresholds = st.builds(
     ThresholdShedder,
@@ -163,7 +164,7 @@ odd = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(clusters(max_brokers=3), st.lists(odd, min_size=8, max_size=8), thresholds, histories)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_figures_that_are_no_numbers_never_stop_a_decision(
     cluster: Cluster, numbers: list[float], options: ThresholdShedder, history: dict[str, float]
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.load.service_units.service_unit_state import StorageType
 from support.ownership_world import Fault, ViolationError, World, play
+from support.short_forms import examples
 
 STEPS = 250
 
@@ -17,7 +18,7 @@ def history(seed: int) -> list[int]:
     return [rng.randrange(2**20) for _ in range(STEPS)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(StorageType), st.lists(st.integers(0, 2**20 - 1), max_size=STEPS))
 def test_one_serves_all_agree_and_it_comes_to_rest(storage: StorageType, choices: list[int]) -> None:
     """With brokers that die, join and are considered dead, and with records that are late, duplicated, or compacted.

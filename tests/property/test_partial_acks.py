@@ -12,6 +12,7 @@ from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.partial_acks import ALL, PartialAcks
 from pulsar_barycenter.ledger.position import Position
 from support.ledger_world import LedgerWorld, Owner
+from support.short_forms import examples
 
 SIZES = (3, 1, 5, 2, 70, 3, 4, 2)
 AT_ONCE = LedgerSettings(max_entries_per_ledger=3, mark_delete_per_second=0)
@@ -104,7 +105,7 @@ async def play(steps: list[tuple[str, int, int]]) -> None:
         await world.world.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(steps=STEPS)
 def test_a_cursor_leaves_what_the_model_leaves(steps: list[tuple[str, int, int]]) -> None:
     asyncio.run(play(steps))

@@ -27,6 +27,7 @@ from pulsar_barycenter.broker.partition_changes.plan import PartAnswer, Willingn
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.naming.topic import TopicName
+from support.short_forms import examples
 from support.simulation.loop import VirtualTimeLoop
 from support.virtual_time import LoopClock
 
@@ -225,7 +226,7 @@ async def play(history: list[tuple[str, str, int]]) -> None:
     await world.check()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(actions, max_size=14))
 @example([("delete", "a", 7), ("attach", "a", 2)])
 @example([("delete subscription", "a", 8), ("attach", "a", 1), ("detach", "a", 1), ("attach", "a", 1)])

@@ -16,6 +16,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import policy_oracles as oracle
 from support.filter_outcomes import assert_narrows
 from support.load_cases import Cluster, bundle_name
+from support.short_forms import examples
 
 PLACES = ["t/a", "t/b", "t/c", "t/d", "pulsar/system"]
 broker_regexes = st.sampled_from(
@@ -79,7 +80,7 @@ def names(snapshot: LoadSnapshot, flags: Flags) -> set[str]:
     return {name for name, flag in zip(snapshot.brokers.names, flags, strict=True) if flag}
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(small_clusters(), stored_policies(), placed, st.booleans())
 def test_policies_allow_what_their_oracle_allows(
     cluster: Cluster, stored: dict[str, Any], namespace: str, non_persistent: bool
@@ -94,7 +95,7 @@ def test_policies_allow_what_their_oracle_allows(
     assert_narrows(snapshot, snapshot.brokers.everyone, outcome)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(small_clusters(), groups, domains, placed, st.booleans(), st.sets(st.integers(0, 7)))
 def test_anti_affinity_keeps_what_its_oracle_keeps(
     cluster: Cluster,
@@ -122,7 +123,7 @@ def test_anti_affinity_keeps_what_its_oracle_keeps(
         assert found.tolist() == [counts.get(broker, 0) for broker in snapshot.brokers.names]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(small_clusters(), groups, placed, st.sets(st.integers(0, 7)), st.integers(0, 7))
 def test_anti_affinity_forbids_to_unload_where_its_oracle_does(
     cluster: Cluster, stored: dict[str, str], namespace: str, excluded: set[int], source: int

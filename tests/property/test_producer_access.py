@@ -26,6 +26,7 @@ from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.ledger.errors import LedgerUnavailableError
 from pulsar_barycenter.naming.topic import TopicName
 from support.recording_link import RecordingLink
+from support.short_forms import examples
 from support.two_brokers import turns
 
 TOPIC = TopicName.parse("persistent://public/default/t")
@@ -207,7 +208,7 @@ class AccessMachine(RuleBasedStateMachine):
         assert all(before <= after for before, after in pairwise(self.admitted))
 
 
-AccessMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+AccessMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestAccessModes = AccessMachine.TestCase
 
 
@@ -380,7 +381,7 @@ async def play(script: list[tuple[str, int, AccessMode]]) -> None:
     await world.close()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(script=scripts)
 def test_a_turn_is_never_lost(script: list[tuple[str, int, AccessMode]]) -> None:
     """Whatever is cancelled, lost or not stored, and when: no producer waits for a topic that no other has."""

@@ -11,6 +11,7 @@ from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.connection_state import SEND_RUN, Connection, Role
 from pulsar_barycenter.protocol.errors import ProtocolError
 from support import client_requests
+from support.short_forms import examples
 
 SEND = api.BaseCommand.SEND
 MAX_FRAME_SIZE = 6000
@@ -161,7 +162,7 @@ def test_sends_read_together_are_those_read_one_by_one(stream, data):
     assert read(stream, cuts, joins_sends=True) == read(stream, cuts, joins_sends=False)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(rows_with_a_change())
 def test_no_change_of_a_byte_is_overlooked_in_sends_read_together(stream):
     assert read(stream, [], joins_sends=True) == read(stream, [], joins_sends=False)

@@ -19,6 +19,7 @@ from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder, build_snaps
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import SimpleSnapshotBuilder, build_simple_snapshot
 from support.load_cases import bundle_name
+from support.short_forms import examples
 from support.snapshot_cases import assert_same_snapshot
 
 BROKERS = ("a:1", "b:1", "c:1")
@@ -45,7 +46,7 @@ def rows_of(snapshot: LoadSnapshot) -> list[tuple[str, int, str]]:
 
 
 @given(histories)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_builder_that_saw_everything_builds_what_a_new_one_does(history: list[Any]) -> None:
     builder, fold, recently = SnapshotBuilder(), LiveFold(), frozenset[str]()
     for sequence, event in enumerate(history, 1):

@@ -11,6 +11,7 @@ from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, Tr
 from pulsar_barycenter.naming.bundle import MAX_HASH, BundleRange
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
+from support.short_forms import examples
 
 figures = st.sampled_from([0, 0, 1, 5, 10, 11, 20]) | st.integers(0, 30)
 limits = st.builds(
@@ -45,7 +46,7 @@ def fits(part: list[TopicLoad], limits: TrafficLimits) -> bool:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(requests(), st.randoms())
 def test_parts_are_as_long_as_fit_and_the_rest_cannot_be_parted(request: SplitRequest, shuffler: random.Random) -> None:
     cuts = flow_or_qps_equally_divide(request)

@@ -39,6 +39,7 @@ from support.extensible_choices import ExtensibleCluster, extensible_clusters
 from support.filter_outcomes import assert_narrows
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles
 from support.load_oracles import is_bound
+from support.short_forms import examples
 from support.transfer_cases import TransferRound, draw_round
 
 Shed: TypeAlias = Callable[[LoadSnapshot, Any], tuple[ShedPlan | simple_shedding.SimpleShedPlan, Any]]
@@ -296,7 +297,7 @@ def all_filters(snapshot: LoadSnapshot, among: Flags, namespace: str) -> list[Ju
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), st.sets(st.integers(0, 5), max_size=3), st.sampled_from(["t/a", "t/b", "t/none"]))
 def test_filters_only_remove(data: st.DataObject, excluded: set[int], namespace: str) -> None:
     snapshot = data.draw(st.one_of(list(PLACED_INTO.values()))).snapshot

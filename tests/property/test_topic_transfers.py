@@ -21,6 +21,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol.frames import split_entry
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
+from support.short_forms import examples
 from support.two_brokers import BUNDLE, HeldLedgers, TwoBrokers, running_topics, turns
 from support.wire_client import entry_of
 
@@ -284,7 +285,7 @@ async def play(script: list[tuple[str, int]], deduplicates: bool) -> None:
         await world.cluster.stop()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(script=steps, deduplicates=st.booleans())
 def test_transfers_among_all_else(script: list[tuple[str, int]], deduplicates: bool) -> None:
     """Phases in any order and number, with closes, losses of ownership, slow disks and clients that join and leave."""

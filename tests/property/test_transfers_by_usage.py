@@ -12,6 +12,7 @@ from pulsar_barycenter.load.reasons import render
 from pulsar_barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan, TransferShedderSettings
 from pulsar_barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from pulsar_barycenter.load.snapshot.load_snapshot import Integers
+from support.short_forms import examples
 from support.transfer_cases import TransferRound, draw_case, our_configuration, unload_reason
 from support.transfer_oracle import Decision, transfer_shedding
 
@@ -38,7 +39,7 @@ def drawn(seed: int) -> tuple[TransferShedderSettings, list[TransferRound], int]
     return replace(options, count_exchanged=rng.random() < 0.3), case.rounds, rng.choice((0, 0, 1, 2, 3))
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(seeds)
 def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
     """The same bundles in the same order, the same memory and the same label, round after round."""
@@ -66,7 +67,7 @@ def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
         assert plan.verdicts.statistics.deviation == expected.deviation
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(seeds)
 def test_no_bundle_moves_without_need_or_to_where_it_is(seed: int) -> None:
     """A bundle moves once, leaves the broker that lists it, goes to another broker, and its first broker keeps at
@@ -87,7 +88,7 @@ def test_no_bundle_moves_without_need_or_to_where_it_is(seed: int) -> None:
         assert exchanged or listed - leaving
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(seeds)
 def test_everything_has_a_reason_in_words(seed: int) -> None:
     """Every broker either gives bundles or has a reason, every bundle with a reason stays, and all reasons render."""
@@ -112,7 +113,7 @@ def test_everything_has_a_reason_in_words(seed: int) -> None:
     assert all(render(plan.broker_reason(row)) for row in range(len(snapshot.brokers)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds)
 def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     options, rounds, _ = drawn(seed)
@@ -123,7 +124,7 @@ def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     assert (decided(plan), memory) == (decided(again), other_memory)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(seeds, st.integers(1, 8), st.floats(0.01, 1.5))
 def test_brokers_alike_give_nothing(seed: int, brokers: int, usage: float) -> None:
     options, _, _ = drawn(seed)

@@ -12,10 +12,26 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+_divisor = 2
+"""By how much the short form divides the numbers of examples."""
+
 
 def has_full_form(config: pytest.Config) -> bool:
     """Return whether tests and cases run that have only a full form."""
     return bool(config.getoption("--full-form") or config.getoption("--peer-required"))
+
+
+def choose_form(config: pytest.Config) -> None:
+    """Have `examples` return the numbers of the form that runs. Call this before any test is imported."""
+    global _divisor
+    _divisor = 1 if has_full_form(config) else 2
+
+
+def examples(count: int) -> int:
+    """Return how many examples a long property test draws: `count` in the full form, half of them in the short form.
+    Every run draws others.
+    """
+    return count // _divisor
 
 
 def not_drawn(items: Iterable[pytest.Item], seed: int) -> set[pytest.Item]:

@@ -28,9 +28,7 @@ def choose_form(config: pytest.Config) -> None:
 
 
 def examples(count: int) -> int:
-    """Return how many examples a long property test draws: `count` in the full form, half of them in the short form.
-    Every run draws others.
-    """
+    """Return how many examples a property test draws: `count` in the full form, half of that in the short form."""
     return count // _divisor
 
 

@@ -22,7 +22,7 @@ def test_that_tells_where_it_runs(group, number):
 
 
 def test_the_tests_of_a_group_are_run_by_one_worker(tmp_path: Path) -> None:
-    """By the installed versions, as the Makefile calls them."""
+    """By the installed versions of both, with the options of the Makefile and no other plug-ins."""
     (tmp_path / "test_grouped.py").write_text(_GROUPED)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

@@ -19,6 +19,7 @@ Source: our own.
 
 from bisect import bisect_left, bisect_right
 from math import nan
+from typing import Final
 
 from pulsar_barycenter.load.decisions import Unload
 from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
@@ -28,6 +29,9 @@ from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_setting
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import reported_usage
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+
+_ROUNDING: Final = 1e-6
+"""A fraction. Less gain than this may come from rounding alone: brokers report usages in single precision."""
 
 
 def why_it_stays(plan: DisturbancePlan, position: int, unload: Unload, load: LoadSnapshot) -> Reason | None:
@@ -49,7 +53,7 @@ def why_it_stays(plan: DisturbancePlan, position: int, unload: Unload, load: Loa
     after = before[0] - newest.slope(giver) * work, before[1] + newest.slope(taker) * work
     gain = max(before) - max(after)
     least = settings.least_gain if move.why == EVENS else 0.0
-    if not gain <= least:  # also if a report is missing, whose values are not numbers
+    if not gain <= least + _ROUNDING:  # also if a report is missing, whose values are not numbers
         return None
     changes = " and ".join(
         f"{broker} from {format_figure(was, '%')} to {format_figure(becomes, '%')}"

@@ -28,7 +28,7 @@ Operation = TypeVar("Operation")
 _LONG_FORM: Final = 100
 """The number of requests for each operation from which on nothing is left out."""
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble"), pytest.mark.drawn_tests(2)]
 
 KNOWN = {
     "tenant": "public",

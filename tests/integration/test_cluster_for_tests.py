@@ -31,7 +31,7 @@ from pulsar_barycenter.testing import (
 from support.running_cluster import eventually
 from support.stock_client import connect
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests"), pytest.mark.drawn_tests(6)]
 
 TOPIC = "persistent://public/default/orders"
 

@@ -23,7 +23,7 @@ from support.oxia_server import shared_oxia
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 from support.zookeeper_server import shared_zookeeper
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble"), pytest.mark.drawn_tests(5)]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble"), pytest.mark.drawn_tests(3)]
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 EXTENSIBLE = {"loadManagerClassName": ManagerKind.EXTENSIBLE.class_name}

@@ -22,7 +22,12 @@ from pulsar_barycenter.standalone.cluster import free_ports
 from support.pipeline_runs import wait_until
 from support.short_forms import params
 
-pytestmark = [pytest.mark.integration, pytest.mark.pipeline, pytest.mark.xdist_group("cluster")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.pipeline,
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.drawn_tests(4),
+]
 _DEADLINE_S = 90.0
 MARK = "BARYCENTER_INTERRUPT_TEST"
 

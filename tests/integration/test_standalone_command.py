@@ -23,7 +23,7 @@ from pulsar_barycenter.standalone.cluster import free_ports
 from support.authorities import Authority
 from support.zookeeper_server import shared_zookeeper
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster"), pytest.mark.drawn_tests(12)]
 
 
 _OWNED = "/admin/v2/brokers/standalone/{}/ownedNamespaces"

@@ -32,7 +32,7 @@ from support.peer_cases import drawn
 from support.pulsar_peer import PulsarPeer, plain
 from support.simple_cases import documents, overrides
 
-pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("peer"), pytest.mark.timeout(3600), pytest.mark.drawn_tests(4)]
+pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("peer"), pytest.mark.timeout(3600), pytest.mark.drawn_tests(2)]
 DRAWS = 200
 
 

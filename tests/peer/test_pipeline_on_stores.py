@@ -29,7 +29,13 @@ from support.replayed_world import recorded
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
-pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.xdist_group("stores"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.pipeline,
+    pytest.mark.xdist_group("stores"),
+    pytest.mark.timeout(1800),
+    pytest.mark.drawn_tests(2),
+]
 
 _DEADLINE_S = 240.0
 _STEP_MS = 2000

@@ -76,6 +76,7 @@ def write_decisions(layout: PipelineLayout, broker: str, times: dict[int, Kind])
     return log
 
 
+@pytest.mark.drawn(1, of="all tables by several ways")
 def test_stream_batch_and_definition_agree_about_every_table(
     spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

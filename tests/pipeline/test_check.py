@@ -48,6 +48,7 @@ def test_what_is_not_recorded_is_told_and_a_range_without_it_agrees(layout: Pipe
     assert "bundle_data" not in done.output
 
 
+@pytest.mark.drawn(1, of="all tables by several ways")
 def test_all_tables_of_whole_logs_agree_and_a_row_too_many_is_told(layout: PipelineLayout) -> None:
     """A row that no report makes, as if one had been counted twice, is no less a difference than one that lacks."""
     (layout.report_log / WAITS).unlink()

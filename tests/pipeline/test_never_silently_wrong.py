@@ -34,7 +34,7 @@ from support.load_history import START_MS, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import rows_of, write_reports
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(4)]
 
 STEP_MS = 7_000
 

@@ -35,7 +35,7 @@ from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import wait_until, write_reports
 from support.publications import decoded
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(4)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(3)]
 
 _DEADLINE_S = 120.0
 

@@ -32,7 +32,7 @@ from pulsar_barycenter.replay.grid import Scenario, scenarios
 from support.pipeline_runs import wait_until
 from support.replayed_world import recorded
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(3)]
 
 _DEADLINE_S = 240.0
 _LOW = "loadBalancerAvgShedderLowThreshold"

@@ -36,7 +36,7 @@ from support.pipeline_runs import (
 )
 from support.publications import decoded
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(8)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(5)]
 
 FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 

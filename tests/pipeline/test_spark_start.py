@@ -15,7 +15,7 @@ from pulsar_barycenter.pipeline.running.archive_making import CannotMakeError, m
 from pulsar_barycenter.pipeline.spark.class_archive import ClassArchive, spark_home
 from pulsar_barycenter.pipeline.spark.java_options import EXTRA_OPTIONS
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.drawn_tests(3)]
 
 _SESSION = """
 import logging, sys

@@ -34,11 +34,12 @@ def examples(count: int) -> int:
 
 def not_drawn(items: Iterable[pytest.Item], seed: int) -> set[pytest.Item]:
     """Return the cases that the short form leaves out, drawn by `seed`: of each test that is marked `drawn(count)`, all
-    but `count` of its cases; of each module that is marked `drawn_tests(count)`, all cases of all but `count` of its
-    tests. Cases that are marked `full_form` are not among those to draw from.
+    but `count` of its cases; of the tests that are marked `drawn(count, of=subject)` with the same subject, all but
+    `count` of their cases together; of each module that is marked `drawn_tests(count)`, all cases of all but `count` of
+    its tests. Cases that are marked `full_form` are not among those to draw from.
     """
     cases = [item for item in items if not item.get_closest_marker("full_form")]
-    of_tests = _left_out(cases, "drawn", seed, whole=_test_of, part=lambda item: item.nodeid)
+    of_tests = _left_out(cases, "drawn", seed, whole=_drawn_of, part=lambda item: item.nodeid)
     return of_tests | _left_out(cases, "drawn_tests", seed, whole=_module_of, part=_test_of)
 
 
@@ -66,6 +67,13 @@ def _left_out(
 def _test_of(item: pytest.Item) -> str:
     """Return the name of the test that `item` is a case of."""
     return item.nodeid.partition("[")[0]
+
+
+def _drawn_of(item: pytest.Item) -> str:
+    """Return the subject of `item`, whose tests are drawn from together, or its test if there is no subject."""
+    (mark,) = item.iter_markers("drawn")
+    subject: str = mark.kwargs.get("of", _test_of(item))
+    return subject
 
 
 def _module_of(item: pytest.Item) -> str:

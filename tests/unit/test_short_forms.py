@@ -61,5 +61,12 @@ def test_of_a_module_tests_are_drawn_with_all_their_cases() -> None:
     assert set.intersection(*(left_out(cases, seed) for seed in range(50))) == set()
 
 
+def test_tests_of_a_subject_are_drawn_from_together_wherever_they_are() -> None:
+    one = pytest.mark.drawn(1, of="tables").mark
+    cases = [_Case("a.py::test_of_tables", (one,)), _Case("b.py::test_of_tables", (one,))]
+    assert {len(left_out([*PLAIN, *cases], seed)) for seed in range(20)} == {1}
+    assert set.intersection(*(left_out(cases, seed) for seed in range(50))) == set()
+
+
 def test_a_case_that_is_asked_for_alone_is_kept() -> None:
     assert [left_out([case], 1) for case in DRAWN] == [set()] * len(DRAWN)

@@ -20,6 +20,7 @@ from pulsar_barycenter.ledger.errors import (
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.position import EntryInfo
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.store import MetadataStore
 from support.bookkeeper_server import BookieCluster
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
@@ -69,6 +70,7 @@ class Place:
 
     first: LedgerStorage
     second: LedgerStorage
+    store: MetadataStore
     has_columns: bool = True
     spares_own_epoch: bool = True
 
@@ -82,7 +84,7 @@ def described(entry: bytes) -> tuple[int, int]:
 async def on_bookies(store: MetadataStore) -> Place:
     shape = LedgerShape(3, 3, 2, password=b"secret")
     storages = [BookKeeperStorage(await connect(store), shape, described, Caches.of()) for _ in range(2)]
-    return Place(*storages, has_columns=False, spares_own_epoch=False)
+    return Place(*storages, store, has_columns=False, spares_own_epoch=False)
 
 
 @pytest.fixture(params=["memory", "file", "file on two machines", "bookies"])
@@ -96,17 +98,19 @@ async def place(
             await place.first.close()
             await place.second.close()
         return
+    store = MemoryBackend().connect()
     if request.param == "memory":
         disk = MemoryDisk()
-        place = Place(MemoryLedgerStorage(disk), MemoryLedgerStorage(disk))
+        place = Place(MemoryLedgerStorage(disk), MemoryLedgerStorage(disk), store)
     elif request.param == "file":
-        place = Place(FileLedgerStorage(tmp_path / "ledgers"), FileLedgerStorage(tmp_path / "ledgers"))
+        place = Place(FileLedgerStorage(tmp_path / "ledgers"), FileLedgerStorage(tmp_path / "ledgers"), store)
     else:
         _, first, second = two_machines(tmp_path, monkeypatch)
-        place = Place(FileLedgerStorage(first, direct=True), FileLedgerStorage(second, direct=True))
+        place = Place(FileLedgerStorage(first, direct=True), FileLedgerStorage(second, direct=True), store)
     yield place
     await place.first.close()
     await place.second.close()
+    await store.close()
 
 
 def append_numbers(writer: LedgerWriter, first: int, stop: int) -> None:
@@ -340,3 +344,25 @@ async def test_a_writer_knows_its_entries_without_reading_them(place: Place) -> 
     assert writer.reader.index is writer.index
     assert await writer.reader.first_published_at_or_after(1005, 0) == 5
     assert (await writer.reader.read_stored(0, 9, 1 << 20, 3)).num_messages == [1, 2]
+
+
+async def test_ids_of_ledgers_that_exist_are_passed_over_when_the_counter_was_lost(place: Place) -> None:
+    """An owner deletes an id in its record for which it could create no ledger."""
+    first = await place.first.new_id(place.store, asyncio.ensure_future)
+    for ledger in (first + 1, first + 2):
+        reports = Reports()
+        writer = await place.first.create(ledger, epoch=1, on_durable=reports)
+        append_numbers(writer, 0, 1)
+        await reports.until_durable(0)
+        await writer.close()
+    assert await place.second.new_id(place.store, asyncio.ensure_future) == first + 3
+
+
+async def test_a_counter_that_gives_many_ids_of_ledgers_that_exist_is_told(place: Place) -> None:
+    first = await place.first.new_id(place.store, asyncio.ensure_future)
+    for ledger in range(first + 1, first + 150):
+        writer = await place.first.create(ledger, epoch=1, on_durable=Reports())
+        await writer.close()
+    with pytest.raises(LedgerError, match="the counter was deleted"):
+        await place.first.new_id(place.store, asyncio.ensure_future)
+    assert await place.first.new_id(place.store, asyncio.ensure_future) == first + 150

@@ -22,7 +22,7 @@ from pulsar_barycenter.ledger.errors import (
 )
 from pulsar_barycenter.ledger.position import EntryInfo, NewEntry
 from pulsar_barycenter.ledger.reader import IndexedReads
-from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_counted_id, whole_entry
+from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_counted_id, draw_unused_id, whole_entry
 from pulsar_barycenter.metadata.store import MetadataStore
 
 
@@ -178,7 +178,10 @@ class MemoryLedgerStorage:
         return self
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
-        return await draw_counted_id(store, later)
+        async def exists(ledger_id: int) -> bool:
+            return ledger_id in self.disk.ledger_ids
+
+        return await draw_unused_id(lambda: draw_counted_id(store, later), exists)
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> "MemoryLedgerWriter":
         self._check_alive()

@@ -8,7 +8,7 @@ writer checks for a fence after its bytes are durable and before it reports them
 entry that a former owner reported, and a former owner cannot report an entry after that.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from pulsar_barycenter.ledger.caches import Caches
@@ -28,6 +28,14 @@ Content: TypeAlias = Callable[[bytes], bytes]
 
 Later: TypeAlias = Callable[[Coroutine[object, object, None]], object]
 """A function that starts a coroutine for which the caller does not wait."""
+
+Draw: TypeAlias = Callable[[], Awaitable[int]]
+"""A function that returns the next number of a counter of ledger ids."""
+
+Exists: TypeAlias = Callable[[int], Awaitable[bool]]
+"""A function that returns whether there is a ledger with that id."""
+
+_MAX_DRAWS: Final = 100
 
 
 def whole_entry(entry: bytes) -> bytes:
@@ -117,13 +125,13 @@ class LedgerStorage(Protocol):
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
         """Return the id for a new ledger, which is higher than all ids that this or another broker got before, unless
-        the counter of ids was lost. On bookies, no ledger with this id exists. `store` is the brokers' metadata store.
+        the counter of ids was lost. No ledger with this id exists. `store` is the brokers' metadata store.
         `later` is a function that starts a coroutine in the background; it is called with work for which the caller
         need not wait.
 
         Raises:
-            LedgerError: the bookies' counter of ids is at an id that this release cannot use, or gave many ids of
-                ledgers that exist.
+            LedgerError: the counter of ids gave many ids of ledgers that exist, or that of bookies is at an id that
+                this release cannot use.
             LedgerUnavailableError: the metadata store did not answer.
         """
         ...
@@ -194,6 +202,28 @@ class LedgerStorage(Protocol):
         connections. Idempotent.
         """
         ...
+
+
+async def draw_unused_id(draw: Draw, exists: Exists) -> int:
+    """Return an id for a new ledger. `draw` returns the next number of the counter of ids; `exists`, whether a ledger
+    has that id.
+
+    A counter that was deleted, or restored from an older copy, gives ids that ledgers have. Such an id must not get
+    into a topic's record: when the ledger cannot be created, the owner of the record deletes that id.
+
+    Raises:
+        LedgerError: the counter gave _MAX_DRAWS ids of ledgers that exist; later calls continue after them.
+    """
+    ledger_id = -1
+    for _ in range(_MAX_DRAWS):
+        ledger_id = await draw()
+        if not await exists(ledger_id):
+            return ledger_id
+    raise LedgerError(
+        f"the counter of ledger ids is at {ledger_id}, and the ledgers with its last {_MAX_DRAWS} ids exist: the"
+        " counter was deleted, or restored from an older copy. Each attempt to store a message advances it; try"
+        " again until it is above all ledgers"
+    )
 
 
 async def draw_counted_id(store: MetadataStore, later: Later) -> int:

@@ -91,22 +91,6 @@ def test_lost_entries_are_damage_that_reads_stop_before_and_searches_pass_over()
     played(test)
 
 
-def test_ids_of_ledgers_that_exist_are_passed_over_when_the_counter_was_lost():
-    """An owner deletes an id in its record for which it could create no ledger."""
-
-    async def test(world: World) -> None:
-        storage = await world.storage()
-        first = await storage.new_id(world.cluster.store, lambda _: None)
-        for ledger in range(first + 1, first + 150):
-            await world.written(storage, ledger, 1)
-        with pytest.raises(LedgerError, match="the counter was deleted"):
-            await storage.new_id(world.cluster.store, lambda _: None)
-        assert await storage.new_id(world.cluster.store, lambda _: None) == first + 150
-        await storage.close()
-
-    played(test)
-
-
 def test_bookies_that_do_not_answer_are_no_damage():
     async def test(world: World) -> None:
         storage = await world.storage()

@@ -22,14 +22,13 @@ from pulsar_barycenter.ledger.bookkeeper_storage.marks import epoch_of, marks_of
 from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors, ledger_name
 from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerUnavailableError
-from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, whole_entry
+from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_unused_id, whole_entry
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.counted import count_of
 
 log = structlog.get_logger(__name__)
 
 _MAX_FENCE_ATTEMPTS: Final = 20
-_MAX_DRAWS: Final = 100
 
 
 async def connect(
@@ -128,19 +127,8 @@ class BookKeeperStorage:
         return placed
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
-        # A counter that was deleted, or restored from an older copy, gives ids that ledgers have. Such an id must not
-        # get into a topic's record: when the ledger cannot be created, the owner of the record deletes that id.
-        ledger_id = -1
         with ledger_errors(-1):
-            for _ in range(_MAX_DRAWS):
-                ledger_id = await self.client.new_id()
-                if not await self.client.exists(ledger_id):
-                    return ledger_id
-        raise LedgerError(
-            f"the counter of ledger ids is at {ledger_id}, and the ledgers with its last {_MAX_DRAWS} ids exist: the"
-            " counter was deleted, or restored from an older copy. Each attempt to store a message advances it; try"
-            " again until it is above all ledgers"
-        )
+            return await draw_unused_id(self.client.new_id, self.client.exists)
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> BookieWriter:
         confirmations = Confirmations()

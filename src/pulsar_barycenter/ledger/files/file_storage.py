@@ -42,7 +42,7 @@ from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
 from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, NO_SPACE, LedgerFolder
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
 from pulsar_barycenter.ledger.files.open_files import OpenFile
-from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_counted_id, whole_entry
+from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_counted_id, draw_unused_id, whole_entry
 from pulsar_barycenter.metadata.files.data_faults import DataFault, read_only_fault
 from pulsar_barycenter.metadata.store import MetadataStore
 
@@ -119,7 +119,10 @@ class FileLedgerStorage:
         return self
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
-        return await draw_counted_id(store, later)
+        return await draw_unused_id(lambda: draw_counted_id(store, later), self._exists)
+
+    async def _exists(self, ledger_id: int) -> bool:
+        return await self.folder.run(partial(os.path.lexists, self.folder.path(ledger_id)))
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> FileLedgerWriter:
         created = await self.folder.run(partial(_create, self.folder, ledger_id, epoch))

@@ -9,7 +9,7 @@ LIVE = (A, B, C)
 
 
 def see(
-    seen: OwnersSeen, owners: dict[str, str], live: tuple[str, ...] = LIVE, **ours: set[str]
+    seen: OwnersSeen, owners: dict[str, str], live: tuple[str, ...] = LIVE, **ours: dict[str, int]
 ) -> list[tuple[str, str, str, Whose]]:
     found = seen.see(owners, live=live, ours=ours, unloaded={}, at_ms=7)
     return [(move.bundle, move.source, move.destination, move.whose) for move in found]
@@ -26,8 +26,19 @@ def test_the_first_view_shows_no_move() -> None:
 def test_moves_are_ours_foreign_or_the_loss_of_a_broker() -> None:
     seen = OwnersSeen()
     see(seen, {"x": A, "y": A, "z": C, "stays": B})
-    found = see(seen, {"x": B, "y": B, "z": B, "stays": B}, live=(A, B), x={B}, y={C})
+    found = see(seen, {"x": B, "y": B, "z": B, "stays": B}, live=(A, B), x={B: 1}, y={C: 1})
     assert found == [("x", A, B, Whose.OURS), ("y", A, B, Whose.FOREIGN), ("z", C, B, Whose.FAILOVER)]
+
+
+def test_each_move_of_ours_explains_one_arrival() -> None:
+    """A person moves the bundle back, and then again to where the balancer had moved it."""
+    seen, asked = OwnersSeen(), {"x": {B: 5}}
+    views = [A, B, A, B]
+    found = [move for owner in views for move in see(seen, {"x": owner}, **asked)]
+    assert found == [("x", A, B, Whose.OURS), ("x", B, A, Whose.FOREIGN), ("x", A, B, Whose.FOREIGN)]
+    see(seen, {"x": A}, **asked)
+    assert see(seen, {"x": B}, x={B: 9}) == [("x", A, B, Whose.OURS)]
+    assert see(seen, {"x": A}, x={B: 9, A: 12}) == [("x", B, A, Whose.OURS)]
 
 
 def test_a_bundle_that_was_unloaded_for_a_failed_move_was_not_moved_by_somebody_else() -> None:
@@ -77,7 +88,7 @@ def test_the_journal_tells_which_moves_were_left_under_way() -> None:
         *(entry("failed", MoveState.BEGUN), entry("failed", MoveState.FAILED)),
     ]
     assert [(move.bundle, move.destination) for move in under_way(entries)] == [("left", B), ("again", C)]
-    assert destinations_of(entries, since_ms=1)["again"] == {B, C}
+    assert destinations_of(entries, since_ms=1)["again"] == {B: 1, C: 1}
     assert destinations_of(entries, since_ms=2) == {}
 
 

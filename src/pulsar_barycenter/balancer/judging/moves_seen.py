@@ -42,6 +42,8 @@ class OwnersSeen:
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
         self._missing: dict[str, int] = {}
+        self._arrived: dict[tuple[str, str], int] = {}
+        """When the move began whose arrival was seen, by bundle and destination."""
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -62,7 +64,7 @@ class OwnersSeen:
         owners: Mapping[str, str],
         *,
         live: Collection[str],
-        ours: Mapping[str, Collection[str]],
+        ours: Mapping[str, Mapping[str, int]],
         unloaded: Mapping[str, str],
         at_ms: int,
     ) -> list[SeenMove]:
@@ -71,16 +73,22 @@ class OwnersSeen:
         `owners` maps bundles to their owners in the present view (reading of the cluster). Each move is marked with who
         made it:
 
-        - ours: the new owner is among `ours[bundle]`, the destinations of the moves that this program asked for; or the
-          old owner is `unloaded[bundle]`, the source of a move of this program that just failed (see `unloaded_from`).
+        - ours: the new owner is among `ours[bundle]`, the destinations of the moves that this program asked for (see
+          `destinations_of`), and the last such move was not seen to arrive in an earlier view; or the old owner is
+          `unloaded[bundle]`, the source of a move of this program that just failed (see `unloaded_from`).
         - foreign: any other move whose old owner is in `live`, the brokers that are registered.
         - failover: any other move; its old owner is not registered any more.
         """
         found = []
+        self._arrived = {key: at for key, at in self._arrived.items() if ours.get(key[0], {}).get(key[1]) == at}
         for bundle in sorted(owners):
             source, destination = self._owner.get(bundle, owners[bundle]), owners[bundle]
             if source != destination:
-                is_ours = destination in ours.get(bundle, ()) or unloaded.get(bundle) == source
+                began_at = ours.get(bundle, {}).get(destination)
+                arrives = began_at is not None and (bundle, destination) not in self._arrived
+                if began_at is not None:
+                    self._arrived[bundle, destination] = began_at
+                is_ours = arrives or unloaded.get(bundle) == source
                 whose = Whose.OURS if is_ours else Whose.FOREIGN if source in live else Whose.FAILOVER
                 found.append(SeenMove(at=at_ms, bundle=bundle, source=source, destination=destination, whose=whose))
         self._remember(owners)
@@ -93,14 +101,14 @@ class OwnersSeen:
             del self._owner[bundle], self._missing[bundle]
 
 
-def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, set[str]]:
+def destinations_of(entries: Collection[Entry], *, since_ms: int) -> dict[str, dict[str, int]]:
     """Return a mapping from bundle to the destinations of those moves that began since `since_ms` (epoch ms), according
-    to the journal.
+    to the journal; each destination with the time (epoch ms) at which the last move to it began.
     """
-    found: dict[str, set[str]] = {}
+    found: dict[str, dict[str, int]] = {}
     for entry in entries:
         if entry.state is MoveState.BEGUN and entry.at >= since_ms:
-            found.setdefault(entry.bundle, set()).add(entry.destination)
+            found.setdefault(entry.bundle, {})[entry.destination] = entry.at
     return found
 
 

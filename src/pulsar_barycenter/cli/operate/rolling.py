@@ -137,6 +137,8 @@ def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort:
         shown = partial(_shown, given, output, journal=journal, is_rollback=is_rollback)
         asyncio.run(_with_cluster(given, begun, lambda cluster: shown(cluster=cluster)))
         return
+    if (is_abort or is_rollback) and not given.journal.exists():
+        raise RefusedError(f"there is no journal {given.journal}: name the journal of the roll with --journal")
     with journal.held():
         work = _aborted if is_abort else _rolled_back if is_rollback else _rolled
         status = asyncio.run(_with_cluster(given, begun, lambda cluster: work(given, output, cluster, journal)))

@@ -198,6 +198,13 @@ async def refused(url: str, *words: str) -> str:
     return told.stderr
 
 
+@pytest.mark.parametrize("words", [("--abort",), ("--rollback", "--restart-with", "true", "--yes")])
+async def test_a_roll_without_a_journal_cannot_be_ended(tmp_path: Path, words: tuple[str, ...]) -> None:
+    async with two_brokers(tmp_path) as (_, url):
+        assert "there is no journal roll.journal" in await refused(url, *words)
+    assert not Path("roll.journal").exists()
+
+
 async def test_what_cannot_be_rolled_is_refused_before_anything_changes(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (cluster, url):
         hook = ("--restart-with", "true", "--yes")

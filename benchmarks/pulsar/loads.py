@@ -228,7 +228,7 @@ class Row:
 
 
 def message_rows() -> Iterator[tuple[str, Row]]:
-    for run, name, title, warm_runs in ((messages, "", "Python client", 4), (perf, "perf-", "pulsar-perf", 0)):
+    for run, name, title, warm_runs in ((messages, "", "Python client", 4), (perf, "perf-", "pulsar-perf", 1)):
         for batched in (False, True):
             for size in _SIZES:
                 row = partial(run, size=size, batched=batched)

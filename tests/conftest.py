@@ -31,7 +31,7 @@ TRACED = {"unit", "contract"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
-    group.addoption("--sim-seeds", type=int, default=12, metavar="N", help="play the histories of N seeds")
+    group.addoption("--sim-seeds", type=int, default=9, metavar="N", help="play the histories of N seeds")
     group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")

@@ -16,7 +16,7 @@ from support.dashboard_pages import (
 )
 from support.served_cluster import ServedCluster
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard")]
+pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard"), pytest.mark.drawn_tests(4)]
 """One cluster and one browser for all tests of the file."""
 
 

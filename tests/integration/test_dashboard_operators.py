@@ -12,7 +12,12 @@ from support.browser_pages import NEEDS_CHROMIUM
 from support.dashboard_pages import address, barriers, explained, opened
 from support.served_cluster import ServedCluster
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard operators")]
+pytestmark = [
+    pytest.mark.integration,
+    NEEDS_CHROMIUM,
+    pytest.mark.xdist_group("dashboard operators"),
+    pytest.mark.drawn_tests(4),
+]
 """One cluster and one browser for all tests of the file."""
 
 LOW = {"width": 1400, "height": 420}

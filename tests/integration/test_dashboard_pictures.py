@@ -11,7 +11,12 @@ from support.browser_pages import NEEDS_CHROMIUM, TEXT_EDGES
 from support.dashboard_pages import address, explained, opened
 from support.served_cluster import ServedCluster
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard pictures")]
+pytestmark = [
+    pytest.mark.integration,
+    NEEDS_CHROMIUM,
+    pytest.mark.xdist_group("dashboard pictures"),
+    pytest.mark.drawn_tests(4),
+]
 """One cluster and one browser for all tests of the file."""
 
 WIDE = {"width": 1400, "height": 900}

@@ -11,7 +11,12 @@ from pulsar_barycenter.lab.report.page import report_page
 from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, TEXT_EDGES, opened
 from support.replay_report import HIGH, LOW, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("report of a replay")]
+pytestmark = [
+    pytest.mark.integration,
+    NEEDS_CHROMIUM,
+    pytest.mark.xdist_group("report of a replay"),
+    pytest.mark.drawn_tests(7),
+]
 WIDE = {"viewport": {"width": 1280, "height": 900}}
 FEW, MANY, STILL, IDLE, ODD = "few", "many", "still", "idle", "odd"
 

@@ -15,7 +15,12 @@ from pulsar_barycenter.demo.summary import summarise
 from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, opened
 from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, compared_runs, flapping_run
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("report of a demo")]
+pytestmark = [
+    pytest.mark.integration,
+    NEEDS_CHROMIUM,
+    pytest.mark.xdist_group("report of a demo"),
+    pytest.mark.drawn_tests(5),
+]
 
 
 @pytest.fixture

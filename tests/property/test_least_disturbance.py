@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -293,15 +294,14 @@ def test_a_round_makes_nothing_worse_by_reports_that_came_after_its_decision(
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(crowds, min_size=2, max_size=4), st.data())
 def test_a_first_round_makes_hardly_anything_worse_by_later_reports(held: list[list[int]], data: st.DataObject) -> None:
-    """Before brokers have shown how their usage follows from their load; for each pair of brokers without a move so
-    far, because each move adds to what is unknown."""
-    touched: set[int] = set()
+    """Before brokers have shown how their usage follows from their load. Each move of its two brokers, this one and
+    those before it, adds to what is unknown."""
+    moved: Counter[int] = Counter()
     for move, made, size, before, after in of_later_loads(decide(of_sizes(held)), now_of(held, data)):
-        if not touched & {move.source, move.destination}:
-            near = NEAR + size / 3  # what one report says of a broker's slope
-            assert after < before + near if made else after >= before - near
+        near = NEAR + (size + moved[move.source] + moved[move.destination]) / 3  # what one report says of slopes
+        assert after < before + near if made else after >= before - near
         if made:
-            touched |= {move.source, move.destination}
+            moved.update({move.source: size, move.destination: size})
 
 
 def test_a_gain_that_comes_from_rounding_moves_nothing() -> None:

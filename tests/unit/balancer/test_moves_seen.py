@@ -41,6 +41,14 @@ def test_each_move_of_ours_explains_one_arrival() -> None:
     assert see(seen, {"x": A}, x={B: 9, A: 12}) == [("x", B, A, Whose.OURS)]
 
 
+def test_what_arrived_before_a_restart_explains_no_move_after_it() -> None:
+    """The first view after the restart shows the bundle where the last move of the journal went."""
+    seen, asked = OwnersSeen(), {"x": {B: 5, A: 8}, "under way": {B: 9}}
+    see(seen, {"x": A, "under way": A}, **asked)
+    found = see(seen, {"x": B, "under way": B}, **asked)
+    assert found == [("under way", A, B, Whose.OURS), ("x", A, B, Whose.FOREIGN)]
+
+
 def test_a_bundle_that_was_unloaded_for_a_failed_move_was_not_moved_by_somebody_else() -> None:
     """Pulsar may place it on another broker than the destination."""
     entries = [

@@ -42,8 +42,8 @@ class OwnersSeen:
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
         self._missing: dict[str, int] = {}
-        self._arrived: dict[tuple[str, str], int] = {}
-        """When the move began whose arrival was seen, by bundle and destination."""
+        self._arrived_ms: dict[str, int] = {}
+        """For each bundle that was seen at the destination of a move of this program: when that move began."""
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -74,20 +74,21 @@ class OwnersSeen:
         made it:
 
         - ours: the new owner is among `ours[bundle]`, the destinations of the moves that this program asked for (see
-          `destinations_of`), and the last such move was not seen to arrive in an earlier view; or the old owner is
-          `unloaded[bundle]`, the source of a move of this program that just failed (see `unloaded_from`).
+          `destinations_of`), and no earlier view has shown that this move, or a later one of the bundle, arrived; or
+          the old owner is `unloaded[bundle]`, the source of a move of this program that just failed (see
+          `unloaded_from`).
         - foreign: any other move whose old owner is in `live`, the brokers that are registered.
         - failover: any other move; its old owner is not registered any more.
         """
         found = []
-        self._arrived = {key: at for key, at in self._arrived.items() if ours.get(key[0], {}).get(key[1]) == at}
+        self._arrived_ms = {bundle: began_ms for bundle, began_ms in self._arrived_ms.items() if bundle in ours}
         for bundle in sorted(owners):
             source, destination = self._owner.get(bundle, owners[bundle]), owners[bundle]
+            began_ms = ours.get(bundle, {}).get(destination, -1)
+            arrives = began_ms > self._arrived_ms.get(bundle, -1)
+            if arrives:
+                self._arrived_ms[bundle] = began_ms
             if source != destination:
-                began_at = ours.get(bundle, {}).get(destination)
-                arrives = began_at is not None and (bundle, destination) not in self._arrived
-                if began_at is not None:
-                    self._arrived[bundle, destination] = began_at
                 is_ours = arrives or unloaded.get(bundle) == source
                 whose = Whose.OURS if is_ours else Whose.FOREIGN if source in live else Whose.FAILOVER
                 found.append(SeenMove(at=at_ms, bundle=bundle, source=source, destination=destination, whose=whose))
